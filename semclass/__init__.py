@@ -1,0 +1,87 @@
+"""semclass tells which type of answer a question asks for and which passage gives it, on a CPU.
+
+Names are imported when they are first used, so that ``import semclass`` itself costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from semclass.encoder import OnnxEncoder
+    from semclass.errors import (
+        ArtifactError,
+        EncoderMismatchError,
+        InputError,
+        InputTypeError,
+        MissingExtraError,
+        SemclassError,
+        TruncationWarning,
+    )
+    from semclass.index import PassageIndex
+    from semclass.passages import PassageClassifier
+    from semclass.questions import QuestionClassifier
+    from semclass.rerank import Ranker, Reranker
+    from semclass.retriever import HybridRetriever
+    from semclass.types import Encoder, Encoding, Hit, Passage, PassageLabels, QuestionLabel
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "encoder": ("OnnxEncoder",),
+    "errors": (
+        "ArtifactError",
+        "EncoderMismatchError",
+        "InputError",
+        "InputTypeError",
+        "MissingExtraError",
+        "SemclassError",
+        "TruncationWarning",
+    ),
+    "index": ("PassageIndex",),
+    "passages": ("PassageClassifier",),
+    "questions": ("QuestionClassifier",),
+    "rerank": ("Ranker", "Reranker"),
+    "retriever": ("HybridRetriever",),
+    "types": ("Encoder", "Encoding", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
+}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ArtifactError",
+    "Encoder",
+    "EncoderMismatchError",
+    "Encoding",
+    "Hit",
+    "HybridRetriever",
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "OnnxEncoder",
+    "Passage",
+    "PassageClassifier",
+    "PassageIndex",
+    "PassageLabels",
+    "QuestionClassifier",
+    "QuestionLabel",
+    "Ranker",
+    "Reranker",
+    "SemclassError",
+    "TruncationWarning",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'semclass' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"semclass.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """Public names, whether imported yet or not."""
+    return sorted(__all__)

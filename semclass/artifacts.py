@@ -1,0 +1,362 @@
+"""Model folders on disk: ONNX and other files beside a ``manifest.json`` that names each with its SHA-256.
+
+Reading goes parse, audit, build: the manifest's protocol and kind, then every file's hash, and only then is anything
+handed to a library that interprets it. Nothing is ever unpickled. Writing goes beside, then rename, the manifest last.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from semclass.errors import ArtifactError
+
+PROTOCOL = 1
+"""Version of the folder format. A reader refuses newer ones; raise it whenever an older reader would go wrong."""
+
+MANIFEST = "manifest.json"
+
+_RETRAIN = "restore the folder from where it came, or train it again (see CONTRIBUTING.md)"
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A verified model folder.
+
+    Attributes
+    ----------
+    folder
+        Where it is.
+    manifest
+        Its manifest, parsed.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    def path(self, name: str) -> Path:
+        """Path of a file that the manifest lists.
+
+        Raises
+        ------
+        ArtifactError
+            If the manifest does not list it.
+        """
+        if name not in self.manifest["files"]:
+            raise ArtifactError(f"{self.folder / MANIFEST} lists no file {name!r}; {_RETRAIN}")
+        return self.folder / name
+
+    def field(self, name: str) -> Any:
+        """Value of a manifest field that must be there.
+
+        Raises
+        ------
+        ArtifactError
+            If it is not.
+        """
+        if name not in self.manifest:
+            raise ArtifactError(f"{self.folder / MANIFEST} has no field {name!r}; {_RETRAIN}")
+        return self.manifest[name]
+
+
+def default_models() -> Path:
+    """Folder of the models that ship with semclass: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    installed = package / "_models"
+    return installed if installed.is_dir() else package.parent / "models"
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, sees all of the old one or all of the new one.
+
+    Raises
+    ------
+    ArtifactError
+        If the disk is full or the folder cannot be written; the old file is whole and nothing is left behind.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+
+
+def dump_json(value: Any) -> bytes:
+    """JSON as it is saved everywhere: sorted keys, indented, so that a retrained model's change can be read."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Parse a JSON file that must hold an object.
+
+    Raises
+    ------
+    ArtifactError
+        If it is missing, unreadable or not a JSON object.
+    """
+    try:
+        value = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise ArtifactError(f"{path} does not exist") from error
+    except (OSError, ValueError) as error:
+        raise ArtifactError(f"{path} cannot be read as JSON ({error}); {_RETRAIN}") from error
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path} holds no JSON object; {_RETRAIN}")
+    return value
+
+
+def save(
+    folder: str | Path,
+    kind: str,
+    files: Mapping[str, bytes],
+    fields: Mapping[str, Any],
+    card: str | None = None,
+) -> Path:
+    """Write a model folder: the files, a model card, and last the manifest that makes them valid.
+
+    Parameters
+    ----------
+    folder
+        Where; made if it is not there.
+    kind
+        ``"encoder"`` or ``"head"``.
+    files
+        Content by file name.
+    fields
+        The manifest's fields besides protocol, kind and files.
+    card
+        Text of the model card, ``README.md``.
+
+    Returns
+    -------
+    Path
+        The manifest.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be written.
+    """
+    folder = Path(folder)
+    for name, data in files.items():
+        write_atomic(folder / name, data)
+    if card is not None:
+        write_atomic(folder / "README.md", card.encode())
+    records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    manifest = {**fields, "protocol": PROTOCOL, "kind": kind, "files": records}
+    write_atomic(folder / MANIFEST, dump_json(manifest))
+    return folder / MANIFEST
+
+
+def check_protocol(manifest: Mapping[str, Any], path: Path, kind: str) -> None:
+    """Refuse a manifest of another kind or of a protocol that this version does not read."""
+    if manifest.get("kind") != kind:
+        raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")
+    if manifest.get("protocol") != PROTOCOL:
+        raise ArtifactError(
+            f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {PROTOCOL}: "
+            "install the version that wrote it, or make it again"
+        )
+
+
+def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: str, *, hashes: bool = True) -> None:
+    """Compare every listed file with its record.
+
+    Parameters
+    ----------
+    folder
+        Where the files are.
+    records
+        By name: ``bytes`` and ``sha256``.
+    remedy
+        What to do if one differs; the message ends with it.
+    hashes
+        Whether to read the files; if not, only their sizes are compared.
+
+    Raises
+    ------
+    ArtifactError
+        Naming the first file that is missing, cut short or changed.
+    """
+    for name, record in records.items():
+        path = folder / name
+        if not path.is_file():
+            raise ArtifactError(f"{path} is missing; {remedy}")
+        size = path.stat().st_size
+        if size != record["bytes"]:
+            raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
+        if hashes and sha256_of(path) != record["sha256"]:
+            raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
+
+
+def load(folder: str | Path, kind: str) -> Artifact:
+    """Read and verify a model folder.
+
+    Parameters
+    ----------
+    folder
+        The folder.
+    kind
+        What it must hold.
+
+    Returns
+    -------
+    Artifact
+        Its manifest, with every file's hash found right.
+
+    Raises
+    ------
+    ArtifactError
+        If anything is missing, changed, of another kind or of another protocol.
+    """
+    folder = Path(folder)
+    manifest = read_json(folder / MANIFEST)
+    check_protocol(manifest, folder / MANIFEST, kind)
+    records = manifest.get("files")
+    if not isinstance(records, dict) or not records:
+        raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
+    check_files(folder, records, _RETRAIN)
+    return Artifact(folder, manifest)
+
+
+def model_card(title: str, facts: Mapping[str, str], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
+    """Write a model card with the front matter that model hubs read.
+
+    Parameters
+    ----------
+    title
+        Heading.
+    facts
+        Front matter fields besides library and tags, such as licence and language.
+    sections
+        (heading, Markdown text) pairs, in order.
+    tags
+        Tags of the front matter.
+
+    Returns
+    -------
+    str
+        Markdown.
+    """
+    lines = ["---", "library_name: semclass", *(f"{key}: {value}" for key, value in facts.items()), "tags:"]
+    lines += [*(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
+    for heading, text in sections:
+        lines += [f"## {heading}", "", text.strip(), ""]
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class HeadCard:
+    """What a head's manifest and model card say, beyond the network itself.
+
+    Attributes
+    ----------
+    task
+        What it tells, in a few words: ``"question-type"``, ``"passage-provides"``, ``"passage-answers-question"``.
+    classes
+        Names of the output columns.
+    link
+        ``"softmax"`` (columns sum to 1) or ``"sigmoid"`` (one column, a probability of its own).
+    inputs
+        Name and dimension of each input view.
+    encoder
+        Fingerprint of the encoder whose views it was trained on; None for a head that reads no vectors.
+    calibration
+        How probabilities were calibrated, and on what.
+    training
+        Data, sizes, seed and settings that made it.
+    metrics
+        Measured figures by name.
+    threshold
+        Probability from which a sigmoid head says yes.
+    extra
+        Further manifest fields.
+    """
+
+    task: str
+    classes: tuple[str, ...]
+    link: str
+    inputs: Mapping[str, int]
+    encoder: str | None
+    calibration: Mapping[str, Any]
+    training: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    threshold: float | None = None
+    extra: Mapping[str, Any] | None = None
+
+
+def save_head(
+    folder: str | Path,
+    onnx: bytes,
+    card: HeadCard,
+    *,
+    title: str,
+    sections: Sequence[tuple[str, str]],
+    files: Mapping[str, bytes] | None = None,
+) -> Path:
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest.
+
+    Parameters
+    ----------
+    folder
+        Where.
+    onnx
+        The network: one float32 input (n, dim) per view, one output ``probabilities`` (n, n_classes).
+    card
+        What the manifest says.
+    title
+        Heading of the model card.
+    sections
+        (heading, Markdown) pairs of the model card.
+    files
+        Further files of the folder, by name.
+
+    Returns
+    -------
+    Path
+        The manifest.
+
+    Raises
+    ------
+    ArtifactError
+        If it cannot be written.
+    """
+    fields = {
+        "task": card.task,
+        "classes": list(card.classes),
+        "link": card.link,
+        "inputs": dict(card.inputs),
+        "encoder": card.encoder,
+        "calibration": dict(card.calibration),
+        "training": dict(card.training),
+        "metrics": dict(card.metrics),
+        "threshold": card.threshold,
+        **(card.extra or {}),
+    }
+    text = model_card(
+        title,
+        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
+        sections,
+        ["semclass", card.task, "onnx"],
+    )
+    return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

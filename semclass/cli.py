@@ -1,0 +1,374 @@
+"""The command line.
+
+With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard
+error, progress only to a terminal. Exit codes: 0, or 2 for input that is not allowed or files that are damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+import semclass
+from semclass.errors import ArtifactError, InputError, SemclassError
+
+CACHE_VARIABLE = "SEMCLASS_CACHE"
+"""Environment variable that names the folder for indices that ``evaluate`` builds."""
+
+_MATCH = click.Choice(["soft", "hard", "none"])
+_RERANK = click.Choice(["stable", "integrated", "learned", "none"])
+_SIGNAL = click.Choice(["entailment", "class"])
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
+_models = click.option("--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default.")
+_threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(semclass.__version__, prog_name="semclass")
+def cli() -> None:
+    """Tell what a question asks for, and find the passage that answers it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with its exit code.
+
+    Parameters
+    ----------
+    arguments
+        What follows the program's name; taken from the process if None.
+    """
+    warnings.showwarning = _show_warning
+    try:
+        cli.main(None if arguments is None else list(arguments), prog_name="semclass", standalone_mode=False)
+    except SemclassError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # the reader of our output left, as `head` does; leave quietly, and keep Python from complaining at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    click.echo(f"warning: {message}", err=True)
+
+
+@contextmanager
+def _progress(label: str, length: int | None) -> Iterator[Callable[[int], object]]:
+    """Show a bar on standard error if that is a terminal, and nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    bar: Any
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _print_json(record: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(record, ensure_ascii=False))
+
+
+def _none(value: str | None) -> str | None:
+    """The choice ``none`` of an option, as the library knows it."""
+    return None if value == "none" else value
+
+
+def _texts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Texts from arguments or from a file, but not from both or from neither."""
+    from semclass.documents import read_texts
+
+    if bool(texts) == (file is not None):
+        raise InputError("give texts as arguments or with --file F, one of the two")
+    found = list(texts) if file is None else read_texts(file)
+    if not found:
+        raise InputError(f"{file} holds no texts")
+    return found
+
+
+# -- classify ---------------------------------------------------------------------------------------------------------
+
+
+@cli.group()
+def classify() -> None:
+    """Classify questions or passages."""
+
+
+@classify.command("questions")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--file", type=click.Path(path_type=Path), help="One text a line, or JSON lines with `text`.")
+@click.option("--fine", is_flag=True, help="50 fine classes instead of 6 coarse ones.")
+@_json
+@_models
+@_threads
+def classify_questions(
+    texts: Sequence[str], file: Path | None, *, fine: bool, as_json: bool, models: Path | None, threads: int | None
+) -> None:
+    """Tell which type of answer each question asks for."""
+    questions = _texts(texts, file)
+    level = "fine" if fine else "coarse"
+    classifier = semclass.QuestionClassifier.load(models, level=level, threads=threads or 1)
+    for found in classifier.predict(questions):
+        if as_json:
+            _print_json(asdict(found))
+        else:
+            click.echo(f"{found.label:<14} {found.probability:.3f}  {found.text}")
+
+
+@classify.command("passages")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--file", type=click.Path(path_type=Path), help="JSON lines with `text` and `_id`, or a text file.")
+@_json
+@_models
+@_threads
+def classify_passages(
+    texts: Sequence[str], file: Path | None, *, as_json: bool, models: Path | None, threads: int | None
+) -> None:
+    """Tell which types of answer each passage provides."""
+    passages = _passages(texts, file)
+    classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
+    for passage, found in zip(passages, classifier.predict([item.text for item in passages]), strict=True):
+        if as_json:
+            _print_json(
+                {
+                    "_id": passage.id,
+                    "text": found.text,
+                    "probabilities": dict(found.probabilities),
+                    "labels": list(found.labels),
+                }
+            )
+        else:
+            click.echo(f"{passage.id}\t{' '.join(found.labels) or '-'}\t{_shorten(found.text)}")
+
+
+def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]:
+    """Passages from arguments, numbered from 1, or from a file."""
+    from semclass.documents import read_passages
+
+    if bool(texts) == (file is not None):
+        raise InputError("give texts as arguments or with --file F, one of the two")
+    if file is not None:
+        return read_passages(file)
+    return [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
+
+
+# -- index and search -------------------------------------------------------------------------------------------------
+
+
+@cli.group()
+def index() -> None:
+    """Build an index."""
+
+
+@index.command("build")
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@_json
+@_models
+@_threads
+def index_build(source: Path, out: Path, *, as_json: bool, models: Path | None, threads: int | None) -> None:
+    """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
+    from semclass.documents import read_passages
+    from semclass.encoder import available_threads
+    from semclass.index import check_target
+
+    check_target(out)
+    passages = read_passages(source)
+    classifier = semclass.PassageClassifier.load(models, threads=threads or available_threads())
+    with _progress("indexing", len(passages)) as progress:
+        built = semclass.PassageIndex.build(passages, classifier=classifier, progress=progress)
+    built.save(out)
+    if as_json:
+        _print_json({"index": str(out), "passages": len(built)})
+    else:
+        click.echo(f"{len(built)} passages indexed in {out}")
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("question")
+@click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
+@click.option("--match", type=_MATCH, default="none", show_default=True, help="Class match in the score.")
+@click.option("--rerank", type=_RERANK, default="learned", show_default=True, help="Method of re-ranking.")
+@click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
+@click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25 + lambda * match.")
+@click.option("--match-weight", type=float, help="lambda.")
+@click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
+@click.option("--candidates", type=int, help="Passages that are re-ranked.")
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@_json
+@_models
+@_threads
+def search(
+    folder: Path, question: str, *, explain: bool, as_json: bool, models: Path | None, threads: int | None, **given: Any
+) -> None:
+    """Find the passages of the index in DIR that answer QUESTION."""
+    retriever = semclass.HybridRetriever.load(folder, models=models, threads=threads or 1)
+    options = {name: value for name, value in given.items() if value is not None}
+    options |= {name: _none(options[name]) for name in ("match", "rerank")}
+    hits = retriever.search(question, **options)
+    asked = retriever.ranker.questions.predict([question])[0] if explain else None
+    _print_hits(hits, asked, as_json=as_json)
+
+
+@cli.command()
+@click.argument("question")
+@click.option("--passages", "file", type=click.Path(path_type=Path), required=True, help="JSON lines with `text`.")
+@click.option("-k", type=int, help="Passages to give; all by default.")
+@click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
+@click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@_json
+@_models
+@_threads
+def rerank(
+    question: str,
+    file: Path,
+    k: int | None,
+    *,
+    rerank: str,
+    by: str,
+    explain: bool,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
+) -> None:
+    """Re-rank passages from a file for QUESTION."""
+    from semclass.documents import read_passages
+
+    passages = read_passages(file)
+    reranker = semclass.Reranker.load(models, threads=threads or 1)
+    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by)
+    asked = reranker.ranker.questions.predict([question])[0] if explain else None
+    _print_hits(hits, asked, as_json=as_json)
+
+
+def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | None, *, as_json: bool) -> None:
+    """Print a ranking; `asked` is the question's class where an explanation is wanted."""
+    if as_json:
+        for hit in hits:
+            record = asdict(hit)
+            record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
+            if asked is not None:
+                record["question"] = {"label": asked.label, "probabilities": dict(asked.probabilities)}
+            _print_json(record)
+        return
+    if asked is not None:
+        click.echo(f"asks for {asked.label} ({asked.probability:.3f})")
+    for hit in hits:
+        moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"
+        click.echo(f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {_shorten(hit.text)}")
+        if asked is not None:
+            parts = "  ".join(f"{name} {value:.3f}" for name, value in hit.components.items())
+            click.echo(f"             {parts}  provides {' '.join(hit.labels) or '-'}")
+
+
+def _shorten(text: str, limit: int = 90) -> str:
+    """One line of a text."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 3] + "..."
+
+
+# -- evaluate, models, demo -------------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="BEIR_DIR")
+@click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the randomisation test.")
+@click.option("--cache", type=click.Path(path_type=Path), help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
+@_json
+@_models
+@_threads
+def evaluate(
+    folder: Path,
+    split: str,
+    limit: int | None,
+    seed: int,
+    cache: Path | None,
+    *,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
+) -> None:
+    """Measure every method on a BEIR folder."""
+    from semclass import evaluation
+    from semclass.encoder import available_threads
+
+    dataset = evaluation.load_dataset(folder, split=split, limit=limit)
+    ranker = semclass.Ranker.load(models, threads=threads or available_threads())
+    with _progress("indexing", None) as progress:
+        passages = evaluation.cached_index(folder, cache or _cache_folder(), ranker.passages, progress)
+    retriever = semclass.HybridRetriever(passages, ranker)
+    with _progress("searching", len(dataset.questions)) as progress:
+        results = evaluation.evaluate(dataset, retriever, seed=seed, progress=progress)
+    if as_json:
+        _print_json({name: result.as_json() for name, result in results.items()})
+        return
+    answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
+    click.echo(
+        f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is"
+    )
+    click.echo("in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n")
+    click.echo(f"{'method':<18} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed        p")
+    for name, r in results.items():
+        click.echo(
+            f"{name:<18} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
+            f"{r.cond_top1:.4f}   {r.error_removed:6.1%}  {r.p_value:7.4f}"
+        )
+
+
+def _cache_folder() -> Path:
+    """Where indices for evaluation are kept: what the environment says, or the user's cache folder."""
+    if CACHE_VARIABLE in os.environ:
+        return Path(os.environ[CACHE_VARIABLE])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "semclass" / "indices"
+
+
+@cli.command("models")
+@_json
+@_models
+def list_models(*, as_json: bool, models: Path | None) -> None:
+    """List the models and verify their hashes."""
+    from semclass import artifacts
+
+    root = artifacts.default_models() if models is None else models
+    found = sorted(path.parent for path in root.rglob(artifacts.MANIFEST))
+    if not found:
+        raise ArtifactError(f"{root} holds no models")
+    for folder in found:
+        kind = str(artifacts.read_json(folder / artifacts.MANIFEST).get("kind"))
+        artifact = artifacts.load(folder, kind)
+        size = sum(record["bytes"] for record in artifact.manifest["files"].values())
+        name = folder.relative_to(root).as_posix()
+        if as_json:
+            _print_json({"name": name, "folder": str(folder), "bytes": size, "verified": True, **artifact.manifest})
+        else:
+            metrics = artifact.manifest.get("metrics", {})
+            shown = "  ".join(f"{key} {value}" for key, value in metrics.items() if isinstance(value, (int, float)))
+            click.echo(f"ok  {name:<20} {size / 1e6:7.2f} MB  {shown}")
+
+
+@cli.command()
+@_models
+def demo(*, models: Path | None) -> None:
+    """Run the main job on a small corpus: classify, index, search, re-rank."""
+    from semclass.demo import run
+
+    run(models, click.echo)

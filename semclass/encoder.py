@@ -1,0 +1,262 @@
+"""The shipped encoder: one ONNX run from word pieces to every view that the heads need."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import tokenizers
+
+from semclass import artifacts
+from semclass.errors import ArtifactError, InputError, TruncationWarning
+from semclass.sessions import open_session
+from semclass.types import Encoding, FloatArray, IntArray, Ragged, ragged
+from semclass.validation import check_positive, check_texts
+
+TOKEN_VIEW = "tokens"
+ROW_VIEWS = ("pooled", "layers", "entities")
+
+
+def available_threads() -> int:
+    """Processors that this process may use, which in a container is fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@dataclass(frozen=True)
+class OnnxEncoder:
+    """An encoder exported by ``training/export_encoder.py``; many threads may share one.
+
+    Attributes
+    ----------
+    fingerprint
+        SHA-256 over its network and its tokeniser.
+    views
+        Name and dimension of each view.
+    max_length
+        Word pieces it reads of a text, including the two special ones; the rest of a longer text is not seen, which is
+        said once per call by a :class:`~semclass.errors.TruncationWarning`.
+    batch_size
+        Texts per run at most.
+    threads
+        Threads that a run may use.
+    """
+
+    fingerprint: str
+    views: Mapping[str, int]
+    max_length: int
+    batch_size: int
+    threads: int
+    session: onnxruntime.InferenceSession
+    tokenizer: tokenizers.Tokenizer
+    special: tuple[int, int]
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path | None = None,
+        *,
+        threads: int = 1,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ) -> OnnxEncoder:
+        """Load an encoder.
+
+        Parameters
+        ----------
+        folder
+            Its folder; the shipped one if None.
+        threads
+            Threads per run. One is best for single questions, all of them for building an index.
+        batch_size
+            Texts per run at most; bounds memory.
+        max_length
+            Word pieces to read of a text, special ones included; what the encoder was trained with if None.
+
+        Returns
+        -------
+        OnnxEncoder
+            The encoder.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged.
+        InputError
+            If a number is out of range.
+        """
+        check_positive(threads, "threads")
+        check_positive(batch_size, "batch_size")
+        artifact = artifacts.load(artifacts.default_models() / "encoder" if folder is None else folder, "encoder")
+        limit = int(artifact.field("max_positions"))
+        length = int(artifact.field("max_length")) if max_length is None else check_positive(max_length, "max_length")
+        if not 3 <= length <= limit:
+            raise InputError(f"max_length is {length}; this encoder takes 3 to {limit} word pieces")
+        try:
+            tokenizer = tokenizers.Tokenizer.from_file(str(artifact.path("tokenizer.json")))
+        except Exception as error:  # the tokenizers library raises bare Exception
+            raise ArtifactError(f"{artifact.path('tokenizer.json')} cannot be read: {error}") from error
+        # cutting and padding are done here, so that the whole text's terms are known and no call changes shared state
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        first, last = artifact.field("special_ids")
+        session = open_session(artifact.path("model.onnx"), threads, optimise=False)
+        views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
+        outputs = {item.name: item.shape[-1] for item in session.get_outputs()}
+        if outputs != views:
+            raise ArtifactError(f"{artifact.path('model.onnx')} gives {outputs}, but its manifest says {views}")
+        records = artifact.manifest["files"]
+        return cls(
+            fingerprint=fingerprint_of(records),
+            views=views,
+            max_length=length,
+            batch_size=batch_size,
+            threads=threads,
+            session=session,
+            tokenizer=tokenizer,
+            special=(int(first), int(last)),
+        )
+
+    @cached_property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        flags = np.zeros(self.tokenizer.get_vocab_size(), np.bool_)
+        special = {token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special}
+        for piece, place in self.tokenizer.get_vocab().items():
+            flags[place] = piece not in special and any(map(str.isalnum, piece))
+        return flags
+
+    def tokenize(self, texts: Sequence[str]) -> Ragged:
+        """Cut texts into word pieces.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+
+        Returns
+        -------
+        Ragged
+            int32 ids without special tokens, of the whole of each text.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string.
+        """
+        checked = check_texts(texts)
+        if self.threads == 1 or len(checked) == 1:
+            encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in checked]
+        else:
+            encodings = self.tokenizer.encode_batch_fast(checked, add_special_tokens=False)
+        return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        views: Sequence[str] = ("pooled",),
+        progress: Callable[[int], object] | None = None,
+    ) -> Encoding:
+        """Encode texts; see :meth:`semclass.types.Encoder.encode`.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+        views
+            Views to give besides ``pooled`` and ``terms``.
+        progress
+            Called with the number of texts done after each run.
+
+        Returns
+        -------
+        Encoding
+            The views, rows in the order of `texts`.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a text is empty or not a string, or a view is unknown.
+        """
+        unknown = [view for view in views if view not in self.views]
+        if unknown:
+            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        wanted = [name for name in self.views if name in {"pooled", *views}]
+        terms = self.tokenize(texts)
+        read = np.minimum(terms.lengths(), self.max_length - 2)
+        cut = np.flatnonzero(terms.lengths() > read)
+        if len(cut):
+            warnings.warn(
+                f"{len(cut)} of {len(terms)} texts are longer than the {self.max_length - 2} word pieces that the "
+                f"encoder reads (the first is number {cut[0] + 1}, with {terms.lengths()[cut[0]]}); only their "
+                "beginning was encoded: cut long texts into passages",
+                TruncationWarning,
+                stacklevel=2,
+            )
+        rows = {name: np.zeros((len(terms), self.views[name]), np.float32) for name in wanted if name in ROW_VIEWS}
+        tokens = None
+        if TOKEN_VIEW in wanted:
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(read)])
+            tokens = Ragged(np.zeros((offsets[-1], self.views[TOKEN_VIEW]), np.float32), offsets)
+        # texts of like length share a run, so that little is spent on padding; a stable sort keeps it reproducible
+        order = np.argsort(read, kind="stable")
+        for start in range(0, len(order), self.batch_size):
+            batch = order[start : start + self.batch_size]
+            ids, mask = self._pad(terms, batch, read[batch])
+            outputs = self.session.run(wanted, {"input_ids": ids, "attention_mask": mask})
+            for name, output in zip(wanted, outputs, strict=True):
+                if name in rows:
+                    rows[name][batch] = output
+                elif tokens is not None:
+                    _scatter(tokens, batch, output, mask)
+            if progress is not None:
+                progress(len(batch))
+        return Encoding(
+            pooled=rows["pooled"],
+            terms=terms,
+            layers=rows.get("layers"),
+            tokens=tokens,
+            entities=rows.get("entities"),
+        )
+
+    def _pad(self, terms: Ragged, batch: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
+        """Put special tokens around each text and pad the batch; gives ids and mask, int64 (batch, longest)."""
+        places = np.arange(int(read.max()) + 2)
+        inside = (places >= 1) & (places <= read[:, None])
+        ids = np.zeros((len(batch), len(places)), np.int64)
+        ids[:, 0] = self.special[0]
+        ids[np.arange(len(batch)), read + 1] = self.special[1]
+        source = terms.offsets[batch][:, None] + places - 1
+        ids[inside] = terms.values[source[inside]]
+        return ids, (places <= read[:, None] + 1).astype(np.int64)
+
+
+def _scatter(tokens: Ragged, batch: IntArray, output: FloatArray, mask: IntArray) -> None:
+    """Copy a run's token vectors, special tokens left out, to their texts' places."""
+    places = np.arange(output.shape[1])
+    inside = (places >= 1) & (places <= mask.sum(axis=1)[:, None] - 2)
+    target = tokens.offsets[batch][:, None] + places - 1
+    tokens.values[target[inside]] = output[inside]
+
+
+def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
+    """Identity of an encoder: the hashes of its network and tokeniser, joined with a hyphen and cut to 16 digits each.
+
+    Parameters
+    ----------
+    records
+        The manifest's ``files``.
+
+    Returns
+    -------
+    str
+        33 characters.
+    """
+    return "-".join(str(records[name]["sha256"])[:16] for name in ("model.onnx", "tokenizer.json"))

@@ -1,0 +1,63 @@
+"""The errors that semclass raises: each is also the builtin that a caller would expect to catch."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+
+class SemclassError(Exception):
+    """Base of every error that semclass raises on purpose."""
+
+
+class InputError(SemclassError, ValueError):
+    """A value that was handed in is not allowed; the message names it, what is allowed and what to do."""
+
+
+class InputTypeError(SemclassError, TypeError):
+    """Something of the wrong kind was handed in, such as one string where a list of strings belongs."""
+
+
+class ArtifactError(SemclassError, ValueError):
+    """A model or an index on disk is missing, cut short, edited or of another format, or could not be written."""
+
+
+class EncoderMismatchError(ArtifactError):
+    """A head or an index was made with another encoder than the one it is used with."""
+
+
+class MissingExtraError(SemclassError, ImportError):
+    """An optional dependency is not installed; the message holds the pip command that installs it."""
+
+
+class TruncationWarning(UserWarning):
+    """Some texts are longer than the encoder reads; only their beginning was encoded."""
+
+
+def import_extra(module: str, extra: str) -> ModuleType:
+    """Import an optional dependency.
+
+    Parameters
+    ----------
+    module
+        Dotted name of the module, such as ``"sklearn.svm"``.
+    extra
+        The extra of semclass that installs it, such as ``"train"``.
+
+    Returns
+    -------
+    ModuleType
+        The imported module.
+
+    Raises
+    ------
+    MissingExtraError
+        If it is not installed; the message holds the exact pip command.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.partition(".")[0]
+        raise MissingExtraError(
+            f'{name} is needed for this and is not installed; run: pip install "semclass[{extra}]"'
+        ) from error

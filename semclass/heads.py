@@ -1,0 +1,126 @@
+"""Heads: small ONNX networks from views of a text to calibrated probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from semclass import artifacts
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.sessions import open_session
+from semclass.types import DoubleArray, FloatArray
+
+LINKS = ("softmax", "sigmoid")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head, ready to run; many threads may share it.
+
+    Attributes
+    ----------
+    artifact
+        The verified folder that it came from.
+    classes
+        Names of the output columns.
+    inputs
+        Name and dimension of each view that it reads.
+    threshold
+        Probability from which a one-vs-all head says yes; 0.5 where the manifest names none.
+    """
+
+    artifact: artifacts.Artifact
+    classes: tuple[str, ...]
+    inputs: Mapping[str, int]
+    threshold: float
+    session: onnxruntime.InferenceSession
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str | None) -> Head:
+        """Load a head and check everything about it before it is used.
+
+        Parameters
+        ----------
+        folder
+            Its folder.
+        encoder
+            Fingerprint of the encoder that it will be used with; None only for heads that read no vectors.
+
+        Returns
+        -------
+        Head
+            The head.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged, or the network does not have the shape that its manifest says.
+        EncoderMismatchError
+            If it was trained on another encoder's vectors.
+        """
+        artifact = artifacts.load(folder, "head")
+        made_for = artifact.field("encoder")
+        if made_for is not None and made_for != encoder:
+            raise EncoderMismatchError(
+                f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "
+                f"{(encoder or 'none')[:12]}: use that encoder, or train the head for this one"
+            )
+        # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
+        session = open_session(artifact.path("model.onnx"), threads=1)
+        threshold = artifact.manifest.get("threshold")
+        head = cls(
+            artifact=artifact,
+            classes=tuple(artifact.field("classes")),
+            inputs={str(name): int(dim) for name, dim in artifact.field("inputs").items()},
+            threshold=0.5 if threshold is None else float(threshold),
+            session=session,
+        )
+        _audit(head, artifact)
+        return head
+
+    def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
+        """Run the head.
+
+        Parameters
+        ----------
+        views
+            float32 (n, dim) by name; must hold the head's inputs, may hold more.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes): rows sum to 1 for a softmax head; one column in [0, 1] for a sigmoid head.
+
+        Raises
+        ------
+        InputError
+            If a view is missing or has another dimension.
+        """
+        feeds = {}
+        for name, dim in self.inputs.items():
+            view = views.get(name)
+            if view is None or view.ndim != 2 or view.shape[1] != dim:
+                given = "none" if view is None else str(view.shape)
+                raise InputError(f"this head reads the view {name!r} of shape (n, {dim}); given: {given}")
+            feeds[name] = view
+        (output,) = self.session.run(["probabilities"], feeds)
+        return np.asarray(output, np.float64)
+
+
+def _audit(head: Head, artifact: artifacts.Artifact) -> None:
+    """Compare the network with its manifest, and run it once: a damaged one must fail here, not in a service."""
+    path = artifact.path("model.onnx")
+    if artifact.field("link") not in LINKS:
+        raise ArtifactError(f"{path}: link {artifact.field('link')!r} is not one of {LINKS}")
+    found = {item.name: item.shape[-1] for item in head.session.get_inputs()}
+    if found != dict(head.inputs):
+        raise ArtifactError(f"{path} has inputs {found}, but its manifest says {dict(head.inputs)}")
+    if [item.name for item in head.session.get_outputs()] != ["probabilities"]:
+        raise ArtifactError(f"{path} must have one output named 'probabilities'")
+    probe = head.probabilities({name: np.zeros((1, dim), np.float32) for name, dim in head.inputs.items()})
+    if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():
+        raise ArtifactError(f"{path} gives {probe.shape} values, or not finite ones, for {len(head.classes)} classes")

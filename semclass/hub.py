@@ -1,0 +1,165 @@
+"""Any sentence-transformers model as an encoder (extra ``hub``): from a hub, or from a local folder.
+
+Heads must be trained for it, by the same scripts as the shipped ones: ``--encoder hub:NAME_OR_FOLDER``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.errors import InputError, import_extra
+from semclass.types import Encoding, FloatArray, Ragged, ragged
+from semclass.validation import check_positive, check_texts
+
+
+@dataclass(frozen=True)
+class SentenceTransformerEncoder:
+    """A sentence-transformers model that gives the views which heads read; many threads may share one.
+
+    Attributes
+    ----------
+    model
+        The model.
+    fingerprint
+        SHA-256 over its weights and its vocabulary, cut to 32 digits.
+    views
+        ``pooled`` (what the model itself pools), ``layers`` (means of the layers at a third, two thirds, five sixths and
+        the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer).
+    batch_size
+        Texts per run at most.
+    """
+
+    model: Any
+    fingerprint: str
+    views: Mapping[str, int]
+    batch_size: int
+
+    @classmethod
+    def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
+        """Load a model.
+
+        Parameters
+        ----------
+        name
+            Hub name or local folder.
+        batch_size
+            Texts per run at most.
+        device
+            Where torch runs it.
+
+        Returns
+        -------
+        SentenceTransformerEncoder
+            The encoder.
+
+        Raises
+        ------
+        MissingExtraError
+            If sentence-transformers is not installed: ``pip install "semclass[hub]"``.
+        InputError
+            If there is no such model, or it is not a transformer with hidden states.
+        """
+        library = import_extra("sentence_transformers", "hub")
+        check_positive(batch_size, "batch_size")
+        try:
+            model = library.SentenceTransformer(name, device=device)
+        except (OSError, ValueError) as error:
+            raise InputError(f"no sentence-transformers model {name!r}: {error}") from error
+        model.eval()
+        config = getattr(getattr(model[0], "auto_model", None), "config", None)
+        hidden = getattr(config, "hidden_size", None)
+        if hidden is None:
+            raise InputError(f"{name!r} is not a transformer with hidden states; choose another model")
+        digest = hashlib.sha256()
+        for key, tensor in sorted(model.state_dict().items()):
+            digest.update(key.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        for piece, place in sorted(model.tokenizer.get_vocab().items()):
+            digest.update(f"{piece}\t{place}\n".encode())
+        pooled = int(model.encode(["dimension"]).shape[1])
+        return cls(
+            model=model,
+            fingerprint=digest.hexdigest()[:32],
+            views={"pooled": pooled, "layers": 6 * int(hidden), "tokens": int(hidden)},
+            batch_size=batch_size,
+        )
+
+    @cached_property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        flags = np.zeros(len(self.model.tokenizer), np.bool_)
+        special = set(self.model.tokenizer.all_special_tokens)
+        for piece, place in self.model.tokenizer.get_vocab().items():
+            flags[place] = piece not in special and any(map(str.isalnum, piece))
+        return flags
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        """Encode texts; see :meth:`semclass.types.Encoder.encode`."""
+        unknown = [view for view in views if view not in self.views]
+        if unknown:
+            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        checked = check_texts(texts)
+        tokenizer = self.model.tokenizer
+        terms = [
+            np.array(tokenizer(text, add_special_tokens=False, truncation=False)["input_ids"], np.int32)
+            for text in checked
+        ]
+        pooled = np.zeros((len(checked), self.views["pooled"]), np.float32)
+        layers = np.zeros((len(checked), self.views["layers"]), np.float32)
+        tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
+        order = np.argsort([len(row) for row in terms], kind="stable")
+        for start in range(0, len(order), self.batch_size):
+            batch = order[start : start + self.batch_size].tolist()
+            rows = self._run([checked[place] for place in batch])
+            for place, row in zip(batch, rows, strict=True):
+                pooled[place], layers[place], tokens[place] = row
+        return Encoding(
+            pooled=pooled,
+            terms=ragged(terms, np.zeros(0, np.int32)),
+            layers=layers if "layers" in views else None,
+            tokens=_ragged_tokens(tokens, self.views["tokens"]) if "tokens" in views else None,
+        )
+
+    def _run(self, texts: list[str]) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Pooled vector, layer features and token vectors of each text of one batch."""
+        torch = import_extra("torch", "hub")
+        features = self.model.tokenize(texts)
+        with torch.no_grad():
+            features = {
+                key: value.to(self.model.device) if hasattr(value, "to") else value for key, value in features.items()
+            }
+            states = (
+                self.model[0]
+                .auto_model(
+                    input_ids=features["input_ids"],
+                    attention_mask=features["attention_mask"],
+                    output_hidden_states=True,
+                )
+                .hidden_states
+            )
+            pooled = self.model(dict(features))["sentence_embedding"]
+            pooled = torch.nn.functional.normalize(pooled, dim=-1).cpu().numpy().astype(np.float32)
+        masks = features["attention_mask"].cpu().numpy().astype(bool)
+        stacked = np.stack([state.cpu().numpy() for state in states])
+        last = len(states) - 1
+        third, two_thirds, sixths = (round(last * part) for part in (1 / 3, 2 / 3, 5 / 6))
+        rows = []
+        for place, mask in enumerate(masks):
+            state = stacked[:, place, mask]
+            means = [state[layer].mean(axis=0) for layer in (third, two_thirds, sixths, last)]
+            firsts = [state[two_thirds, 1], state[last, 1]]
+            inner = state[last, 1:-1]
+            unit = inner / np.maximum(np.linalg.norm(inner, axis=1, keepdims=True), 1e-12)
+            rows.append((pooled[place], np.concatenate(means + firsts), unit.astype(np.float32)))
+        return rows
+
+
+def _ragged_tokens(rows: list[FloatArray], dim: int) -> Ragged:
+    return ragged(rows, np.zeros((0, dim), np.float32))

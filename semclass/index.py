@@ -1,0 +1,365 @@
+"""The passage index: everything about passages that does not depend on the question, computed once.
+
+On disk an index is a folder with ``manifest.json`` and one folder of data that the manifest names. A build writes new
+data beside the old and then replaces the manifest in one step, so that at every moment, also after a crash, the index is
+all of the old one or all of the new one. Arrays are memory-mapped: opening costs little, and processes share memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import numpy.typing as npt
+
+from semclass import artifacts, bm25
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
+from semclass.passages import PassageClassifier
+from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.validation import check_text, check_unique
+
+CHUNK = 512
+"""Passages encoded at a time while building; bounds memory, changes no value."""
+
+TOKEN_SCALE = 127
+"""Token vectors have unit length; int8 holds round(127 * component)."""
+
+_REMEDY = "build it again with `semclass index build`"
+
+
+@dataclass(frozen=True)
+class PassageIndex:
+    """Passages with their vectors, terms and classes. Read-only; many threads may share one.
+
+    Attributes
+    ----------
+    encoder
+        Fingerprint of the encoder that made the vectors.
+    classes
+        Names of the passage classes.
+    thresholds
+        Probability from which a passage has a class, float64 of shape (n_classes,).
+    pooled
+        Unit vectors, float32 of shape (n, dim).
+    probabilities
+        P(class | passage), float32 of shape (n, n_classes).
+    tokens
+        Ragged int8 token vectors, components times 127.
+    terms
+        Ragged word-piece ids of the whole passages.
+    idf
+        Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
+    bm25
+        The BM25 index.
+    records, record_offsets
+        The passages as JSON lines, uint8 of shape (bytes,), and where each begins, int64 of shape (n + 1,).
+    """
+
+    encoder: str
+    classes: tuple[str, ...]
+    thresholds: DoubleArray
+    pooled: FloatArray
+    probabilities: FloatArray
+    tokens: Ragged
+    terms: Ragged
+    idf: FloatArray
+    bm25: bm25s.BM25
+    records: npt.NDArray[np.uint8]
+    record_offsets: IntArray
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return len(self.pooled)
+
+    def passage(self, row: int) -> Passage:
+        """Read one passage back.
+
+        Parameters
+        ----------
+        row
+            Its place, from 0.
+
+        Returns
+        -------
+        Passage
+            As it was handed in.
+        """
+        line = self.records[self.record_offsets[row] : self.record_offsets[row + 1]].tobytes()
+        record = json.loads(line)
+        return Passage(record["_id"], record["text"], record["metadata"])
+
+    def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
+        """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
+        return bm25.scores(self.bm25, terms)
+
+    @classmethod
+    def build(
+        cls,
+        passages: Iterable[Passage],
+        *,
+        classifier: PassageClassifier,
+        progress: Callable[[int], object] | None = None,
+    ) -> PassageIndex:
+        """Index passages.
+
+        Parameters
+        ----------
+        passages
+            At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before the
+            text, as BEIR does.
+        classifier
+            Passage heads; their encoder makes the vectors.
+        progress
+            Called with the number of passages done, now and then.
+
+        Returns
+        -------
+        PassageIndex
+            The index, in memory.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If there is no passage, an id comes twice, or a text is empty or not a string.
+        """
+        encoder = classifier.encoder
+        views = ("tokens", *classifier.encoder_views)
+        ids: list[str] = []
+        lines: list[bytes] = []
+        parts: list[tuple[FloatArray, FloatArray, Ragged, Ragged]] = []
+        cut: list[str] = []
+        for chunk in _chunks(passages, CHUNK):
+            texts = [searchable(passage) for passage in chunk]
+            ids += [passage.id for passage in chunk]
+            lines += [_line(passage) for passage in chunk]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", TruncationWarning)  # said once for the whole build, below
+                encoding = encoder.encode(texts, views=views)
+            if encoding.tokens is None:
+                raise InputError("this encoder gives no view 'tokens', which an index needs")
+            values = np.rint(encoding.tokens.values * TOKEN_SCALE).astype(np.int8)
+            probabilities = classifier.probabilities(texts, encoding).astype(np.float32)
+            tokens = Ragged(values, encoding.tokens.offsets)
+            parts.append((encoding.pooled, probabilities, tokens, encoding.terms))
+            cut += [
+                passage.id
+                for passage, long in zip(chunk, encoding.terms.lengths() > tokens.lengths(), strict=True)
+                if long
+            ]
+            if progress is not None:
+                progress(len(chunk))
+        if not ids:
+            raise InputError("there are no passages to index; give at least one")
+        check_unique(ids, "passage id")
+        if cut:
+            warnings.warn(
+                f"{len(cut)} of {len(ids)} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
+                "sees all of them, vectors and classes only their beginning; cut them into shorter passages",
+                TruncationWarning,
+                stacklevel=2,
+            )
+        terms = _join([part[3] for part in parts])
+        is_term = encoder.is_term
+        lexical = bm25.build(terms, is_term)
+        idf = bm25.idf_table(bm25.document_frequencies(terms, len(is_term)), len(ids)) * is_term
+        return cls(
+            encoder=encoder.fingerprint,
+            classes=classifier.classes,
+            thresholds=classifier.thresholds,
+            pooled=np.concatenate([part[0] for part in parts]),
+            probabilities=np.concatenate([part[1] for part in parts]),
+            tokens=_join([part[2] for part in parts]),
+            terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets),
+            idf=idf.astype(np.float32),
+            bm25=lexical,
+            records=np.frombuffer(b"".join(lines), np.uint8),
+            record_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum([len(line) for line in lines])]),
+        )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index; an older one in the same folder stays whole until the new one is complete.
+
+        Parameters
+        ----------
+        folder
+            Made if it is not there; may hold an index, but nothing else.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder holds something else, or cannot be written, for example for want of space.
+        """
+        folder = Path(folder)
+        check_target(folder)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            beside = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
+        except OSError as error:
+            raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
+        try:
+            for name, array in self._arrays().items():
+                np.save(beside / name, array, allow_pickle=False)
+            bm25.save(self.bm25, beside / "bm25")
+            names = sorted(str(path.relative_to(beside)) for path in beside.rglob("*") if path.is_file())
+            records = {name: _record(beside / name) for name in names}
+            fields = {
+                "encoder": self.encoder,
+                "classes": list(self.classes),
+                "thresholds": self.thresholds.tolist(),
+                "passages": len(self),
+                "files": records,
+            }
+            data = "data-" + hashlib.sha256(artifacts.dump_json(fields)).hexdigest()[:16]
+            if not (folder / data).exists():
+                beside.rename(folder / data)
+            manifest = {**fields, "protocol": artifacts.PROTOCOL, "kind": "index", "data": data}
+            artifacts.write_atomic(folder / artifacts.MANIFEST, artifacts.dump_json(manifest))
+        except OSError as error:
+            raise ArtifactError(
+                f"cannot write the index {folder}: {error.strerror or error}; an older index there is unchanged"
+            ) from error
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+        for old in folder.glob("data-*"):
+            if old.name != data:
+                shutil.rmtree(old, ignore_errors=True)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True) -> PassageIndex:
+        """Open an index.
+
+        Parameters
+        ----------
+        folder
+            Where it was saved.
+        encoder
+            Fingerprint of the encoder that questions will be encoded with; not compared if None.
+        verify
+            Whether to compare every file's SHA-256, which reads the whole index once; if not, only sizes are compared.
+
+        Returns
+        -------
+        PassageIndex
+            The index, memory-mapped.
+
+        Raises
+        ------
+        ArtifactError
+            If a file is missing, cut short, changed, or of another protocol.
+        EncoderMismatchError
+            If the index was made with another encoder.
+        """
+        folder = Path(folder)
+        path = folder / artifacts.MANIFEST
+        if not path.is_file():
+            raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {_REMEDY}")
+        manifest = artifacts.read_json(path)
+        artifacts.check_protocol(manifest, path, "index")
+        missing = [name for name in ("data", "files", "encoder", "classes", "thresholds") if name not in manifest]
+        if missing:
+            raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
+        if encoder is not None and manifest["encoder"] != encoder:
+            raise EncoderMismatchError(
+                f"the index {folder} was made with encoder {manifest['encoder']}, but is used with {encoder}; {_REMEDY}"
+            )
+        data = folder / manifest["data"]
+        artifacts.check_files(data, manifest["files"], _REMEDY, hashes=verify)
+
+        def read(name: str) -> npt.NDArray[Any]:
+            array: npt.NDArray[Any] = np.load(data / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            return array
+
+        return cls(
+            encoder=manifest["encoder"],
+            classes=tuple(manifest["classes"]),
+            thresholds=np.array(manifest["thresholds"]),
+            pooled=read("pooled"),
+            probabilities=read("probabilities"),
+            tokens=Ragged(read("tokens"), read("token_offsets")),
+            terms=Ragged(read("terms"), read("term_offsets")),
+            idf=read("idf"),
+            bm25=bm25.load(data / "bm25"),
+            records=read("records"),
+            record_offsets=read("record_offsets"),
+        )
+
+    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return {
+            "pooled.npy": self.pooled,
+            "probabilities.npy": self.probabilities,
+            "tokens.npy": self.tokens.values,
+            "token_offsets.npy": self.tokens.offsets,
+            "terms.npy": self.terms.values,
+            "term_offsets.npy": self.terms.offsets,
+            "idf.npy": self.idf,
+            "records.npy": self.records,
+            "record_offsets.npy": self.record_offsets,
+        }
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse to build an index into a folder that holds something else, before hours of work and not after.
+
+    Raises
+    ------
+    ArtifactError
+        If `folder` is a file, or holds other things than an index.
+    """
+    folder = Path(folder)
+    if folder.is_file():
+        raise ArtifactError(f"{folder} is a file; name a folder for the index")
+    with contextlib.suppress(FileNotFoundError):
+        names = [path.name for path in folder.iterdir()]
+        ours = [name for name in names if name == artifacts.MANIFEST or name.startswith((".", "data-"))]
+        if len(ours) < len(names):
+            other = sorted(set(names) - set(ours))[0]
+            raise ArtifactError(f"{folder} holds other things ({other!r}); name a new or empty folder for the index")
+
+
+def searchable(passage: Passage) -> str:
+    """Text of a passage that is encoded: its title, if ``metadata`` has one, and its text, as BEIR does."""
+    text = check_text(passage.text, f"text of passage {passage.id!r}")
+    title = passage.metadata.get("title")
+    return f"{title} {text}" if isinstance(title, str) and title.strip() else text
+
+
+def _line(passage: Passage) -> bytes:
+    """One passage as a JSON line, to be read back when it is found."""
+    check_text(passage.id, "passage id")
+    record = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
+    try:
+        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
+
+
+def _chunks(passages: Iterable[Passage], size: int) -> Iterator[Sequence[Passage]]:
+    stream = iter(passages)
+    while chunk := list(islice(stream, size)):
+        yield chunk
+
+
+def _join(parts: Sequence[Ragged]) -> Ragged:
+    """Concatenate ragged arrays."""
+    lengths = np.concatenate([part.lengths() for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def _record(path: Path) -> dict[str, Any]:
+    """Flush a file to the disk and describe it for the manifest."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+    return {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}

@@ -1,0 +1,365 @@
+"""Pair features: what a question and its candidate passages have in common, as numbers that a linear head reads.
+
+All candidates of a question are described in one pass over their concatenated token vectors. Notation in the formulas:
+
+* i runs over the question's word pieces, j over the passage's; c_ij is the cosine of their token vectors;
+* w_i is the inverse document frequency (idf) of piece i, 0 for pieces that are no terms, and v_i = w_i / sum(w);
+* m_i = max_j c_ij, and [i in p] is 1 if piece i itself is among the passage's pieces, else 0;
+* B is a block of 16 consecutive tokens, counted from the passage's beginning. A window of 32 or 64 tokens is 2 or 4
+  neighbouring blocks, so windows overlap; one at the end may be shorter;
+* z(x) is (x - mean) / (standard deviation + floor) over the candidates of the question.
+
+Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), here weighted by idf and also taken over
+windows: an answer stands in a few neighbouring sentences, while a long passage mentions many words somewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.errors import InputError
+from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
+
+BLOCK = 16
+"""Tokens in a block."""
+
+TEXT_FEATURES = (
+    "cosine",
+    "cosine_16",
+    "cosine_32",
+    "cosine_64",
+    "cosine_even",
+    "cosine_even_32",
+    "cosine_unmatched",
+    "cosine_phrase",
+    "overlap",
+    "overlap_32",
+    "overlap_64",
+    "unmatched",
+    "unmatched_max",
+    "phrase",
+    "phrase_even",
+    "mean_16",
+    "mean_32",
+    "mean_64",
+    "peak",
+    "focus",
+    "dense",
+    "match",
+)
+"""Features of a question and one passage, which do not depend on the other candidates; see :func:`pair_features`."""
+
+CANDIDATE_FEATURES = (
+    "dense_z",
+    "bm25_z",
+    "cosine_z",
+    "cosine_32_z",
+    "cosine_even_z",
+    "overlap_z",
+    "match_z",
+    "dense_gap",
+    "bm25_gap",
+    "overlap_rare",
+    "advantage",
+    "vote",
+)
+"""Features that compare a passage with the other candidates of the question; see :func:`pair_features`."""
+
+PAIR_FEATURES = TEXT_FEATURES + CANDIDATE_FEATURES
+"""Names of the columns that :func:`pair_features` gives, in order."""
+
+INT8_SCALE = np.float32(127)
+"""What components of int8 token vectors were multiplied with."""
+
+COSINE_FLOOR = 0.01
+"""Added to the standard deviation of cosines, shares and probabilities, so that equal candidates give 0, not noise."""
+
+BM25_FLOOR = 0.1
+"""The same for BM25 scores, which are about ten times as large."""
+
+VOTE_SHARPNESS = 10.0
+"""Factor of the cosines in ``vote``."""
+
+
+class PairQuery(Protocol):
+    """What the features need of a question."""
+
+    @property
+    def tokens(self) -> FloatArray:
+        """Unit token vectors, float32 of shape (q, token_dim)."""
+
+    @property
+    def terms(self) -> npt.NDArray[Any]:
+        """Word-piece ids, shape (m,), m >= q; the first q belong to the token vectors."""
+
+    @property
+    def probabilities(self) -> DoubleArray:
+        """P(class | question), float64 of shape (n_classes,)."""
+
+
+class PairCandidates(Protocol):
+    """What the features need of the candidates."""
+
+    @property
+    def tokens(self) -> Ragged:
+        """Ragged token vectors: float32 unit vectors, or int8 with components times 127."""
+
+    @property
+    def terms(self) -> Ragged:
+        """Ragged word-piece ids of the whole passages; a passage has at least as many as token vectors."""
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, 0 for no terms; float32 of shape (vocabulary,)."""
+
+    @property
+    def dense(self) -> DoubleArray:
+        """Cosine of question and passage vector, float64 of shape (n,)."""
+
+    @property
+    def bm25(self) -> DoubleArray:
+        """BM25 score, float64 of shape (n,)."""
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """P(class | passage), float32 of shape (n, n_classes)."""
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Blocks of 16 consecutive items of each row of a ragged array.
+
+    Attributes
+    ----------
+    rows
+        Rows that have items, int64 of shape (r,).
+    starts
+        First item of each block, int64 of shape (b,).
+    first
+        First block of each of `rows`, int64 of shape (r,).
+    after
+        The next block of the same row, or the block itself at the row's end; int64 of shape (b,).
+    """
+
+    rows: IntArray
+    starts: IntArray
+    first: IntArray
+    after: IntArray
+
+
+def _blocks(offsets: IntArray) -> _Blocks:
+    lengths = np.diff(offsets)
+    rows = np.flatnonzero(lengths)
+    count = -(-lengths[rows] // BLOCK)
+    ends = np.cumsum(count)
+    first = ends - count
+    place = np.arange(ends[-1] if len(ends) else 0)
+    starts = np.repeat(offsets[rows] - BLOCK * first, count) + BLOCK * place
+    return _Blocks(rows, starts, first, np.minimum(place + 1, np.repeat(ends - 1, count)))
+
+
+def _best(scores: npt.NDArray[Any], blocks: _Blocks, n: int) -> DoubleArray:
+    """Largest score among the blocks of each row; 0 for a row without items. Gives shape (n,)."""
+    best = np.zeros(n)
+    if len(blocks.rows):
+        best[blocks.rows] = np.maximum.reduceat(scores, blocks.first)
+    return best
+
+
+def _spread(values: DoubleArray, floor: float) -> DoubleArray:
+    """z-score over the candidates."""
+    centred = values - values.mean()
+    return np.asarray(centred / (np.sqrt(np.mean(centred * centred)) + floor))
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+    return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
+
+
+def pair_features(query: PairQuery, candidates: PairCandidates) -> FloatArray:
+    """Describe each candidate of a question.
+
+    The columns are :data:`PAIR_FEATURES`. From the two texts alone:
+
+    ``cosine``
+        sum_i v_i m_i.
+    ``cosine_16``, ``cosine_32``, ``cosine_64``
+        max over windows W of that size of sum_i v_i max_{j in W} c_ij.
+    ``cosine_even``, ``cosine_even_32``
+        The same as ``cosine`` and ``cosine_32`` with equal weights 1/q: what kind of answer is asked for stands in
+        words like *who*, which idf hides.
+    ``cosine_unmatched``
+        sum_i v_i m_i (1 - [i in p]).
+    ``cosine_phrase``
+        sum_i u_i max_j (c_ij + c_{i+1,j+1}) / 2 with u_i = (v_i + v_{i+1}) / 2, over i = 1 ... q - 1; 0 in a passage of
+        one token.
+    ``overlap``, ``overlap_32``, ``overlap_64``
+        sum_i v_i [i in p], and the largest for a window in place of p.
+    ``unmatched``, ``unmatched_max``
+        sum_i w_i (1 - [i in p]) and max_i w_i (1 - [i in p]), in units of idf.
+    ``phrase``, ``phrase_even``
+        Sum over the neighbours (i, i + 1) of the question that are neighbours in the passage of
+        min(w_i, w_{i+1}) / sum(w), and of 1/m.
+    ``mean_16``, ``mean_32``, ``mean_64``
+        Largest cosine of the question's summed token vectors with a window's.
+    ``peak``
+        max_j sum_i v_i max(c_ij, 0).
+    ``focus``
+        Mean over j of max_i c_ij.
+    ``dense``
+        Cosine of the pooled vectors.
+    ``match``
+        <P(class | question), P(class | passage)>.
+
+    Among the candidates of the question:
+
+    ``dense_z``, ``bm25_z``, ``cosine_z``, ``cosine_32_z``, ``cosine_even_z``, ``overlap_z``, ``match_z``
+        z-scores.
+    ``dense_gap``, ``bm25_gap``
+        Score minus the best candidate's, <= 0; that of BM25 divided by 10.
+    ``overlap_rare``
+        sum_i v_i [i in p] (1 - share of the candidates that hold piece i).
+    ``advantage``
+        sum_i v_i max(m_i - mean of m_i over the candidates, 0).
+    ``vote``
+        sum_i v_i softmax over the candidates of 10 m_i: every question piece has its idf to give to candidates.
+
+    Parameters
+    ----------
+    query
+        The question.
+    candidates
+        n passages.
+
+    Returns
+    -------
+    ndarray
+        float32 of shape (n, len(PAIR_FEATURES)), finite; the order of candidates only orders the rows. A passage
+        without tokens has cosines of 0.
+
+    Raises
+    ------
+    InputError
+        If the token vectors of question and passages differ in dimension.
+    """
+    if not len(candidates.terms):
+        return np.zeros((0, len(PAIR_FEATURES)), np.float32)
+    idf = candidates.idf[query.terms]
+    present, columns = _lexical(query.terms, candidates.terms, idf)
+    columns |= _semantic(query.tokens, candidates.tokens, idf[: len(query.tokens)], present[: len(query.tokens)])
+    columns["dense"] = candidates.dense
+    columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities
+    for name in ("dense", "cosine", "cosine_32", "cosine_even", "overlap", "match"):
+        columns[f"{name}_z"] = _spread(columns[name], COSINE_FLOOR)
+    columns["bm25_z"] = _spread(candidates.bm25, BM25_FLOOR)
+    columns["dense_gap"] = candidates.dense - candidates.dense.max()
+    columns["bm25_gap"] = (candidates.bm25 - candidates.bm25.max()) / 10
+    return np.stack([columns[name] for name in PAIR_FEATURES], axis=1).astype(np.float32)
+
+
+def _shares(idf: FloatArray) -> FloatArray:
+    """Weights v_i: idf divided by its sum; all 0 for a question without terms."""
+    return np.asarray(idf / np.maximum(idf.sum(), np.float32(1e-6)))
+
+
+def _lexical(
+    question: npt.NDArray[Any], passages: Ragged, idf: FloatArray
+) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[Any]]]:
+    """Features of exact matches; gives [i in p] of shape (m, n) beside them."""
+    n, m = len(passages), len(question)
+    share = _shares(idf)
+    lengths = passages.lengths()
+    owner = np.repeat(np.arange(n), lengths)
+    equal = question[:, None] == passages.values[None, :]
+    # matches are few, so everything below works on their places instead of on the whole table
+    row, column = np.nonzero(equal)
+    present = np.zeros((m, n), np.bool_)
+    present[row, owner[column]] = True
+    blocks = _blocks(passages.offsets)
+    block = np.searchsorted(blocks.starts, column, side="right") - 1
+    held = np.zeros((m, len(blocks.starts)), np.bool_)
+    held[row, block] = True
+    held_32 = held | held[:, blocks.after]
+    held_64 = held_32 | held_32[:, blocks.after[blocks.after]]
+    columns: dict[str, npt.NDArray[Any]] = {
+        "overlap": share @ present,
+        "overlap_32": _best(share @ held_32, blocks, n),
+        "overlap_64": _best(share @ held_64, blocks, n),
+    }
+    missing = idf[:, None] * ~present
+    columns["unmatched"] = missing.sum(axis=0)
+    columns["unmatched_max"] = missing.max(axis=0, initial=0.0)
+    columns["overlap_rare"] = (share * (1 - present.mean(axis=1))) @ present
+    row, column = np.nonzero(equal[:-1, :-1] & equal[1:, 1:])
+    within = owner[column] == owner[column + 1]
+    phrases = np.zeros((max(m - 1, 0), n), np.bool_)
+    phrases[row[within], owner[column[within]]] = True
+    columns["phrase"] = np.minimum(share[:-1], share[1:]) @ phrases
+    columns["phrase_even"] = phrases.sum(axis=0) / max(m, 1)
+    return present, columns
+
+
+def _semantic(
+    question: FloatArray, passages: Ragged, idf: FloatArray, present: npt.NDArray[np.bool_]
+) -> dict[str, npt.NDArray[Any]]:
+    """Features of token vectors."""
+    n, q = len(passages), len(question)
+    if passages.values.shape[1] != question.shape[1]:
+        raise InputError(
+            f"token vectors of the passages have {passages.values.shape[1]} dimensions, the question's "
+            f"{question.shape[1]}; both must come from one encoder"
+        )
+    scale = 1 / INT8_SCALE if passages.values.dtype == np.int8 else np.float32(1)
+    vectors = passages.values.astype(np.float32)
+    share = _shares(idf)
+    even = np.full(q, 1 / max(q, 1), np.float32)
+    blocks = _blocks(passages.offsets)
+    rows, starts, after = blocks.rows, blocks.starts, blocks.after
+    after_2 = after[after]
+    lengths = passages.lengths()
+    cosines = (question * scale) @ vectors.T
+    best = np.zeros((q, n), np.float32)
+    in_16 = np.zeros((q, len(starts)), np.float32)
+    pair = np.zeros((max(q - 1, 0), n), np.float32)
+    peak, focus = np.zeros(n), np.zeros(n)
+    if len(rows) and q:
+        in_16 = np.maximum.reduceat(cosines, starts, axis=1)
+        best[:, rows] = np.maximum.reduceat(in_16, blocks.first, axis=1)
+        peak[rows] = np.maximum.reduceat(share @ np.maximum(cosines, 0), passages.offsets[rows])
+        focus[rows] = np.add.reduceat(cosines.max(axis=0), passages.offsets[rows]) / lengths[rows]
+        neighbours = np.full((q - 1, cosines.shape[1]), -2, np.float32)
+        np.add(cosines[:-1, :-1], cosines[1:, 1:], out=neighbours[:, :-1])
+        neighbours[:, passages.offsets[rows[1:]] - 1] = -2  # the next token belongs to another passage
+        long = lengths[rows] > 1
+        pair[:, rows[long]] = np.maximum.reduceat(neighbours, passages.offsets[rows], axis=1)[:, long] / 2
+    in_32 = np.maximum(in_16, in_16[:, after])
+    in_64 = np.maximum(in_32, in_32[:, after_2])
+    inside = np.arange(len(starts)) != after
+    sum_16 = np.add.reduceat(vectors, starts, axis=0) if len(starts) else np.zeros((0, vectors.shape[1]), np.float32)
+    sum_32 = sum_16 + inside[:, None] * sum_16[after]
+    sum_64 = sum_32 + (inside & inside[after])[:, None] * sum_32[after_2]
+    centre = _unit(question.sum(axis=0))
+    advantage = np.maximum(best - best.mean(axis=1, keepdims=True), 0)
+    votes = np.exp(VOTE_SHARPNESS * (best - best.max(axis=1, keepdims=True)))
+    return {
+        "cosine": share @ best,
+        "cosine_16": _best(share @ in_16, blocks, n),
+        "cosine_32": _best(share @ in_32, blocks, n),
+        "cosine_64": _best(share @ in_64, blocks, n),
+        "cosine_even": even @ best,
+        "cosine_even_32": _best(even @ in_32, blocks, n),
+        "cosine_unmatched": share @ (best * ~present),
+        "cosine_phrase": (share[:-1] + share[1:]) / 2 @ pair,
+        "mean_16": _best(_unit(sum_16) @ centre, blocks, n),
+        "mean_32": _best(_unit(sum_32) @ centre, blocks, n),
+        "mean_64": _best(_unit(sum_64) @ centre, blocks, n),
+        "peak": peak,
+        "focus": focus,
+        "advantage": share @ advantage,
+        "vote": share @ (votes / votes.sum(axis=1, keepdims=True)),
+    }

@@ -1,0 +1,147 @@
+"""Passage classes: which types of answer does a passage provide? Six one-vs-all heads, so there may be several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from semclass import artifacts
+from semclass.encoder import OnnxEncoder
+from semclass.heads import Head
+from semclass.taxonomy import COARSE
+from semclass.types import DoubleArray, Encoder, Encoding, PassageLabels
+from semclass.validation import check_texts
+from semclass.views import encoder_views, gather
+
+
+@dataclass(frozen=True)
+class PassageClassifier:
+    """An encoder and one head per class; many threads may share one.
+
+    Attributes
+    ----------
+    encoder
+        Makes the views.
+    classes
+        Names of the classes, in column order.
+    heads
+        A sigmoid head for each.
+    """
+
+    encoder: Encoder
+    classes: tuple[str, ...]
+    heads: tuple[Head, ...]
+
+    @classmethod
+    def load(
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+    ) -> PassageClassifier:
+        """Load the classifier.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None.
+        encoder
+            An encoder to share; loaded from `models` if None.
+        threads
+            Threads of the encoder that is loaded here.
+
+        Returns
+        -------
+        PassageClassifier
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged, or a head was trained for another encoder.
+        """
+        root = artifacts.default_models() if models is None else Path(models)
+        used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+        heads = [Head.load(root / "passages" / name.lower(), encoder=used.fingerprint) for name in COARSE]
+        return cls(used, COARSE, tuple(heads))
+
+    @property
+    def encoder_views(self) -> tuple[str, ...]:
+        """The views that this classifier needs of an encoding."""
+        return encoder_views(self.heads)
+
+    @property
+    def thresholds(self) -> DoubleArray:
+        """Probability from which a passage has a class, float64 of shape (n_classes,)."""
+        return np.array([head.threshold for head in self.heads])
+
+    def predict(self, passages: Iterable[str]) -> list[PassageLabels]:
+        """Classify passages.
+
+        Parameters
+        ----------
+        passages
+            n non-empty texts; a generator is fine, one string is refused.
+
+        Returns
+        -------
+        list of PassageLabels
+            In the order of `passages`; empty for none.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string.
+        """
+        texts = check_texts(passages, "passages")
+        probabilities = self.predict_proba(texts)
+        chosen = probabilities >= self.thresholds
+        return [
+            PassageLabels(
+                text,
+                tuple(name for name, yes in zip(self.classes, flags, strict=True) if yes),
+                dict(zip(self.classes, row, strict=True)),
+            )
+            for text, flags, row in zip(texts, chosen.tolist(), probabilities.tolist(), strict=True)
+        ]
+
+    def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
+        """Class probabilities of passages.
+
+        Parameters
+        ----------
+        passages
+            n non-empty texts.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes), columns in the order of `classes`, each in [0, 1].
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string.
+        """
+        texts = check_texts(passages, "passages")
+        return self.probabilities(texts, self.encoder.encode(texts, views=self.encoder_views))
+
+    def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
+        """Class probabilities of passages that are encoded already.
+
+        Parameters
+        ----------
+        passages
+            n texts.
+        encoding
+            Theirs, with the views that `encoder_views` names.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes).
+        """
+        if not self.heads:
+            return np.zeros((len(passages), 0))
+        views = gather(self.heads, passages, encoding)
+        return np.concatenate([head.probabilities(views) for head in self.heads], axis=1)

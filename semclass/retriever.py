@@ -1,0 +1,239 @@
+"""The hybrid retriever: score = dense + w * BM25 + lambda * match over a whole index, then re-ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass.errors import EncoderMismatchError, InputError
+from semclass.index import PassageIndex
+from semclass.ranking import class_match, top_k
+from semclass.rerank import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Candidates, Order, Query, Ranker, make_hits
+from semclass.types import Hit
+from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
+
+CANDIDATES = 10
+"""Passages that are re-ranked by default, as in the reference system."""
+
+
+@dataclass(frozen=True)
+class HybridRetriever:
+    """An index and the models that search it; many threads may share one.
+
+    Attributes
+    ----------
+    index
+        The passages.
+    ranker
+        The models; their encoder must be the one that made the index.
+    """
+
+    index: PassageIndex
+    ranker: Ranker
+
+    def __post_init__(self) -> None:
+        """Refuse an index that another encoder made."""
+        if self.index.encoder != self.ranker.encoder.fingerprint:
+            raise EncoderMismatchError(
+                f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
+                f"{self.ranker.encoder.fingerprint}; build it again with `semclass index build`"
+            )
+
+    @classmethod
+    def load(
+        cls, index: str | Path, *, models: str | Path | None = None, threads: int = 1, verify: bool = True
+    ) -> HybridRetriever:
+        """Open an index and load the models.
+
+        Parameters
+        ----------
+        index
+            Folder of the index.
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None.
+        threads
+            Threads of the encoder.
+        verify
+            Whether to compare every file of the index with its SHA-256.
+
+        Returns
+        -------
+        HybridRetriever
+            Ready to search.
+
+        Raises
+        ------
+        ArtifactError
+            If the index or a model is damaged, or was made with another encoder.
+        """
+        ranker = Ranker.load(models, threads=threads)
+        return cls(PassageIndex.load(index, encoder=ranker.encoder.fingerprint, verify=verify), ranker)
+
+    def search(
+        self,
+        question: str,
+        k: int = 10,
+        *,
+        match: str | None = None,
+        rerank: str | None = "learned",
+        by: str = "entailment",
+        bm25_weight: float = BM25_WEIGHT,
+        match_weight: float | None = None,
+        rerank_weight: float | None = None,
+        candidates: int = CANDIDATES,
+    ) -> list[Hit]:
+        """Find the passages that answer a question.
+
+        Parameters
+        ----------
+        question
+            A non-empty text.
+        k
+            How many passages to give; fewer if the index holds fewer.
+        match
+            Class match in the score: ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
+        rerank, by, rerank_weight
+            Method of re-ranking and its weight, see :meth:`semclass.rerank.Ranker.order`.
+        bm25_weight
+            w, at least 0.
+        match_weight
+            lambda, at least 0; found on training questions if None.
+        candidates
+            How many passages are re-ranked; at least `k` are.
+
+        Returns
+        -------
+        list of Hit
+            Best first.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the question is empty or not a string, or an option is not allowed.
+        """
+        check_text(question, "question")
+        return self.search_many(
+            [question],
+            k,
+            match=match,
+            rerank=rerank,
+            by=by,
+            bm25_weight=bm25_weight,
+            match_weight=match_weight,
+            rerank_weight=rerank_weight,
+            candidates=candidates,
+        )[0]
+
+    def search_many(
+        self,
+        questions: Sequence[str],
+        k: int = 10,
+        *,
+        match: str | None = None,
+        rerank: str | None = "learned",
+        by: str = "entailment",
+        bm25_weight: float = BM25_WEIGHT,
+        match_weight: float | None = None,
+        rerank_weight: float | None = None,
+        candidates: int = CANDIDATES,
+    ) -> list[list[Hit]]:
+        """Search for several questions, which are encoded together.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts.
+        k, match, rerank, by, bm25_weight, match_weight, rerank_weight, candidates
+            As for :meth:`search`.
+
+        Returns
+        -------
+        list of list of Hit
+            In the order of `questions`.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a question is empty or not a string, or an option is not allowed.
+        """
+        texts = check_texts(questions, "questions")
+        limit = check_positive(k, "k")
+        check_choice(rerank, RERANKERS, "rerank")
+        check_choice(by, SIGNALS, "by")
+        weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
+        depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
+        results = []
+        for query in self.encode(texts):
+            found = self.candidates(query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight)
+            order = self.order(query, found, rerank=rerank, by=by, weight=weight)
+            passages = [self.index.passage(row) for row in found.rows.tolist()]
+            results.append(make_hits(passages, found, order, self.index.classes, limit))
+        return results
+
+    def encode(self, questions: Sequence[str]) -> list[Query]:
+        """Encode and classify questions; see :meth:`semclass.rerank.Ranker.encode`."""
+        return self.ranker.encode(questions)
+
+    def candidates(
+        self,
+        query: Query,
+        n: int,
+        *,
+        match: str | None = None,
+        bm25_weight: float = BM25_WEIGHT,
+        match_weight: float | None = None,
+    ) -> Candidates:
+        """Score every passage and give the n best.
+
+        Parameters
+        ----------
+        query
+            The question.
+        n
+            How many; fewer if the index holds fewer.
+        match, bm25_weight, match_weight
+            As for :meth:`search`.
+
+        Returns
+        -------
+        Candidates
+            Best first, with everything that re-ranking needs.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If an option is not allowed.
+        """
+        check_choice(match, MATCHES, "match")
+        index = self.index
+        dense = (index.pooled @ query.pooled).astype(np.float64)
+        lexical = index.lexical_scores(query.terms).astype(np.float64)
+        score = dense + check_weight(bm25_weight, "bm25_weight") * lexical
+        matched = None
+        if match is not None:
+            weight = self.ranker.pairs.weights[f"match_{match}"] if match_weight is None else match_weight
+            matched = class_match(query.probabilities, index.probabilities, index.thresholds, match)
+            score = score + check_weight(weight, "match_weight") * matched
+        elif match_weight is not None:
+            raise InputError("match_weight is given without match; name match='soft' or match='hard'")
+        rows = top_k(score, n)
+        return Candidates(
+            rows=rows,
+            dense=dense[rows],
+            bm25=lexical[rows],
+            match=None if matched is None else matched[rows],
+            score=score[rows],
+            probabilities=np.asarray(index.probabilities[rows]),
+            thresholds=index.thresholds,
+            tokens=index.tokens.take(rows),
+            terms=index.terms.take(rows),
+            idf=index.idf,
+        )
+
+    def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
+        """Order candidates by one of the methods; see :meth:`semclass.rerank.Ranker.order`."""
+        return self.ranker.order(query, candidates, **method)

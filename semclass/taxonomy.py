@@ -1,0 +1,32 @@
+"""The answer types of Li and Roth (2002), "Learning Question Classifiers": 6 coarse and 50 fine classes."""
+
+from __future__ import annotations
+
+COARSE: tuple[str, ...] = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+"""The coarse classes, in the column order of every coarse probability matrix in semclass."""
+
+COARSE_NAMES: dict[str, str] = {
+    "ABBR": "abbreviation",
+    "DESC": "description",
+    "ENTY": "entity",
+    "HUM": "human",
+    "LOC": "location",
+    "NUM": "number",
+}
+"""What a coarse class is called in prose."""
+
+
+def coarse_of(label: str) -> str:
+    """Coarse class of a label.
+
+    Parameters
+    ----------
+    label
+        A fine label such as ``"NUM:date"``, or a coarse one.
+
+    Returns
+    -------
+    str
+        ``"NUM"`` for ``"NUM:date"``.
+    """
+    return label.partition(":")[0]

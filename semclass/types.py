@@ -1,0 +1,219 @@
+"""The values that travel through semclass, and the one interface that others may implement: the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+DoubleArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths, concatenated.
+
+    Attributes
+    ----------
+    values
+        All rows one after another, shape (total, ...).
+    offsets
+        int64 of shape (n + 1,): row i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    values: npt.NDArray[Any]
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.offsets) - 1
+
+    def row(self, index: int) -> npt.NDArray[Any]:
+        """Give one row, shape (length, ...), as a view."""
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self) -> IntArray:
+        """Count each row's items, int64 of shape (n,)."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: IntArray) -> Ragged:
+        """Copy some rows, in the order asked for, without a loop.
+
+        Parameters
+        ----------
+        rows
+            int64 of shape (m,), indices of rows; an index may come twice.
+
+        Returns
+        -------
+        Ragged
+            The m rows.
+        """
+        starts, lengths = self.offsets[rows], self.lengths()[rows]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
+
+
+def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
+    """Concatenate rows; `empty` gives dtype and item shape where there are no rows at all."""
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    values = np.concatenate(rows) if rows else empty
+    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What an encoder gives for n texts; a view that was not asked for is None.
+
+    Attributes
+    ----------
+    pooled
+        float32 of shape (n, dim), rows of unit length: the vector that retrieval compares.
+    terms
+        Ragged int32: the word-piece ids of each whole text, special tokens left out, never cut.
+    layers
+        float32 of shape (n, layers_dim): features from several layers, for classification.
+    tokens
+        Ragged float32 of item shape (token_dim,), unit length: one vector per word piece that the encoder read,
+        special tokens left out. A long text has fewer of them than `terms`.
+    entities
+        float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
+    """
+
+    pooled: FloatArray
+    terms: Ragged
+    layers: FloatArray | None = None
+    tokens: Ragged | None = None
+    entities: FloatArray | None = None
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors. Anything with these four members can take the shipped encoder's place."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the encoder: heads and indices that were made with another one are refused."""
+
+    @property
+    def views(self) -> Mapping[str, int]:
+        """Names of the views that the encoder can give, each with its dimension; ``"pooled"`` is always there."""
+
+    @property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        """Encode texts.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+        views
+            Which views to give besides ``pooled`` and ``terms``: any of ``"layers"``, ``"tokens"``, ``"entities"``.
+
+        Returns
+        -------
+        Encoding
+            The views, rows in the order of `texts`. A text's row does not depend on the texts beside it.
+        """
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text that can be found.
+
+    Attributes
+    ----------
+    id
+        The caller's name for it, unique in an index.
+    text
+        What is encoded and searched.
+    metadata
+        Anything JSON can hold: document, page, position, title ...
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuestionLabel:
+    """The answer type of one question.
+
+    Attributes
+    ----------
+    text
+        The question.
+    label
+        The most probable class.
+    probability
+        Its calibrated probability, in [0, 1].
+    probabilities
+        All classes with theirs; they sum to 1.
+    """
+
+    text: str
+    label: str
+    probability: float
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PassageLabels:
+    """The answer types that one passage provides: none, one or several.
+
+    Attributes
+    ----------
+    text
+        The passage.
+    labels
+        The classes whose probability reaches their head's threshold.
+    probabilities
+        All classes with their calibrated probabilities, each in [0, 1]; they do not sum to 1.
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage in a ranking, with everything that its score was made of.
+
+    Attributes
+    ----------
+    id, text, metadata
+        The passage, as it was handed in.
+    score
+        What the ranking is sorted by; its meaning depends on the method and is documented there.
+    rank
+        Place in the ranking, from 1.
+    rank_before
+        Place before re-ranking, from 1.
+    components
+        The parts: ``dense`` (cosine), ``bm25`` (unbounded, >= 0), ``match`` (class match in [0, 1]), ``answers``
+        (probability that the passage answers the question); a part that was not computed is absent.
+    labels
+        The answer types that the passage provides.
+    probabilities
+        Calibrated probability of each answer type.
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any]
+    score: float
+    rank: int
+    rank_before: int
+    components: Mapping[str, float]
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]

@@ -1,0 +1,82 @@
+"""What tests share: the shipped models, loaded once, a tiny made-up encoder, and the data folder if there is one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semclass import OnnxEncoder, Passage, Ranker
+from semclass.documents import read_corpus
+from semclass.types import Encoding, ragged
+
+ROOT = Path(__file__).parent.parent
+MODELS = ROOT / "models"
+
+
+@dataclass(frozen=True)
+class FakeEncoder:
+    """Sixteen dimensions, a word a term: enough of an encoder to show that any will do."""
+
+    fingerprint: str = "fake"
+    dim: int = 16
+    vocabulary: int = 1000
+
+    @property
+    def views(self) -> dict[str, int]:
+        return {"pooled": self.dim, "layers": 2 * self.dim, "tokens": self.dim}
+
+    @property
+    def is_term(self) -> np.ndarray:
+        return np.ones(self.vocabulary, bool)
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        table = np.random.default_rng(0).normal(size=(self.vocabulary, self.dim)).astype(np.float32)
+        table /= np.linalg.norm(table, axis=1, keepdims=True)
+        terms = [
+            np.array([sum(word.encode()) % self.vocabulary for word in text.lower().split()], np.int32)
+            for text in texts
+        ]
+        means = np.array([table[row].mean(axis=0) for row in terms], np.float32).reshape(-1, self.dim)
+        return Encoding(
+            pooled=means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9),
+            terms=ragged(terms, np.zeros(0, np.int32)),
+            layers=np.concatenate([means, means**2], axis=1),
+            tokens=ragged([table[row] for row in terms], np.zeros((0, self.dim), np.float32)),
+        )
+
+
+@pytest.fixture
+def fake_encoder() -> FakeEncoder:
+    return FakeEncoder()
+
+
+@pytest.fixture(scope="session")
+def encoder() -> OnnxEncoder:
+    """The shipped encoder."""
+    return OnnxEncoder.load(MODELS / "encoder")
+
+
+@pytest.fixture(scope="session")
+def ranker(encoder: OnnxEncoder) -> Ranker:
+    """All shipped models."""
+    return Ranker.load(MODELS, encoder=encoder)
+
+
+@pytest.fixture(scope="session")
+def corpus() -> list[Passage]:
+    """The thirty passages of the demonstration."""
+    return read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    """Folder of the public data sets; tests that need it are skipped where it is absent."""
+    folder = Path(os.environ.get("SEMCLASS_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no data folder at {folder}; name one with SEMCLASS_DATA")
+    return folder

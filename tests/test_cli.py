@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import MODELS, ROOT
+
+from semclass.cli import main
+
+CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process; gives exit code, standard output and standard error."""
+
+    def call(*arguments):
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli") / "index"
+    main(["index", "build", str(CORPUS), "--out", str(folder)])
+    return folder
+
+
+def test_questions_from_arguments(run):
+    code, out, err = run("classify", "questions", "Who wrote Hamlet?", "How tall is it?", "--json")
+    assert (code, err) == (0, "")
+    records = json_lines(out)
+    assert [record["label"] for record in records] == ["HUM", "NUM"]
+    assert list(records[0]) == ["text", "label", "probability", "probabilities"]
+
+
+def test_questions_from_a_file_stay_in_order(run, tmp_path):
+    questions = [f"Who wrote book {number}?" if number % 2 else f"When was {number} built?" for number in range(70)]
+    (tmp_path / "plain.txt").write_text("\n".join(questions) + "\n")
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in questions))
+    results = [
+        run("classify", "questions", "--file", tmp_path / name, "--json") for name in ("plain.txt", "lines.jsonl")
+    ]
+    assert results[0] == results[1]
+    assert [record["text"] for record in json_lines(results[0][1])] == questions
+
+
+def test_fine_classes(run):
+    code, out, _ = run("classify", "questions", "--fine", "When did it end?", "--json")
+    assert code == 0
+    assert json_lines(out)[0]["label"] == "NUM:date"
+
+
+def test_plain_output_is_for_people(run):
+    _, out, _ = run("classify", "questions", "Who wrote Hamlet?")
+    assert out.startswith("HUM ")
+    assert out.endswith("Who wrote Hamlet?\n")
+
+
+def test_passages(run):
+    code, out, _ = run("classify", "passages", "--file", CORPUS, "--json")
+    assert code == 0
+    records = json_lines(out)
+    assert [record["_id"] for record in records][:2] == ["lighthouse-1", "lighthouse-2"]
+    assert set(records[0]) == {"_id", "text", "probabilities", "labels"}
+    assert "NUM" in records[1]["labels"]
+
+
+def test_search_and_explain(run, index):
+    code, out, _ = run("search", index, "Who designed the lighthouse?", "-k", 3, "--json", "--explain")
+    assert code == 0
+    records = json_lines(out)
+    assert records[0]["_id"] == "lighthouse-3"
+    assert records[0]["question"]["label"] == "HUM"
+    assert {"text", "score", "rank", "rank_before", "components", "labels", "probabilities", "metadata"} < set(
+        records[0]
+    )
+    code, out, _ = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")
+    assert out.splitlines()[0].startswith("asks for HUM")
+    assert "dense" in out
+
+
+@pytest.mark.parametrize("method", ["stable", "integrated", "learned", "none"])
+@pytest.mark.parametrize("match", ["soft", "hard", "none"])
+def test_every_method_searches(run, index, method, match):
+    code, out, _ = run("search", index, "Who designed the lighthouse?", "--rerank", method, "--match", match, "--json")
+    assert code == 0
+    assert len(json_lines(out)) == 10
+
+
+def test_re_ranking_a_file(run, tmp_path):
+    passages = tmp_path / "p.jsonl"
+    passages.write_text('{"text": "It is red."}\n{"text": "Ada Merriweather designed the tower."}\n')
+    code, out, _ = run("rerank", "Who designed the tower?", "--passages", passages, "--json")
+    assert code == 0
+    assert [(record["_id"], record["rank_before"]) for record in json_lines(out)] == [("2", 2), ("1", 1)]
+
+
+def test_models_are_listed_and_verified(run):
+    code, out, _ = run("models", "--json")
+    assert code == 0
+    assert {"encoder", "questions/coarse", "questions/fine", "passages/num", "pairs/learned"} <= {
+        record["name"] for record in json_lines(out)
+    }
+
+
+def test_demo(run):
+    code, out, _ = run("demo")
+    assert code == 0
+    assert "Ada Merriweather" in out
+
+
+@pytest.fixture
+def beir(tmp_path):
+    """A BEIR folder of the demonstration's passages."""
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_bytes(CORPUS.read_bytes())
+    questions = {
+        "q1": ("Who designed the lighthouse?", "lighthouse-3"),
+        "q2": ("When was the lighthouse finished?", "lighthouse-2"),
+        "q3": ("Where is the museum?", "museum-2"),
+        "q4": ("Which bird digs a burrow?", "birds-2"),
+    }
+    with (folder / "queries.jsonl").open("w") as file:
+        file.writelines(json.dumps({"_id": name, "text": text}) + "\n" for name, (text, _) in questions.items())
+    with (folder / "qrels" / "test.tsv").open("w") as file:
+        file.write("query-id\tcorpus-id\tscore\n")
+        file.writelines(f"{name}\t{passage}\t1\n" for name, (_, passage) in questions.items())
+    return folder
+
+
+def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
+    code, out, _ = run("evaluate", beir, "--json")
+    assert code == 0
+    (record,) = json_lines(out)
+    methods = ["hybrid", "class-stable", "class-integrated", "entail-stable", "entail-integrated", "learned"]
+    assert list(record) == methods
+    fields = {
+        "mrr@10", "top1", "top_k", "recall@10", "ndcg@10", "cond_mrr", "cond_top1", "error_removed", "p_value",
+    }  # fmt: skip
+    for values in record.values():
+        assert set(values) == fields
+        assert len(values["top_k"]) == 10
+        assert values["top_k"] == sorted(values["top_k"])
+        assert values["top1"] == values["top_k"][0]
+    assert record["hybrid"]["error_removed"] == 0
+    assert record["learned"]["mrr@10"] == 1.0
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+    again = run("evaluate", beir, "--json")
+    assert again[1] == out
+    code, out, _ = run("evaluate", beir, "--limit", 2)
+    assert "2 questions, 30 passages" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["classify", "questions", ""], "texts[0] is empty"),
+        (["classify", "questions"], "one of the two"),
+        (["classify", "questions", "x", "--file", "y"], "one of the two"),
+        (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
+        (["classify", "passages", "--file", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
+        (["search", "nowhere", "Who?"], "nowhere holds no index"),
+        (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
+        (["evaluate", "nowhere"], "corpus.jsonl is missing"),
+        (["models", "--models", "nowhere"], "holds no models"),
+        (["rerank", "Who?", "--passages", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_input_is_named_and_exits_with_2(run, arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert says.replace("texts", "questions") in err or says in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_k_must_be_positive_and_is_clamped(run, index):
+    code, _, err = run("search", index, "Who?", "-k", 0)
+    assert code == 2
+    assert "k is 0; it must be at least 1" in err
+    code, out, _ = run("search", index, "Who?", "-k", 500, "--json")
+    assert code == 0
+    assert len(out.splitlines()) == 30
+
+
+def test_unknown_options_exit_with_2(run):
+    assert run("search", "--frobnicate")[0] == 2
+    assert run("classify", "questions", "x", "--threads", 0)[0] == 2
+
+
+def test_long_passages_are_cut_with_one_warning(run, tmp_path):
+    source = tmp_path / "long.jsonl"
+    source.write_text("".join(json.dumps({"text": "word " * 300}) + "\n" for _ in range(3)))
+    code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
+    assert code == 0
+    assert err.count("warning:") == 1
+    assert "3 of 3 passages are longer" in err
+    assert json_lines(out)[0]["passages"] == 3
+    code, out, err = run("classify", "passages", "--file", source, "--json")
+    assert err.count("warning:") == 1
+    assert len(json_lines(out)) == 3
+
+
+def test_an_index_that_was_edited_is_refused(run, index, tmp_path):
+    import shutil
+
+    copy = tmp_path / "index"
+    shutil.copytree(index, copy)
+    (path,) = copy.glob("data-*/pooled.npy")
+    path.write_bytes(path.read_bytes()[:-4])
+    code, _, err = run("search", copy, "Who?")
+    assert code == 2
+    assert "pooled.npy" in err
+    assert "semclass index build" in err
+
+
+def test_python_m_and_pipes():
+    process = subprocess.run(
+        [sys.executable, "-m", "semclass", "classify", "questions", "Who?", "--json"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert process.stderr == ""
+    assert json.loads(process.stdout)["text"] == "Who?"
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    file = tmp_path / "many.txt"
+    file.write_text("Who wrote it?\n" * 3000)
+    command = f'"{sys.executable}" -m semclass classify questions --file "{file}" --json | head -n 1'
+    process = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert process.stderr == ""
+    assert process.returncode == 0
+
+
+def test_help_and_version(run):
+    assert "classify" in run("--help")[1]
+    assert run("--version")[1].startswith("semclass, version ")
+
+
+def test_the_models_folder_can_be_named(run):
+    code, out, _ = run("classify", "questions", "Who?", "--json", "--models", MODELS)
+    assert code == 0
+    assert os.linesep in out

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from semclass import InputError
+from semclass.documents import read_passages, read_texts
+
+
+def write_lines(path, *records):
+    path.write_text("".join(record if isinstance(record, str) else json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
+    write_lines(tmp_path / "corpus.jsonl", {"_id": "a", "title": "Tea", "text": "Leaves."}, {"_id": "b", "text": "x"})
+    first, second = read_passages(tmp_path)
+    assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
+    assert second.metadata == {}
+
+
+def test_json_lines_need_only_text_and_keep_every_other_field(tmp_path):
+    source = write_lines(tmp_path / "p.jsonl", {"text": "one", "page": 3}, "\n", {"text": "two", "metadata": {"a": 1}})
+    assert [(p.id, p.metadata) for p in read_passages(source)] == [("1", {"page": 3}), ("3", {"a": 1})]
+
+
+def test_whole_numbers_are_ids_too(tmp_path):
+    assert read_passages(write_lines(tmp_path / "p.jsonl", {"_id": 7, "text": "x"}))[0].id == "7"
+
+
+def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(tmp_path):
+    (tmp_path / "sub").mkdir()
+    text = "First paragraph,\ntwo lines.\n\n  \nSecond."
+    (tmp_path / "sub" / "b.txt").write_text(text)
+    (tmp_path / "a.md").write_text("# Tea\n\nLeaves and water.\n\n## Coffee ##\nBeans.\n")
+    (tmp_path / "ignored.pdf").write_bytes(b"\x00")
+    passages = read_passages(tmp_path)
+    assert [p.id for p in passages] == ["a.md#1", "a.md#2", "sub/b.txt#1", "sub/b.txt#2"]
+    assert [p.text for p in passages] == ["Leaves and water.", "Beans.", "First paragraph,\ntwo lines.", "Second."]
+    assert [p.metadata.get("heading") for p in passages] == ["Tea", "Coffee", None, None]
+    for passage in passages:
+        content = (tmp_path / passage.metadata["document"]).read_text()
+        assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (['{"_id": "a", "text": "x"}\n', '{"_id": "b", "text": \n'], "line 2: broken JSON"),
+        (['["a"]\n'], "line 1: a JSON object is wanted"),
+        (['{"_id": "a"}\n'], "line 1: text is missing"),
+        (['{"_id": "a", "text": 5}\n'], "line 1: text must be a string, not 5"),
+        (['{"_id": "a", "text": "  "}\n'], "line 1: text is empty"),
+        (['{"_id": "a", "text": "x"}\n', '{"text": "y"}\n'], "line 2: _id is missing"),
+        (['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'], "line 3: _id 'a' was used in line 1"),
+        (['{"_id": null, "text": "x"}\n'], "line 1: _id must be a non-empty string"),
+        (["\n"], "holds no passages"),
+    ],
+    ids=["broken", "no object", "no text", "number", "blank", "missing id", "same id", "null id", "nothing"],
+)
+def test_what_is_wrong_is_said_with_file_and_line(tmp_path, lines, says):
+    source = write_lines(tmp_path / "bad.jsonl", *lines)
+    with pytest.raises(InputError, match=says) as caught:
+        read_passages(source)
+    assert "bad.jsonl" in str(caught.value)
+
+
+def test_missing_sources_and_other_encodings_are_named(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        read_passages(tmp_path / "nowhere")
+    (tmp_path / "latin.jsonl").write_bytes('{"text": "caf\xe9"}'.encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_passages(tmp_path / "latin.jsonl")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no passages"):
+        read_passages(tmp_path / "empty")
+
+
+def test_texts_come_one_a_line_or_as_json_lines(tmp_path):
+    plain = tmp_path / "q.txt"
+    plain.write_text("Who?\nWhen did it \u2028 happen?\r\n", encoding="utf-8")
+    assert read_texts(plain) == ["Who?", "When did it \u2028 happen?"]
+    assert read_texts(write_lines(tmp_path / "q.jsonl", {"text": "Who?"}, {"text": "When?"})) == ["Who?", "When?"]
+    assert read_texts(write_lines(tmp_path / "any", {"text": "Who?"})) == ["Who?"]
+    plain.write_text("Who?\n\nWhen?\n")
+    with pytest.raises(InputError, match="line 2 is empty"):
+        read_texts(plain)

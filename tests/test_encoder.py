@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from conftest import MODELS
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import InputError, InputTypeError, OnnxEncoder, TruncationWarning
+
+TEXTS = [
+    "Who was Galileo?",
+    "Tides arise because the pull of the moon is stronger on the near side.",
+    "x",
+    "The tower was designed by the engineer Ada Merriweather, who had built bridges before. " * 4,
+]
+VIEWS = ("layers", "tokens")
+
+
+def test_vectors_are_of_unit_length_and_mean_something(encoder):
+    encoding = encoder.encode(["How tall is it?", "What is its height?", "Who wrote the book?"])
+    np.testing.assert_allclose(np.linalg.norm(encoding.pooled, axis=1), 1, atol=1e-5)
+    same, other = encoding.pooled[0] @ encoding.pooled[1], encoding.pooled[0] @ encoding.pooled[2]
+    assert same > other + 0.3
+
+
+def test_a_texts_vectors_do_not_depend_on_the_texts_beside_it(encoder):
+    together = encoder.encode(TEXTS, views=VIEWS)
+    for row, text in enumerate(TEXTS):
+        alone = encoder.encode([text], views=VIEWS)
+        np.testing.assert_allclose(together.pooled[row], alone.pooled[0], atol=1e-5)
+        np.testing.assert_allclose(together.layers[row], alone.layers[0], atol=1e-4)
+        np.testing.assert_allclose(together.tokens.row(row), alone.tokens.values, atol=1e-4)
+
+
+def test_views_have_the_shapes_that_the_manifest_says(encoder):
+    encoding = encoder.encode(TEXTS, views=VIEWS)
+    assert encoding.pooled.shape == (4, encoder.views["pooled"])
+    assert encoding.layers.shape == (4, encoder.views["layers"])
+    assert encoding.tokens.values.shape == (len(encoding.terms.values), encoder.views["tokens"])
+    assert {encoding.pooled.dtype, encoding.layers.dtype, encoding.tokens.values.dtype} == {np.dtype(np.float32)}
+    np.testing.assert_allclose(np.linalg.norm(encoding.tokens.values, axis=1), 1, atol=1e-5)
+
+
+def test_only_what_was_asked_for_is_given(encoder):
+    encoding = encoder.encode(["Who?"])
+    assert encoding.layers is None
+    assert encoding.tokens is None
+
+
+def test_no_texts_give_no_rows(encoder):
+    encoding = encoder.encode([], views=VIEWS)
+    assert encoding.pooled.shape == (0, encoder.views["pooled"])
+    assert len(encoding.tokens) == len(encoding.terms) == 0
+
+
+def test_long_texts_are_cut_with_one_warning_but_their_terms_are_all_there(encoder):
+    long = "word " * 400
+    with pytest.warns(TruncationWarning, match="1 of 2 texts") as caught:
+        encoding = encoder.encode(["short", long], views=("tokens",))
+    assert len(caught) == 1
+    assert encoding.terms.lengths().tolist() == [1, 400]
+    assert encoding.tokens.lengths().tolist() == [1, 254]
+
+
+def test_max_length_can_be_chosen(encoder):
+    shorter = OnnxEncoder.load(MODELS / "encoder", max_length=8)
+    with pytest.warns(TruncationWarning):
+        assert shorter.encode(["one two three four five six seven eight"], views=("tokens",)).tokens.lengths() == [6]
+    with pytest.raises(InputError, match="3 to 512"):
+        OnnxEncoder.load(MODELS / "encoder", max_length=600)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error", "says"),
+    [
+        ("one string", InputTypeError, r"write \['one string'\]"),
+        (["ok", ""], InputError, r"texts\[1\] is empty"),
+        (["  \n"], InputError, "is empty"),
+        ([None], InputTypeError, "must be a string, not NoneType"),
+        ([b"bytes"], InputTypeError, "not bytes"),
+        (["\ud800"], InputError, "not valid Unicode"),
+        (5, InputTypeError, "sequence of strings, not int"),
+    ],
+    ids=["bare string", "empty", "blank", "none", "bytes", "surrogate", "number"],
+)
+def test_what_is_no_text_is_refused(encoder, texts, error, says):
+    with pytest.raises(error, match=says):
+        encoder.encode(texts)
+
+
+def test_unknown_views_and_numbers_out_of_range_are_refused(encoder):
+    with pytest.raises(InputError, match="no view 'heads'; it has"):
+        encoder.encode(["x"], views=("heads",))
+    with pytest.raises(InputError, match="threads is 0"):
+        OnnxEncoder.load(MODELS / "encoder", threads=0)
+    with pytest.raises(InputTypeError, match="batch_size must be a whole number"):
+        OnnxEncoder.load(MODELS / "encoder", batch_size=1.5)
+
+
+def test_many_threads_may_share_one_encoder(encoder):
+    expected = encoder.encode(TEXTS).pooled
+    results: dict[int, np.ndarray] = {}
+
+    def work(number: int) -> None:
+        for _ in range(5):
+            results[number] = encoder.encode(TEXTS).pooled
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(results) == 8
+    for found in results.values():
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_threads_and_batches_change_nothing(encoder):
+    other = OnnxEncoder.load(MODELS / "encoder", threads=2, batch_size=2)
+    a, b = encoder.encode(TEXTS, views=VIEWS), other.encode(TEXTS, views=VIEWS)
+    np.testing.assert_allclose(a.pooled, b.pooled, atol=1e-5)
+    np.testing.assert_array_equal(a.terms.values, b.terms.values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.text(min_size=1, max_size=60).filter(lambda text: text.strip() and text.isprintable()))
+def test_any_text_gives_finite_vectors(encoder, text):
+    encoding = encoder.encode([text], views=VIEWS)
+    assert np.isfinite(encoding.pooled).all()
+    assert np.isfinite(encoding.layers).all()
+
+
+def test_progress_counts_every_text(encoder):
+    seen: list[int] = []
+    encoder.encode(TEXTS, progress=seen.append)
+    assert sum(seen) == len(TEXTS)

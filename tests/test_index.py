@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from conftest import MODELS, ROOT
+
+from semclass import (
+    ArtifactError,
+    EncoderMismatchError,
+    InputError,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    TruncationWarning,
+)
+
+BUILD = """
+import sys
+from pathlib import Path
+from semclass import PassageIndex, Ranker
+from semclass.documents import read_corpus
+ranker = Ranker.load(sys.argv[2])
+index = PassageIndex.build(read_corpus(Path(sys.argv[3]))[:12], classifier=ranker.passages)
+print("saving", flush=True)
+while True:
+    index.save(sys.argv[1])
+"""
+
+
+@pytest.fixture(scope="module")
+def index(ranker, corpus):
+    return PassageIndex.build(corpus, classifier=ranker.passages)
+
+
+@pytest.fixture
+def saved(index, tmp_path):
+    index.save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def data_file(saved, name):
+    (folder,) = saved.glob("data-*")
+    return folder / name
+
+
+def test_what_is_saved_is_what_is_loaded(index, saved):
+    loaded = PassageIndex.load(saved, encoder=index.encoder)
+    for name in ("pooled", "probabilities", "idf", "records", "record_offsets"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
+    for name in ("tokens", "terms"):
+        np.testing.assert_array_equal(getattr(loaded, name).values, getattr(index, name).values)
+    question = np.array([1010, 2040, 5000])
+    np.testing.assert_array_equal(loaded.lexical_scores(question), index.lexical_scores(question))
+    assert isinstance(loaded.pooled, np.memmap)
+
+
+def test_passages_come_back_as_they_were_handed_in(ranker):
+    passages = [Passage("a", "Größe\nzählt 数", {"page": 3, "nested": {"x": [1, None]}}), Passage("b", "two")]
+    index = PassageIndex.build(passages, classifier=ranker.passages)
+    assert [index.passage(row) for row in range(2)] == passages
+
+
+def test_the_same_passages_give_the_same_bytes(index, ranker, corpus, tmp_path):
+    for name in ("a", "b"):
+        PassageIndex.build(corpus, classifier=ranker.passages).save(tmp_path / name)
+    first, second = ((tmp_path / name / "manifest.json").read_bytes() for name in ("a", "b"))
+    assert first == second
+
+
+def test_a_title_is_searched_with_the_text(ranker):
+    index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], classifier=ranker.passages)
+    (terms,) = [ranker.encoder.tokenize(["Coffee Beans."])]
+    assert index.terms.values.tolist() == terms.values.tolist()
+
+
+def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(index, saved, ranker, corpus):
+    PassageIndex.build(corpus[:5], classifier=ranker.passages).save(saved)
+    assert len(PassageIndex.load(saved)) == 5
+    assert len(list(saved.iterdir())) == 2
+
+
+@pytest.mark.parametrize("name", ["pooled.npy", "tokens.npy", "records.npy", "bm25/data.csc.index.npy"])
+def test_an_edited_or_shortened_file_is_named_with_what_to_do(saved, name):
+    path = data_file(saved, name)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(ArtifactError, match=r"was changed .* build it again with `semclass index build`"):
+        PassageIndex.load(saved)
+    path.write_bytes(data[:-1])
+    with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes where"):
+        PassageIndex.load(saved, verify=False)
+    path.unlink()
+    with pytest.raises(ArtifactError, match="is missing"):
+        PassageIndex.load(saved)
+
+
+def test_a_manifest_that_was_cut_or_is_of_another_time_is_refused(saved):
+    path = saved / "manifest.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps({**manifest, "protocol": 2}))
+    with pytest.raises(ArtifactError, match="protocol 2"):
+        PassageIndex.load(saved)
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if key != "thresholds"}))
+    with pytest.raises(ArtifactError, match="no field 'thresholds'"):
+        PassageIndex.load(saved)
+    path.write_text(path.read_text()[:40])
+    with pytest.raises(ArtifactError, match="cannot be read as JSON"):
+        PassageIndex.load(saved)
+    path.unlink()
+    with pytest.raises(ArtifactError, match="holds no index"):
+        PassageIndex.load(saved)
+
+
+def test_an_index_of_another_encoder_is_refused(saved):
+    with pytest.raises(EncoderMismatchError, match="made with encoder"):
+        PassageIndex.load(saved, encoder="another")
+
+
+def test_a_folder_that_holds_other_things_is_not_touched(index, tmp_path):
+    (tmp_path / "thesis.doc").write_text("years of work")
+    with pytest.raises(ArtifactError, match=r"holds other things \('thesis.doc'\)"):
+        index.save(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ArtifactError, match="is a file"):
+        index.save(tmp_path / "file")
+
+
+def test_bad_passages_are_refused(ranker):
+    build = PassageIndex.build
+    with pytest.raises(InputError, match="no passages"):
+        build([], classifier=ranker.passages)
+    with pytest.raises(InputError, match=r"'a' comes twice \(items 1 and 3\)"):
+        build([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], classifier=ranker.passages)
+    with pytest.raises(InputError, match="text of passage 'a' is empty"):
+        build([Passage("a", " ")], classifier=ranker.passages)
+    with pytest.raises(InputError, match="metadata of passage 'a' cannot be saved"):
+        build([Passage("a", "x", {"when": object()})], classifier=ranker.passages)
+    with pytest.raises(InputError, match="cannot be saved as JSON"):
+        build([Passage("a", "x", {"n": float("nan")})], classifier=ranker.passages)
+
+
+def test_long_passages_are_never_cut_in_silence(ranker):
+    passages = [Passage("short", "x"), Passage("long", "word " * 300)]
+    with pytest.warns(TruncationWarning, match="1 of 2 passages are longer .*'long'") as caught:
+        index = PassageIndex.build(passages, classifier=ranker.passages)
+    assert len(caught) == 1
+    assert index.terms.lengths().tolist() == [1, 300]
+
+
+def test_a_full_disk_leaves_the_old_index_whole(index, saved, ranker, corpus, monkeypatch):
+    smaller = PassageIndex.build(corpus[:5], classifier=ranker.passages)
+    real = np.save
+    written = []
+
+    def full(path, array, **options):
+        written.append(path)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(path, array, **options)
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(ArtifactError, match="No space left on device; an older index there is unchanged"):
+        smaller.save(saved)
+    assert len(PassageIndex.load(saved)) == len(index)
+    assert len(list(saved.iterdir())) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_kill_at_any_moment_leaves_a_whole_index(index, saved, tmp_path):
+    rng = np.random.default_rng(0)
+    corpus = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
+    command = [sys.executable, "-c", BUILD, str(saved), str(MODELS), str(corpus)]
+    for pause in rng.uniform(0, 0.3, size=5):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT) as process:
+            process.stdout.readline()
+            time.sleep(pause)
+            process.send_signal(signal.SIGKILL)
+        assert len(PassageIndex.load(saved)) in (12, len(index))
+    index.save(saved)
+    assert len(PassageIndex.load(saved)) == len(index)
+
+
+def test_any_encoder_with_the_protocol_will_do(fake_encoder):
+    # no heads: an index without classes still finds passages
+    classifier = PassageClassifier(fake_encoder, (), ())
+    passages = [Passage("a", "the red boat"), Passage("b", "a green hill")]
+    index = PassageIndex.build(passages, classifier=classifier)
+    question = fake_encoder.encode(["red boat"])
+    assert index.probabilities.shape == (2, 0)
+    assert (index.pooled @ question.pooled[0]).argmax() == 0
+    assert index.lexical_scores(question.terms.row(0)).argmax() == 0

@@ -1,0 +1,104 @@
+"""The package as a whole: what importing costs, what is public, what the README says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+import semclass
+from semclass.errors import MissingExtraError, SemclassError, import_extra
+
+README = (ROOT / "README.md").read_text()
+
+
+def in_new_process(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_importing_semclass_loads_nothing_heavy_and_opens_no_network():
+    code = """
+import sys, socket
+def refuse(*a, **k): raise OSError("network")
+socket.socket.connect = refuse
+before = set(sys.modules)
+import semclass
+print(sorted({m.partition(".")[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))
+"""
+    assert in_new_process(code) == "['semclass']"
+
+
+def test_classifying_needs_no_training_library_and_no_network():
+    code = """
+import sys, socket
+def refuse(*a, **k): raise OSError("network")
+socket.socket.connect = refuse
+import semclass
+print(semclass.QuestionClassifier.load().predict(["Who wrote Hamlet?"])[0].label)
+print([m for m in ("sklearn", "torch", "onnx", "joblib", "bm25s", "click") if m in sys.modules])
+"""
+    assert in_new_process(code).splitlines() == ["HUM", "[]"]
+
+
+def test_every_public_name_can_be_imported_and_is_documented():
+    for name in semclass.__all__:
+        value = getattr(semclass, name)
+        assert name.startswith("__") or value.__doc__, name
+    assert set(semclass.__all__) <= set(dir(semclass))
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        semclass.Nothing  # noqa: B018
+
+
+def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
+    with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[train]"')) as caught:
+        import_extra("no_such_library.part", "train")
+    assert isinstance(caught.value, ImportError)
+    assert isinstance(caught.value, SemclassError)
+
+
+def test_evaluating_without_its_extra_is_reported(monkeypatch, tmp_path):
+    from semclass import evaluation
+
+    monkeypatch.setitem(sys.modules, "ir_measures", None)
+    data = evaluation.Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
+    with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[eval]"')):
+        evaluation.measure(data, {"hybrid": [["p"]]})
+
+
+def test_the_readme_names_the_two_set_up_commands():
+    commands = [line for line in README.splitlines() if line.startswith("python -m pip install ")]
+    assert commands == [
+        "python -m pip install . && semclass demo",
+        "python -m pip install '.[test]' && python -m pytest",
+    ]
+
+
+def test_the_readmes_code_prints_what_the_readme_says():
+    """Each Python block runs as it stands; lines that begin with ``# `` behind a call are its output."""
+    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
+    assert blocks
+    names: dict[str, object] = {}
+    for block in blocks:
+        said = [line[2:] for line in block.splitlines() if line.startswith("# ")]
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block, "README.md", "exec"), names)  # noqa: S102
+        assert printed.getvalue().splitlines() == said
+
+
+def test_the_readmes_table_is_the_measured_one():
+    sys.path.insert(0, str(ROOT / "bench"))
+    try:
+        import main_job
+    finally:
+        sys.path.pop(0)
+    results = json.loads(main_job.RESULTS.read_text())
+    assert f"{main_job.BEGIN}\n{main_job.table(results)}\n{main_job.END}" in README

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from semclass.ranking import class_match, stable_partition, top_k
+
+
+def test_the_best_come_first_and_ties_keep_their_order():
+    assert top_k(np.array([0.1, 0.9, 0.5, 0.9]), 3).tolist() == [1, 3, 2]
+
+
+def test_k_larger_than_there_are_gives_all():
+    assert top_k(np.array([1.0, 2.0]), 10).tolist() == [1, 0]
+
+
+@given(arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([0.0, 0.5, 1.0, 2.0])), st.integers(1, 45))
+def test_top_k_is_the_beginning_of_a_stable_sort(scores, k):
+    assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
+def test_stable_re_ranking_moves_positives_first_and_changes_nothing_else():
+    # the reference system: passages with the label first, both groups in the order of the retriever
+    assert stable_partition(np.array([False, True, False, True, True])).tolist() == [1, 3, 4, 0, 2]
+
+
+def test_hard_match_asks_whether_the_passage_has_the_questions_class():
+    question = np.array([0.2, 0.7, 0.1])
+    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9]])
+    thresholds = np.array([0.5, 0.5, 0.5])
+    assert class_match(question, passages, thresholds, "hard").tolist() == [1.0, 0.0]
+
+
+def test_soft_match_is_the_inner_product_of_the_probabilities():
+    question = np.array([0.2, 0.7, 0.1])
+    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9]])
+    np.testing.assert_allclose(class_match(question, passages, np.zeros(3), "soft"), [0.60, 0.55], atol=1e-12)

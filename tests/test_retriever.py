@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from semclass import EncoderMismatchError, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker
+
+QUESTION = "Who designed the lighthouse?"
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+
+
+@pytest.fixture(scope="module")
+def reranker(ranker):
+    return Reranker(ranker)
+
+
+def test_the_passage_that_answers_comes_first(retriever):
+    hits = retriever.search(QUESTION, k=3)
+    assert hits[0].id == "lighthouse-3"
+    assert [hit.rank for hit in hits] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("When was the lighthouse finished?", "lighthouse-2"),
+        ("Where is the museum?", "museum-2"),
+        ("What does SBMT stand for?", "museum-1"),
+        ("How many inhabitants does Sandrey Bay have?", "town-1"),
+        ("Why do ferries stay in port?", "ferry-4"),
+    ],
+)
+def test_answers_of_each_type_are_found(retriever, question, answer):
+    assert retriever.search(question, k=1)[0].id == answer
+
+
+def test_a_hit_tells_what_its_score_is_made_of(retriever, ranker):
+    for hit in retriever.search(QUESTION, rerank=None, match="soft", match_weight=0.5):
+        parts = hit.components
+        assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
+        assert hit.rank == hit.rank_before
+    hit = retriever.search(QUESTION)[0]
+    assert set(hit.components) == {"dense", "bm25", "answers"}
+    assert hit.score == hit.components["answers"]
+    assert set(hit.probabilities) == set(ranker.passages.classes) >= set(hit.labels)
+    assert hit.text.startswith("The tower was designed")
+
+
+def test_results_are_plain_python_values(retriever):
+    hit = retriever.search(QUESTION, k=1)[0]
+    assert type(hit.score) is float
+    assert type(hit.rank) is int
+    assert {type(value) for value in [*hit.components.values(), *hit.probabilities.values()]} == {float}
+
+
+def test_integrated_adds_the_weighted_signal(retriever):
+    for by, part in (("entailment", "answers"), ("class", "match")):
+        hits = retriever.search(QUESTION, rerank="integrated", by=by, rerank_weight=0.7)
+        for hit in hits:
+            base = hit.components["dense"] + 0.1 * hit.components["bm25"]
+            assert hit.score == pytest.approx(base + 0.7 * hit.components[part], abs=1e-9)
+        assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+
+
+def test_integrated_without_weight_changes_nothing(retriever):
+    plain = [hit.id for hit in retriever.search(QUESTION, rerank=None)]
+    assert [hit.id for hit in retriever.search(QUESTION, rerank="integrated", rerank_weight=0)] == plain
+
+
+@pytest.mark.parametrize("by", ["entailment", "class"])
+def test_stable_keeps_the_order_within_both_groups(retriever, by, ranker):
+    hits = retriever.search(QUESTION, rerank="stable", by=by)
+    name, threshold = {
+        "entailment": ("answers", ranker.pairs.entailment.threshold),
+        "class": ("match", 0.5),
+    }[by]
+    labels = [hit.components[name] >= threshold for hit in hits]
+    assert labels == sorted(labels, reverse=True)
+    for label in (True, False):
+        places = [hit.rank_before for hit, found in zip(hits, labels, strict=True) if found is label]
+        assert places == sorted(places)
+
+
+def test_hard_match_is_zero_or_one(retriever):
+    hits = retriever.search(QUESTION, match="hard", rerank=None)
+    assert {hit.components["match"] for hit in hits} <= {0.0, 1.0}
+
+
+def test_k_is_clamped_to_the_corpus_and_re_ranks_at_least_k(retriever, corpus):
+    assert len(retriever.search(QUESTION, k=1000)) == len(corpus)
+    assert len(retriever.search(QUESTION, k=15, candidates=3)) == 15
+    assert len(retriever.search(QUESTION, k=2)) == 2
+
+
+def test_many_questions_give_what_each_gives_alone(retriever):
+    questions = [QUESTION, "Where is the museum?", "How much is a ticket?"]
+    together = retriever.search_many(questions, k=4)
+    for question, hits in zip(questions, together, strict=True):
+        alone = retriever.search(question, k=4)
+        assert [hit.id for hit in alone] == [hit.id for hit in hits]
+        np.testing.assert_allclose([hit.score for hit in alone], [hit.score for hit in hits], atol=1e-5)
+    assert retriever.search_many([]) == []
+
+
+def test_an_index_from_disk_gives_the_same_hits(retriever, tmp_path, ranker):
+    retriever.index.save(tmp_path / "index")
+    loaded = HybridRetriever(PassageIndex.load(tmp_path / "index"), ranker)
+    assert loaded.search(QUESTION) == retriever.search(QUESTION)
+
+
+def test_a_question_without_any_known_word_still_gets_an_answer(retriever):
+    hits = retriever.search("?!?", k=3)
+    assert len(hits) == 3
+    assert all(np.isfinite(hit.score) for hit in hits)
+    assert hits[0].components["bm25"] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ({"question": ""}, InputError, "question is empty"),
+        ({"question": 5}, InputTypeError, "question must be a string, not int"),
+        ({"k": 0}, InputError, "k is 0; it must be at least 1"),
+        ({"k": -3}, InputError, "k is -3"),
+        ({"k": 2.5}, InputTypeError, "k must be a whole number, not float"),
+        ({"k": True}, InputTypeError, "not bool"),
+        ({"match": "strong"}, InputError, r"match is 'strong'; it must be one of None, 'soft', 'hard'"),
+        ({"rerank": "best"}, InputError, "rerank is 'best'"),
+        ({"by": "magic"}, InputError, "by is 'magic'"),
+        ({"bm25_weight": -1}, InputError, "bm25_weight is -1"),
+        ({"match_weight": 1.0}, InputError, "match_weight is given without match"),
+        ({"match": "soft", "match_weight": float("nan")}, InputError, "finite"),
+        ({"candidates": 0}, InputError, "candidates is 0"),
+    ],
+    ids=str,
+)
+def test_what_is_not_allowed_is_refused(retriever, arguments, error, says):
+    with pytest.raises(error, match=says):
+        retriever.search(**{"question": QUESTION, **arguments})
+
+
+def test_an_index_of_another_encoder_is_refused(retriever, ranker):
+    with pytest.raises(EncoderMismatchError, match="build it again"):
+        HybridRetriever(replace(retriever.index, encoder="another"), ranker)
+
+
+def test_passages_from_elsewhere_are_re_ranked(reranker, corpus):
+    given = list(corpus[:6])
+    before = list(given)
+    hits = reranker.rerank(QUESTION, given)
+    assert hits[0].id == "lighthouse-3"
+    assert hits[0].rank_before == 3
+    assert sorted(hit.rank_before for hit in hits) == [1, 2, 3, 4, 5, 6]
+    assert given == before
+
+
+def test_passages_from_elsewhere_may_be_few_or_none(reranker):
+    assert reranker.rerank(QUESTION, []) == []
+    assert [hit.id for hit in reranker.rerank(QUESTION, [Passage("only", "Ada designed it.")])] == ["only"]
+    assert len(reranker.rerank(QUESTION, [Passage(str(n), "Ada designed it.") for n in range(3)], k=2)) == 2
+
+
+def test_the_same_text_twice_keeps_the_order_that_it_came_in(reranker):
+    hits = reranker.rerank(QUESTION, [Passage("b", "Ada designed it."), Passage("a", "Ada designed it.")])
+    assert [hit.id for hit in hits] == ["b", "a"]
+
+
+def test_stable_re_ranking_of_foreign_passages_starts_from_their_order(reranker, corpus):
+    hits = reranker.rerank(QUESTION, list(reversed(corpus[:6])), rerank="stable", by="class")
+    positive = [hit.rank_before for hit in hits if hit.components["match"] == 1]
+    assert positive == sorted(positive)
+
+
+@pytest.mark.parametrize(
+    ("passages", "error", "says"),
+    [
+        (["text"], InputTypeError, r"sequence of semclass\.Passage"),
+        (Passage("a", "x"), InputTypeError, "must be a sequence"),
+        ([Passage("a", "x"), Passage("a", "y")], InputError, "'a' comes twice"),
+        ([Passage("a", "")], InputError, "text of passage 'a' is empty"),
+    ],
+    ids=["strings", "one passage", "same id", "empty text"],
+)
+def test_what_is_no_passage_is_refused(reranker, passages, error, says):
+    with pytest.raises(error, match=says):
+        reranker.rerank(QUESTION, passages)

