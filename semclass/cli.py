@@ -58,10 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        # the reader of our output left, as `head` does; leave quietly, and keep Python from complaining at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -358,7 +354,7 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
         size = sum(record["bytes"] for record in artifact.manifest["files"].values())
         name = folder.relative_to(root).as_posix()
         if as_json:
-            _print_json({"name": name, "folder": str(folder), "bytes": size, "verified": True, **artifact.manifest})
+            _print_json({**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True})
         else:
             metrics = artifact.manifest.get("metrics", {})
             shown = "  ".join(f"{key} {value}" for key, value in metrics.items() if isinstance(value, (int, float)))

@@ -20,8 +20,14 @@ from semclass.sessions import open_session
 from semclass.types import Encoding, FloatArray, IntArray, Ragged, ragged
 from semclass.validation import check_positive, check_texts
 
-TOKEN_VIEW = "tokens"
-ROW_VIEWS = ("pooled", "layers", "entities")
+STATES = "states"
+"""View of the lower part of the network; all others come from the upper part, which reads it."""
+
+NETWORKS = ("lower.onnx", "upper.onnx")
+"""Files of the two parts."""
+
+PIECE_VIEWS = (STATES, "tokens")
+"""Views with a row for each word piece; the others have one for each text."""
 
 
 def available_threads() -> int:
@@ -36,7 +42,7 @@ class OnnxEncoder:
     Attributes
     ----------
     fingerprint
-        SHA-256 over its network and its tokeniser.
+        Made of the hashes of its networks and its tokeniser.
     views
         Name and dimension of each view.
     max_length
@@ -53,7 +59,8 @@ class OnnxEncoder:
     max_length: int
     batch_size: int
     threads: int
-    session: onnxruntime.InferenceSession
+    lower: onnxruntime.InferenceSession
+    upper: onnxruntime.InferenceSession
     tokenizer: tokenizers.Tokenizer
     special: tuple[int, int]
 
@@ -106,11 +113,11 @@ class OnnxEncoder:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         first, last = artifact.field("special_ids")
-        session = open_session(artifact.path("model.onnx"), threads, optimise=False)
+        lower, upper = (open_session(artifact.path(name), threads, optimise=False) for name in NETWORKS)
         views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
-        outputs = {item.name: item.shape[-1] for item in session.get_outputs()}
+        outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
-            raise ArtifactError(f"{artifact.path('model.onnx')} gives {outputs}, but its manifest says {views}")
+            raise ArtifactError(f"the networks in {artifact.folder} give {outputs}, but the manifest says {views}")
         records = artifact.manifest["files"]
         return cls(
             fingerprint=fingerprint_of(records),
@@ -118,7 +125,8 @@ class OnnxEncoder:
             max_length=length,
             batch_size=batch_size,
             threads=threads,
-            session=session,
+            lower=lower,
+            upper=upper,
             tokenizer=tokenizer,
             special=(int(first), int(last)),
         )
@@ -171,7 +179,7 @@ class OnnxEncoder:
         texts
             n non-empty texts.
         views
-            Views to give besides ``pooled`` and ``terms``.
+            Views to give besides ``terms``.
         progress
             Called with the number of texts done after each run.
 
@@ -188,7 +196,7 @@ class OnnxEncoder:
         unknown = [view for view in views if view not in self.views]
         if unknown:
             raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
-        wanted = [name for name in self.views if name in {"pooled", *views}]
+        wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
         read = np.minimum(terms.lengths(), self.max_length - 2)
         cut = np.flatnonzero(terms.lengths() > read)
@@ -200,31 +208,44 @@ class OnnxEncoder:
                 TruncationWarning,
                 stacklevel=2,
             )
-        rows = {name: np.zeros((len(terms), self.views[name]), np.float32) for name in wanted if name in ROW_VIEWS}
-        tokens = None
-        if TOKEN_VIEW in wanted:
-            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(read)])
-            tokens = Ragged(np.zeros((offsets[-1], self.views[TOKEN_VIEW]), np.float32), offsets)
+        rows = {
+            name: np.zeros((len(terms), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS
+        }
+        pieces = {
+            name: _empty(read + 2 if name == STATES else read, self.views[name])
+            for name in wanted
+            if name in PIECE_VIEWS
+        }
         # texts of like length share a run, so that little is spent on padding; a stable sort keeps it reproducible
         order = np.argsort(read, kind="stable")
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
             ids, mask = self._pad(terms, batch, read[batch])
-            outputs = self.session.run(wanted, {"input_ids": ids, "attention_mask": mask})
-            for name, output in zip(wanted, outputs, strict=True):
+            for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:
                     rows[name][batch] = output
-                elif tokens is not None:
-                    _scatter(tokens, batch, output, mask)
+                else:
+                    _scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
             if progress is not None:
                 progress(len(batch))
         return Encoding(
-            pooled=rows["pooled"],
             terms=terms,
+            pooled=rows.get("pooled"),
             layers=rows.get("layers"),
-            tokens=tokens,
             entities=rows.get("entities"),
+            tokens=pieces.get("tokens"),
+            states=pieces.get(STATES),
         )
+
+    def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
+        """Run the lower part and, if a view of it is wanted, the upper part."""
+        (states,) = self.lower.run([STATES], {"input_ids": ids, "attention_mask": mask})
+        found = {STATES: states} if STATES in wanted else {}
+        above = [name for name in wanted if name != STATES]
+        if above:
+            outputs = self.upper.run(above, {STATES: states, "attention_mask": mask})
+            found |= dict(zip(above, outputs, strict=True))
+        return found
 
     def _pad(self, terms: Ragged, batch: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
         """Put special tokens around each text and pad the batch; gives ids and mask, int64 (batch, longest)."""
@@ -238,16 +259,21 @@ class OnnxEncoder:
         return ids, (places <= read[:, None] + 1).astype(np.int64)
 
 
-def _scatter(tokens: Ragged, batch: IntArray, output: FloatArray, mask: IntArray) -> None:
-    """Copy a run's token vectors, special tokens left out, to their texts' places."""
+def _empty(lengths: IntArray, dim: int) -> Ragged:
+    """Ragged zeros, float32 of item shape (dim,)."""
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Ragged(np.zeros((offsets[-1], dim), np.float32), offsets)
+
+
+def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
+    """Copy the first rows of each text of a run, (batch, length, dim), to the text's place."""
     places = np.arange(output.shape[1])
-    inside = (places >= 1) & (places <= mask.sum(axis=1)[:, None] - 2)
-    target = tokens.offsets[batch][:, None] + places - 1
-    tokens.values[target[inside]] = output[inside]
+    inside = places < target.lengths()[batch][:, None]
+    target.values[(target.offsets[batch][:, None] + places)[inside]] = output[inside]
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
-    """Identity of an encoder: the hashes of its network and tokeniser, joined with a hyphen and cut to 16 digits each.
+    """Identity of an encoder: the hashes of its networks and tokeniser, cut to 12 digits each and joined by hyphens.
 
     Parameters
     ----------
@@ -257,6 +283,6 @@ def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
     Returns
     -------
     str
-        33 characters.
+        38 characters.
     """
-    return "-".join(str(records[name]["sha256"])[:16] for name in ("model.onnx", "tokenizer.json"))
+    return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))

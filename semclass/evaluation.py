@@ -280,14 +280,15 @@ def _randomisation_test(values: DoubleArray, base: DoubleArray, seed: int) -> fl
     """Two-sided paired randomisation test of a difference in means, with 9,999 random sign flips."""
     stats = import_extra("scipy.stats", "eval")
     difference = values - base
-    if not difference.any():
-        return 1.0
+    difference = difference[difference != 0]  # flipping the sign of 0 changes nothing
+    if len(difference) < 2:
+        return 1.0  # of one difference both signs are as large
 
     def mean(sample: DoubleArray, axis: int) -> DoubleArray:
         return np.asarray(sample.mean(axis=axis))
 
     result = stats.permutation_test(
-        (difference[difference != 0],),  # flipping the sign of 0 changes nothing
+        (difference,),
         mean,
         permutation_type="samples",
         n_resamples=9999,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -82,13 +83,19 @@ class Head:
         _audit(head, artifact)
         return head
 
+    @cached_property
+    def ranks(self) -> Mapping[str, int]:
+        """Dimensions of each input: 2, or 3 for a view with a vector for each word piece."""
+        return {item.name: len(item.shape) for item in self.session.get_inputs()}
+
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
         """Run the head.
 
         Parameters
         ----------
         views
-            float32 (n, dim) by name; must hold the head's inputs, may hold more.
+            float32 (n, dim) by name, or (n, length, dim) for a view of word pieces; must hold the head's inputs, may hold
+            more.
 
         Returns
         -------
@@ -103,9 +110,10 @@ class Head:
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)
-            if view is None or view.ndim != 2 or view.shape[1] != dim:
+            if view is None or view.ndim != self.ranks[name] or view.shape[-1] != dim:
                 given = "none" if view is None else str(view.shape)
-                raise InputError(f"this head reads the view {name!r} of shape (n, {dim}); given: {given}")
+                wanted = ", ".join(["n", *["length"] * (self.ranks[name] - 2), str(dim)])
+                raise InputError(f"this head reads the view {name!r} of shape ({wanted}); given: {given}")
             feeds[name] = view
         (output,) = self.session.run(["probabilities"], feeds)
         return np.asarray(output, np.float64)
@@ -121,6 +129,7 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
         raise ArtifactError(f"{path} has inputs {found}, but its manifest says {dict(head.inputs)}")
     if [item.name for item in head.session.get_outputs()] != ["probabilities"]:
         raise ArtifactError(f"{path} must have one output named 'probabilities'")
-    probe = head.probabilities({name: np.zeros((1, dim), np.float32) for name, dim in head.inputs.items()})
+    shapes = {name: (*[1] * (head.ranks[name] - 1), dim) for name, dim in head.inputs.items()}
+    probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
     if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():
         raise ArtifactError(f"{path} gives {probe.shape} values, or not finite ones, for {len(head.classes)} classes")

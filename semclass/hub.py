@@ -121,8 +121,8 @@ class SentenceTransformerEncoder:
             for place, row in zip(batch, rows, strict=True):
                 pooled[place], layers[place], tokens[place] = row
         return Encoding(
-            pooled=pooled,
             terms=ragged(terms, np.zeros(0, np.int32)),
+            pooled=pooled if "pooled" in views else None,
             layers=layers if "layers" in views else None,
             tokens=_ragged_tokens(tokens, self.views["tokens"]) if "tokens" in views else None,
         )

@@ -135,7 +135,7 @@ class PassageIndex:
             If there is no passage, an id comes twice, or a text is empty or not a string.
         """
         encoder = classifier.encoder
-        views = ("tokens", *classifier.encoder_views)
+        views = ("pooled", "tokens", *classifier.encoder_views)
         ids: list[str] = []
         lines: list[bytes] = []
         parts: list[tuple[FloatArray, FloatArray, Ragged, Ragged]] = []
@@ -147,12 +147,11 @@ class PassageIndex:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", TruncationWarning)  # said once for the whole build, below
                 encoding = encoder.encode(texts, views=views)
-            if encoding.tokens is None:
-                raise InputError("this encoder gives no view 'tokens', which an index needs")
-            values = np.rint(encoding.tokens.values * TOKEN_SCALE).astype(np.int8)
+            vectors = encoding.pieces("tokens")
+            values = np.rint(vectors.values * TOKEN_SCALE).astype(np.int8)
             probabilities = classifier.probabilities(texts, encoding).astype(np.float32)
-            tokens = Ragged(values, encoding.tokens.offsets)
-            parts.append((encoding.pooled, probabilities, tokens, encoding.terms))
+            tokens = Ragged(values, vectors.offsets)
+            parts.append((encoding.rows("pooled"), probabilities, tokens, encoding.terms))
             cut += [
                 passage.id
                 for passage, long in zip(chunk, encoding.terms.lengths() > tokens.lengths(), strict=True)

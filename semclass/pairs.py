@@ -3,7 +3,8 @@
 All candidates of a question are described in one pass over their concatenated token vectors. Notation in the formulas:
 
 * i runs over the question's word pieces, j over the passage's; c_ij is the cosine of their token vectors;
-* w_i is the inverse document frequency (idf) of piece i, 0 for pieces that are no terms, and v_i = w_i / sum(w);
+* w_i is the inverse document frequency (idf) of piece i, 0 for pieces that are no terms, and v_i = w_i / sum(w), over
+  the pieces that a sum runs over: all for matches, those with token vectors for cosines (the encoder reads no more);
 * m_i = max_j c_ij, and [i in p] is 1 if piece i itself is among the passage's pieces, else 0;
 * B is a block of 16 consecutive tokens, counted from the passage's beginning. A window of 32 or 64 tokens is 2 or 4
   neighbouring blocks, so windows overlap; one at the end may be shorter;
@@ -35,7 +36,6 @@ TEXT_FEATURES = (
     "cosine_even",
     "cosine_even_32",
     "cosine_unmatched",
-    "cosine_phrase",
     "overlap",
     "overlap_32",
     "overlap_64",
@@ -43,11 +43,8 @@ TEXT_FEATURES = (
     "unmatched_max",
     "phrase",
     "phrase_even",
-    "mean_16",
     "mean_32",
-    "mean_64",
     "peak",
-    "focus",
     "dense",
     "match",
 )
@@ -195,9 +192,6 @@ def pair_features(query: PairQuery, candidates: PairCandidates) -> FloatArray:
         words like *who*, which idf hides.
     ``cosine_unmatched``
         sum_i v_i m_i (1 - [i in p]).
-    ``cosine_phrase``
-        sum_i u_i max_j (c_ij + c_{i+1,j+1}) / 2 with u_i = (v_i + v_{i+1}) / 2, over i = 1 ... q - 1; 0 in a passage of
-        one token.
     ``overlap``, ``overlap_32``, ``overlap_64``
         sum_i v_i [i in p], and the largest for a window in place of p.
     ``unmatched``, ``unmatched_max``
@@ -205,12 +199,10 @@ def pair_features(query: PairQuery, candidates: PairCandidates) -> FloatArray:
     ``phrase``, ``phrase_even``
         Sum over the neighbours (i, i + 1) of the question that are neighbours in the passage of
         min(w_i, w_{i+1}) / sum(w), and of 1/m.
-    ``mean_16``, ``mean_32``, ``mean_64``
-        Largest cosine of the question's summed token vectors with a window's.
+    ``mean_32``
+        max over windows W of the mean over j in W of the cosine of token j with the sum of the question's token vectors.
     ``peak``
         max_j sum_i v_i max(c_ij, 0).
-    ``focus``
-        Mean over j of max_i c_ij.
     ``dense``
         Cosine of the pooled vectors.
     ``match``
@@ -271,37 +263,36 @@ def _lexical(
     question: npt.NDArray[Any], passages: Ragged, idf: FloatArray
 ) -> tuple[npt.NDArray[np.bool_], dict[str, npt.NDArray[Any]]]:
     """Features of exact matches; gives [i in p] of shape (m, n) beside them."""
-    n, m = len(passages), len(question)
+    n, m, total = len(passages), len(question), len(passages.values)
     share = _shares(idf)
-    lengths = passages.lengths()
-    owner = np.repeat(np.arange(n), lengths)
-    equal = question[:, None] == passages.values[None, :]
-    # matches are few, so everything below works on their places instead of on the whole table
-    row, column = np.nonzero(equal)
+    owner = np.repeat(np.arange(n), passages.lengths())
+    # matches are few, so everything below works on their places and not on the whole table of m x total
+    place = np.flatnonzero(question[:, None] == passages.values[None, :])
+    row, column = np.divmod(place, max(total, 1))
     present = np.zeros((m, n), np.bool_)
     present[row, owner[column]] = True
     blocks = _blocks(passages.offsets)
-    block = np.searchsorted(blocks.starts, column, side="right") - 1
     held = np.zeros((m, len(blocks.starts)), np.bool_)
-    held[row, block] = True
+    held[row, np.searchsorted(blocks.starts, column, side="right") - 1] = True
     held_32 = held | held[:, blocks.after]
     held_64 = held_32 | held_32[:, blocks.after[blocks.after]]
-    columns: dict[str, npt.NDArray[Any]] = {
+    missing = idf[:, None] * ~present
+    # a match one row and one column further is the next piece of the question at the next place of the passage
+    inner = column + 1 < total
+    row, column, following = row[inner], column[inner], place[inner] + total + 1
+    phrase = (owner[column] == owner[column + 1]) & np.isin(following, place)
+    phrases = np.zeros((max(m - 1, 0), n), np.bool_)
+    phrases[row[phrase], owner[column[phrase]]] = True
+    return present, {
         "overlap": share @ present,
         "overlap_32": _best(share @ held_32, blocks, n),
         "overlap_64": _best(share @ held_64, blocks, n),
+        "overlap_rare": (share * (1 - present.mean(axis=1))) @ present,
+        "unmatched": missing.sum(axis=0),
+        "unmatched_max": missing.max(axis=0, initial=0.0),
+        "phrase": np.minimum(share[:-1], share[1:]) @ phrases,
+        "phrase_even": phrases.sum(axis=0) / max(m, 1),
     }
-    missing = idf[:, None] * ~present
-    columns["unmatched"] = missing.sum(axis=0)
-    columns["unmatched_max"] = missing.max(axis=0, initial=0.0)
-    columns["overlap_rare"] = (share * (1 - present.mean(axis=1))) @ present
-    row, column = np.nonzero(equal[:-1, :-1] & equal[1:, 1:])
-    within = owner[column] == owner[column + 1]
-    phrases = np.zeros((max(m - 1, 0), n), np.bool_)
-    phrases[row[within], owner[column[within]]] = True
-    columns["phrase"] = np.minimum(share[:-1], share[1:]) @ phrases
-    columns["phrase_even"] = phrases.sum(axis=0) / max(m, 1)
-    return present, columns
 
 
 def _semantic(
@@ -314,38 +305,30 @@ def _semantic(
             f"token vectors of the passages have {passages.values.shape[1]} dimensions, the question's "
             f"{question.shape[1]}; both must come from one encoder"
         )
-    scale = 1 / INT8_SCALE if passages.values.dtype == np.int8 else np.float32(1)
-    vectors = passages.values.astype(np.float32)
     share = _shares(idf)
-    even = np.full(q, 1 / max(q, 1), np.float32)
     blocks = _blocks(passages.offsets)
-    rows, starts, after = blocks.rows, blocks.starts, blocks.after
+    rows, after = blocks.rows, blocks.after
     after_2 = after[after]
-    lengths = passages.lengths()
-    cosines = (question * scale) @ vectors.T
-    best = np.zeros((q, n), np.float32)
-    in_16 = np.zeros((q, len(starts)), np.float32)
-    pair = np.zeros((max(q - 1, 0), n), np.float32)
-    peak, focus = np.zeros(n), np.zeros(n)
+    best, peak = np.zeros((q, n), np.float32), np.zeros(n)
+    in_16, sums = np.zeros((q, len(after)), np.float32), np.zeros(len(after))
+    sizes = np.diff(blocks.starts, append=len(passages.values))
     if len(rows) and q:
-        in_16 = np.maximum.reduceat(cosines, starts, axis=1)
+        scale = 1 / INT8_SCALE if passages.values.dtype == np.int8 else np.float32(1)
+        # one more row: the direction of the question as a whole
+        sides = np.concatenate([question, _unit(question.sum(axis=0))[None]]) * scale
+        table = sides @ passages.values.astype(np.float32).T
+        cosines = table[:-1]
+        in_16 = np.maximum.reduceat(cosines, blocks.starts, axis=1)
         best[:, rows] = np.maximum.reduceat(in_16, blocks.first, axis=1)
         peak[rows] = np.maximum.reduceat(share @ np.maximum(cosines, 0), passages.offsets[rows])
-        focus[rows] = np.add.reduceat(cosines.max(axis=0), passages.offsets[rows]) / lengths[rows]
-        neighbours = np.full((q - 1, cosines.shape[1]), -2, np.float32)
-        np.add(cosines[:-1, :-1], cosines[1:, 1:], out=neighbours[:, :-1])
-        neighbours[:, passages.offsets[rows[1:]] - 1] = -2  # the next token belongs to another passage
-        long = lengths[rows] > 1
-        pair[:, rows[long]] = np.maximum.reduceat(neighbours, passages.offsets[rows], axis=1)[:, long] / 2
+        sums = np.add.reduceat(table[-1], blocks.starts)
     in_32 = np.maximum(in_16, in_16[:, after])
     in_64 = np.maximum(in_32, in_32[:, after_2])
-    inside = np.arange(len(starts)) != after
-    sum_16 = np.add.reduceat(vectors, starts, axis=0) if len(starts) else np.zeros((0, vectors.shape[1]), np.float32)
-    sum_32 = sum_16 + inside[:, None] * sum_16[after]
-    sum_64 = sum_32 + (inside & inside[after])[:, None] * sum_32[after_2]
-    centre = _unit(question.sum(axis=0))
+    joined = np.arange(len(after)) != after
+    means = (sums + joined * sums[after]) / (sizes + joined * sizes[after])
     advantage = np.maximum(best - best.mean(axis=1, keepdims=True), 0)
     votes = np.exp(VOTE_SHARPNESS * (best - best.max(axis=1, keepdims=True)))
+    even = np.full(q, 1 / max(q, 1), np.float32)
     return {
         "cosine": share @ best,
         "cosine_16": _best(share @ in_16, blocks, n),
@@ -354,12 +337,8 @@ def _semantic(
         "cosine_even": even @ best,
         "cosine_even_32": _best(even @ in_32, blocks, n),
         "cosine_unmatched": share @ (best * ~present),
-        "cosine_phrase": (share[:-1] + share[1:]) / 2 @ pair,
-        "mean_16": _best(_unit(sum_16) @ centre, blocks, n),
-        "mean_32": _best(_unit(sum_32) @ centre, blocks, n),
-        "mean_64": _best(_unit(sum_64) @ centre, blocks, n),
+        "mean_32": _best(means, blocks, n),
         "peak": peak,
-        "focus": focus,
         "advantage": share @ advantage,
         "vote": share @ (votes / votes.sum(axis=1, keepdims=True)),
     }

@@ -6,14 +6,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from semclass import artifacts
 from semclass.encoder import OnnxEncoder
 from semclass.heads import Head
+from semclass.taxonomy import COARSE, coarse_of
 from semclass.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.validation import check_choice, check_texts
-from semclass.views import encoder_views, gather
+from semclass.views import STATES, encoder_views, gather
 
 LEVELS = ("coarse", "fine")
+
+BATCH = 32
+"""Texts per run of a head that reads word-piece states."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,14 @@ class QuestionClassifier:
         Makes the views.
     head
         A softmax head over them.
+    classes
+        Names of the classes, in column order: the head's, or the coarse ones that they belong to, whose probabilities
+        are then sums, so that coarse and fine answers always agree.
     """
 
     encoder: Encoder
     head: Head
+    classes: tuple[str, ...]
 
     @classmethod
     def load(
@@ -66,12 +76,10 @@ class QuestionClassifier:
         check_choice(level, LEVELS, "level")
         root = artifacts.default_models() if models is None else Path(models)
         used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
-        return cls(used, Head.load(root / "questions" / level, encoder=used.fingerprint))
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Names of the classes, in column order."""
-        return self.head.classes
+        folder = root / "questions" / level
+        # one network for the fine classes can serve both levels
+        head = Head.load(folder if folder.is_dir() else root / "questions" / "fine", encoder=used.fingerprint)
+        return cls(used, head, COARSE if level == "coarse" else head.classes)
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
@@ -139,4 +147,21 @@ class QuestionClassifier:
         ndarray
             float64 of shape (n, n_classes).
         """
-        return self.head.probabilities(gather([self.head], questions, encoding))
+        found = _in_batches(self.head, questions, encoding)
+        if self.classes == self.head.classes:
+            return found
+        above = np.array([[coarse_of(fine) == coarse for coarse in self.classes] for fine in self.head.classes], float)
+        return np.asarray(found @ above)
+
+
+def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:
+    """Run a head; one that reads word-piece states gets texts of like length together, as padding costs time."""
+    if STATES not in head.inputs or len(texts) <= BATCH:
+        return head.probabilities(gather([head], texts, encoding))
+    found = np.zeros((len(texts), len(head.classes)))
+    order = np.argsort(encoding.pieces(STATES).lengths(), kind="stable")
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
+        found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
+    return found

@@ -71,8 +71,10 @@ def class_match(
     ndarray
         float64 of shape (n,), in [0, 1].
     """
+    match: DoubleArray
     if kind == "hard":
         asked = int(question.argmax())
-        return (passages[:, asked] >= thresholds[asked]).astype(np.float64)
-    match: DoubleArray = passages.astype(np.float64) @ question
+        match = (passages[:, asked] >= thresholds[asked]).astype(np.float64)
+    else:
+        match = passages.astype(np.float64) @ question
     return match

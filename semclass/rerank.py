@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from semclass import artifacts, bm25
 from semclass.encoder import OnnxEncoder
-from semclass.errors import ArtifactError, InputError, InputTypeError
+from semclass.errors import ArtifactError, InputTypeError
 from semclass.heads import Head
 from semclass.index import searchable
 from semclass.pairs import PAIR_FEATURES, pair_features
@@ -228,12 +228,11 @@ class Ranker:
             In the same order.
         """
         texts = list(questions)
-        encoding = self.encoder.encode(texts, views=("tokens", *self.questions.encoder_views))
-        if encoding.tokens is None:
-            raise InputError("this encoder gives no view 'tokens', which re-ranking needs")
+        encoding = self.encoder.encode(texts, views=("pooled", "tokens", *self.questions.encoder_views))
+        pooled, tokens = encoding.rows("pooled"), encoding.pieces("tokens")
         probabilities = self.questions.probabilities(texts, encoding)
         return [
-            Query(text, encoding.pooled[row], probabilities[row], encoding.tokens.row(row), encoding.terms.row(row))
+            Query(text, pooled[row], probabilities[row], tokens.row(row), encoding.terms.row(row))
             for row, text in enumerate(texts)
         ]
 
@@ -433,10 +432,8 @@ class Reranker:
         """Encode passages, and score them as an index would, with the word statistics of general text."""
         classifier = self.ranker.passages
         texts = [searchable(passage) for passage in passages]
-        encoding = self.ranker.encoder.encode(texts, views=("tokens", *classifier.encoder_views))
-        if encoding.tokens is None:
-            raise InputError("this encoder gives no view 'tokens', which re-ranking needs")
-        dense = (encoding.pooled @ query.pooled).astype(np.float64)
+        encoding = self.ranker.encoder.encode(texts, views=("pooled", "tokens", *classifier.encoder_views))
+        dense = (encoding.rows("pooled") @ query.pooled).astype(np.float64)
         lexical = bm25.score_few(encoding.terms, query.terms, self.ranker.pairs.idf)
         return Candidates(
             rows=np.arange(len(passages)),
@@ -446,7 +443,7 @@ class Reranker:
             score=dense + bm25_weight * lexical,
             probabilities=classifier.probabilities(texts, encoding).astype(np.float32),
             thresholds=classifier.thresholds,
-            tokens=encoding.tokens,
+            tokens=encoding.pieces("tokens"),
             terms=encoding.terms,
             idf=self.ranker.pairs.idf,
         )

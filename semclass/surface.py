@@ -2,7 +2,8 @@
 
 Vectors of an uncased encoder blur what spelling says plainly: a figure, a year, a capital letter in mid-sentence, an
 acronym in parentheses behind its words, the bars of a table. A passage is cut into tokens by one regular expression;
-every token gets a category from one look-up; features count tokens, and pairs of neighbours, by category.
+every token gets a category from one look-up and a shape from its characters; features count tokens, and pairs of
+neighbours, by both.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import chain, repeat
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,28 @@ _LEXICON = {
     word: _CODES[name] for name, words in reversed(_WORDS.items()) for word in (words.split(" ") if words else [])
 } | {str(year): _CODES["year"] for year in range(1000, 2100)}
 
+_SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to"})
+"""Function words that give an acronym no letter."""
+
+_LOWER, _UPPER, _DIGIT, _CASELESS = range(1, 5)
+
+
+def _kind(character: str) -> int:
+    """Kind of a character; 0 for punctuation."""
+    if character.islower():
+        return _LOWER
+    if character.isupper():
+        return _UPPER
+    if character.isdecimal():
+        return _DIGIT
+    return _CASELESS if character.isalnum() else 0
+
+
+# Latin, Greek and Cyrillic as Unicode has them; beyond, all are letters without case, but for the block of symbols
+_KINDS = np.full(0x2C01, _CASELESS, np.uint8)
+_KINDS[0x2000:0x2C00] = 0
+_KINDS[:0x600] = [_kind(chr(place)) for place in range(0x600)]
+
 SURFACE_FEATURES = (
     "characters",
     "words",
@@ -109,6 +131,8 @@ SURFACE_FEATURES = (
     "word_length",
     "bar_rate",
     "line_rate",
+    "any_number",
+    "any_quantity",
 )
 """Names of the columns of :func:`surface_features`.
 
@@ -143,10 +167,16 @@ Rates, in [0, 1] but for the word length:
     Share of all tokens that are function words (high in prose, low in lists), numbers, capitalised, bars, line breaks.
 ``word_length``
     ln(1 + mean length of a word in characters).
+``any_number``, ``any_quantity``
+    1 where a number or a year is there at all, else 0: the first one says more than all the others; the same with number
+    words, percent signs, amounts of money and measures.
 """
 
 N_SURFACE = len(SURFACE_FEATURES)
 """How many there are."""
+
+_BLOCK = 256
+"""Passages that are taken apart together."""
 
 LONGEST_ACRONYM = 8
 """Letters of the longest word between parentheses that is compared with the words before it."""
@@ -166,8 +196,14 @@ def surface_features(texts: Sequence[str]) -> FloatArray:
         float32 of shape (n, N_SURFACE), all finite and >= 0; columns are `SURFACE_FEATURES`. A row depends on its own text
         alone.
     """
-    if not texts:
-        return np.zeros((0, N_SURFACE), np.float32)
+    features = np.zeros((len(texts), N_SURFACE), np.float32)
+    for start in range(0, len(texts), _BLOCK):  # tokens of a whole collection would fill the memory
+        features[start : start + _BLOCK] = _features(texts[start : start + _BLOCK])
+    return features
+
+
+def _features(texts: Sequence[str]) -> FloatArray:
+    """Surface features of at least one text, in one pass."""
     rows = [_TOKEN.findall(text) for text in texts]
     for row in rows:
         row.append("\n")  # every text ends a line: no pair reaches over two texts, and no text is without tokens
@@ -177,20 +213,30 @@ def surface_features(texts: Sequence[str]) -> FloatArray:
     total = len(tokens)
 
     code = np.fromiter(map(_LEXICON.get, map(str.lower, tokens), repeat(0)), np.uint8, total)
-    first = np.fromiter(map(ord, map(itemgetter(0), tokens)), np.int32, total)
-    size = np.fromiter(map(len, tokens), np.int32, total)
-    upper = np.fromiter(map(str.isupper, tokens), np.bool_, total)
-    lower = np.fromiter(map(str.islower, tokens), np.bool_, total)
-    digit = (first >= ord("0")) & (first <= ord("9"))
+    size = np.fromiter(map(len, tokens), np.int64, total)
+    ends = np.cumsum(size)
+    begins = ends - size
+    # a lone surrogate is no valid text, but no reason to fail either
+    characters = np.frombuffer("".join(tokens).encode("utf-32-le", "surrogatepass"), np.uint32)
+    kind = _KINDS[np.minimum(characters, len(_KINDS) - 1)]
+    first = kind[begins]
+    uppers = np.add.reduceat(kind == _UPPER, begins, dtype=np.int32)
+    lowers = np.add.reduceat(kind == _LOWER, begins, dtype=np.int32)
+    humps = np.zeros(len(kind), np.bool_)
+    humps[1:] = (kind[1:] == _UPPER) & ((kind[:-1] == _LOWER) | (kind[:-1] == _DIGIT))
+    humps[1:] |= (kind[1:] == _DIGIT) & (kind[:-1] == _UPPER)
+    humps[begins] = False
+
+    word = (first == _LOWER) | (first == _UPPER) | (first == _CASELESS)
     year = code == _CODES["year"]
-    number = digit & ~year
-    citation = (first == ord("[")) & (size > 1)
-    word = np.fromiter(map(str.isalpha, map(itemgetter(0), tokens)), np.bool_, total)
-    acronym = word & upper & (size > 1)
-    initial = word & upper & (size == 1)
-    title = word & ~upper & ~lower
-    mixed = title & ~np.fromiter(map(str.istitle, tokens), np.bool_, total)
-    capital = title | acronym
+    number = (first == _DIGIT) & ~year
+    citation = (characters[begins] == ord("[")) & (size > 1)
+    plural = (lowers == 1) & (characters[ends - 1] == ord("s"))  # PCs
+    acronym = word & (uppers >= 2) & ((lowers == 0) | plural)
+    initial = (first == _UPPER) & (size == 1)
+    title = (first == _UPPER) & ~acronym & ~initial
+    mixed = word & np.logical_or.reduceat(humps, begins)
+    capital = title | acronym | mixed
     month = code == _CODES["month"]
     place_name = capital & ~month
 
@@ -226,7 +272,7 @@ def surface_features(texts: Sequence[str]) -> FloatArray:
             category("percent"),
             (number & after(category("currency"))) | (category("money_word") & after(quantity)),
             category("unit") & after(quantity),
-            title & after((word & lower) | comma),
+            title & after((word & (uppers == 0)) | comma),
             capital & after(capital),
             initial & before(stop),
             mixed,
@@ -249,13 +295,13 @@ def surface_features(texts: Sequence[str]) -> FloatArray:
     count = np.add.reduceat(counted, starts, axis=1, dtype=np.int32).astype(np.float64)
     count[2] -= 1  # the line end that was added
     letters = np.add.reduceat(np.where(word, size, 0), starts)
-    characters = np.fromiter(map(len, texts), np.int64, len(texts))
+    text_sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     every = lengths.astype(np.float64)
     words, lines, bars, numbers, years = count[0], count[2], count[3], count[7], count[8]
     function, capitals = count[-2], count[-1]
     features = np.stack(
         [
-            np.log1p(characters),
+            np.log1p(text_sizes),
             *np.log1p(count[:3]),
             np.log1p(every / (1 + lines)),
             *np.log1p(count[3:-2]),
@@ -265,6 +311,8 @@ def surface_features(texts: Sequence[str]) -> FloatArray:
             np.log1p(letters / np.maximum(words, 1)),
             bars / every,
             lines / every,
+            np.minimum(numbers + years, 1),
+            np.minimum(count[7:9].sum(axis=0) + count[10:14].sum(axis=0), 1),
         ],
         axis=1,
     )
@@ -275,7 +323,7 @@ def _spelt_out(tokens: list[str], word: Flags, acronym: Flags, opened: Flags, cl
     """Find acronyms whose letters are initials of words beside: "Field Separator (FS)", "FS (Field Separator)".
 
     Alone between parentheses any short word may be one, so that "field separator (fs)" in a lower-cased text is found too;
-    then every word must give one letter, where capitals may skip words, as in "Ministry of Internal Affairs (MIA)".
+    then every word but for function words must give its letter, where capitals may skip any word.
     The loop runs over such words only, a few per passage at most.
     """
     found = np.zeros(len(tokens), np.bool_)
@@ -284,8 +332,10 @@ def _spelt_out(tokens: list[str], word: Flags, acronym: Flags, opened: Flags, cl
     for place in np.flatnonzero(alone).tolist():
         letters = _letters(tokens[place])
         if 2 <= len(letters) <= LONGEST_ACRONYM:
-            reach = 2 if acronym[place] else 1
-            found[place] = _initials_in(letters, tokens[max(0, place - 1 - reach * len(letters)) : place - 1])
+            words = tokens[max(0, place - 1 - 2 * len(letters)) : place - 1]
+            if not acronym[place]:
+                words = [token for token in words if token.lower() not in _SKIPPED][-len(letters) :]
+            found[place] = _initials_in(letters, words)
     for place in (np.flatnonzero(acronym[:-1] & opened[1:])).tolist():
         letters = _letters(tokens[place])
         found[place] |= _initials_in(letters, tokens[place + 2 : place + 2 + 2 * len(letters)])

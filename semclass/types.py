@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+from semclass.errors import InputError
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 DoubleArray: TypeAlias = npt.NDArray[np.float64]
@@ -73,10 +75,10 @@ class Encoding:
 
     Attributes
     ----------
-    pooled
-        float32 of shape (n, dim), rows of unit length: the vector that retrieval compares.
     terms
         Ragged int32: the word-piece ids of each whole text, special tokens left out, never cut.
+    pooled
+        float32 of shape (n, dim), rows of unit length: the vector that retrieval compares.
     layers
         float32 of shape (n, layers_dim): features from several layers, for classification.
     tokens
@@ -84,13 +86,48 @@ class Encoding:
         special tokens left out. A long text has fewer of them than `terms`.
     entities
         float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
+    states
+        Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for networks that
+        go on from there.
     """
 
-    pooled: FloatArray
     terms: Ragged
+    pooled: FloatArray | None = None
     layers: FloatArray | None = None
     tokens: Ragged | None = None
     entities: FloatArray | None = None
+    states: Ragged | None = None
+
+    def rows(self, name: str) -> FloatArray:
+        """Give a view that has one row per text.
+
+        Raises
+        ------
+        InputError
+            If it was not encoded.
+        """
+        view: FloatArray | None = getattr(self, name, None)
+        return _present(view, name)
+
+    def pieces(self, name: str) -> Ragged:
+        """Give a view that has one row per word piece.
+
+        Raises
+        ------
+        InputError
+            If it was not encoded.
+        """
+        view: Ragged | None = getattr(self, name, None)
+        return _present(view, name)
+
+
+View = TypeVar("View")
+
+
+def _present(view: View | None, name: str) -> View:
+    if view is None:
+        raise InputError(f"the view {name!r} is needed and was not encoded; this encoder may not have it")
+    return view
 
 
 class Encoder(Protocol):
@@ -102,7 +139,7 @@ class Encoder(Protocol):
 
     @property
     def views(self) -> Mapping[str, int]:
-        """Names of the views that the encoder can give, each with its dimension; ``"pooled"`` is always there."""
+        """Names of the views that the encoder can give, each with its dimension; ``"pooled"`` must be among them."""
 
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:
@@ -116,7 +153,7 @@ class Encoder(Protocol):
         texts
             n non-empty texts.
         views
-            Which views to give besides ``pooled`` and ``terms``: any of ``"layers"``, ``"tokens"``, ``"entities"``.
+            Which views to give besides ``terms``: any of those that the encoder has.
 
         Returns
         -------

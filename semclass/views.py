@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from semclass.errors import InputError
 from semclass.heads import Head
 from semclass.surface import surface_features
 from semclass.types import Encoding, FloatArray, Ragged
@@ -16,6 +15,9 @@ SURFACE = "surface"
 
 PIECES = "pieces"
 """View of :func:`piece_matrix`."""
+
+STATES = "states"
+"""View of the encoder with the states of each word piece: heads read it as (n, length, hidden), padded with zeros."""
 
 PIECES_LENGTH = 32
 """Columns of the view ``pieces``; of 10,223 TREC and natural questions 20 are longer."""
@@ -41,7 +43,7 @@ def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[
     Returns
     -------
     dict
-        float32 (n, dim) by view name.
+        float32 (n, dim) by view name; (n, length, dim) for ``states``.
 
     Raises
     ------
@@ -50,15 +52,33 @@ def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[
     """
     views: dict[str, FloatArray] = {}
     for name in encoder_views(heads):
-        view = getattr(encoding, name, None)
-        if view is None:
-            raise InputError(f"the view {name!r} is needed and was not encoded; ask the encoder for it")
-        views[name] = view
+        views[name] = padded(encoding.pieces(name)) if name == STATES else encoding.rows(name)
     if any(SURFACE in head.inputs for head in heads):
         views[SURFACE] = surface_features(texts)
     if any(PIECES in head.inputs for head in heads):
         views[PIECES] = piece_matrix(encoding.terms)
     return views
+
+
+def padded(rows: Ragged) -> FloatArray:
+    """Give ragged vectors as one array.
+
+    Parameters
+    ----------
+    rows
+        Ragged float32 of item shape (dim,), n rows.
+
+    Returns
+    -------
+    ndarray
+        float32 of shape (n, longest, dim), zero behind the end of a row.
+    """
+    lengths = rows.lengths()
+    places = np.arange(lengths.max(initial=0))
+    inside = places < lengths[:, None]
+    matrix = np.zeros((*inside.shape, rows.values.shape[1]), np.float32)
+    matrix[inside] = rows.values
+    return matrix
 
 
 def piece_matrix(terms: Ragged) -> FloatArray:

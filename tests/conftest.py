@@ -43,8 +43,8 @@ class FakeEncoder:
         ]
         means = np.array([table[row].mean(axis=0) for row in terms], np.float32).reshape(-1, self.dim)
         return Encoding(
-            pooled=means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9),
             terms=ragged(terms, np.zeros(0, np.int32)),
+            pooled=means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9),
             layers=np.concatenate([means, means**2], axis=1),
             tokens=ragged([table[row] for row in terms], np.zeros((0, self.dim), np.float32)),
         )

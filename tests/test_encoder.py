@@ -16,7 +16,7 @@ TEXTS = [
     "x",
     "The tower was designed by the engineer Ada Merriweather, who had built bridges before. " * 4,
 ]
-VIEWS = ("layers", "tokens")
+VIEWS = ("pooled", "layers", "tokens")
 
 
 def test_vectors_are_of_unit_length_and_mean_something(encoder):
@@ -48,6 +48,18 @@ def test_only_what_was_asked_for_is_given(encoder):
     encoding = encoder.encode(["Who?"])
     assert encoding.layers is None
     assert encoding.tokens is None
+    assert encoding.states is None
+    with pytest.raises(InputError, match="'tokens' is needed and was not encoded"):
+        encoding.pieces("tokens")
+
+
+def test_the_states_of_a_lower_layer_come_without_the_rest(encoder):
+    encoding = encoder.encode(TEXTS, views=("states",))
+    assert encoding.pooled is None
+    # every piece and the two special ones
+    assert encoding.states.lengths().tolist() == (encoding.terms.lengths() + 2).tolist()
+    alone = encoder.encode(TEXTS[:1], views=("states",))
+    np.testing.assert_allclose(encoding.states.row(0), alone.states.values, atol=1e-5)
 
 
 def test_no_texts_give_no_rows(encoder):

@@ -371,6 +371,53 @@ class _BertWriter:
         return model
 
 
+def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """Cut an encoder graph in two behind a layer.
+
+    Parameters
+    ----------
+    model
+        What :func:`int8_graph` gave.
+    layer
+        The last layer of the lower part.
+
+    Returns
+    -------
+    tuple
+        The lower part gives ``states``, float32 (batch, length, hidden); the upper part reads it, with
+        ``attention_mask``, and gives the other views.
+    """
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    for node in whole.graph.node:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                if name == f"layer{layer}":
+                    names[place] = "states"
+    (gamma,) = (item for item in whole.graph.initializer if item.name == "embeddings.gamma")
+    states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", gamma.dims[0]])
+    inputs = {item.name: item for item in whole.graph.input}
+    lower = _part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
+    upper = _part(whole, [states, inputs["attention_mask"]], list(whole.graph.output))
+    return lower, upper
+
+
+def _part(
+    model: onnx.ModelProto, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
+) -> onnx.ModelProto:
+    """Keep the nodes and constants that lie between some tensors and others."""
+    known, needed, nodes = {item.name for item in inputs}, {item.name for item in outputs}, []
+    for node in reversed(model.graph.node):
+        if needed.intersection(node.output) - known:
+            nodes.append(node)
+            needed.update(name for name in node.input if name)
+    constants = [item for item in model.graph.initializer if item.name in needed]
+    graph = helper.make_graph(nodes[::-1], model.graph.name, inputs, outputs, constants)
+    part = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
+    part.ir_version = model.ir_version
+    return part
+
+
 def float_graph(weights: dict[str, Array], config: BertConfig, views: Views) -> tuple[onnx.ModelProto, list[str]]:
     """Write the float32 graph with every matrix-product input as an extra output.
 

@@ -2,13 +2,14 @@
 
     python training/train_pairs.py --data DATA --encoder models/encoder --out models/pairs
 
-Training data are questions of ``squad_sentences/train``, each with the sentence that answers it. Consecutive sentences
-are joined to passages of 1 to 5, one index per length, and every question is asked of one of them; its candidates are
-the retriever's own first 10. ``learned`` orders them: a linear score over all features whose softmax over the candidates
-of a question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two texts alone, and its
-probability can be compared between questions. Both are calibrated, and all weights and thresholds are found, on scores
-of questions from articles that the fit did not see (folds are stretches of the document order). Class heads beside the
-encoder (``questions/coarse``, ``passages/*``) give the feature ``match``; without them its weight is 0.
+Training data are questions of ``squad_sentences/train``, each with the sentence that answers it. Consecutive
+sentences are joined to passages of 1 to 5, one index per length, and every question is asked of one of them; its
+candidates are the retriever's own first 10. ``learned`` orders them: a linear score over all features whose softmax
+over the candidates of a question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two
+texts alone, and its probability can be compared between questions. Both are calibrated, and all weights and
+thresholds are found, on scores of questions from articles that the fit did not see (folds are stretches of the
+document order). Class heads beside the encoder (``questions/fine``, ``passages/*``) give the feature ``match``;
+without them its weight is 0.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +31,7 @@ from scipy.optimize import minimize
 from datasets_io import read_jsonl, sentence_windows
 from semclass import artifacts
 from semclass.encoder import OnnxEncoder
-from semclass.errors import InputError, SemclassError
+from semclass.errors import SemclassError, TruncationWarning
 from semclass.index import PassageIndex
 from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.passages import PassageClassifier
@@ -56,7 +58,7 @@ STRETCHES = 50
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Strengths of the penalty that are tried, strongest first."""
 
-LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 10, 61)]), 3).tolist())
+LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
 """Weights that are tried for the integrated methods and for class match in retrieval."""
 
 TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)
@@ -109,7 +111,7 @@ class Classifiers:
     @classmethod
     def load(cls, root: Path, encoder: OnnxEncoder) -> Classifiers:
         """Load what is there."""
-        folders = [root / "questions" / "coarse", *(root / "passages" / name.lower() for name in COARSE)]
+        folders = [root / "questions" / "fine", *(root / "passages" / name.lower() for name in COARSE)]
         if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
             print("no class heads beside the encoder: the features of class match stay 0")
             return cls(None, PassageClassifier(encoder, (), ()))
@@ -122,13 +124,12 @@ class Classifiers:
         queries = []
         for start in range(0, len(texts), 512):
             chunk = texts[start : start + 512]
-            encoding = encoder.encode(chunk, views=("tokens", *views))
-            if encoding.tokens is None:
-                raise InputError("this encoder gives no view 'tokens'")
+            encoding = encoder.encode(chunk, views=("pooled", "tokens", *views))
+            pooled, tokens = encoding.rows("pooled"), encoding.pieces("tokens")
             none = np.zeros((len(chunk), 0))
             classes = none if self.questions is None else self.questions.probabilities(chunk, encoding)
             queries += [
-                Query(text, encoding.pooled[row], classes[row], encoding.tokens.row(row), encoding.terms.row(row))
+                Query(text, pooled[row], classes[row], tokens.row(row), encoding.terms.row(row))
                 for row, text in enumerate(chunk)
             ]
         return queries
@@ -177,7 +178,7 @@ def examples_of(
 
 def retrieval_ranks(score: Array, match: Array, answer: int) -> Array:
     """Reciprocal rank, 0 beyond 10, of the answer in score + weight * match, shape (2, len(LAMBDAS))."""
-    # an approximation that changes no weight: passages beyond the first 200 would need a match far above the answer's
+    # passages beyond the first 200 are left out, which makes a difference to large weights only
     rows = top_k(score, 200)
     if answer not in rows:
         return np.zeros((2, len(LAMBDAS)))
@@ -209,7 +210,9 @@ def collect(data: Path, encoder: OnnxEncoder, classifiers: Classifiers, seed: in
     idf = np.zeros(len(encoder.is_term), np.float32)
     for size in LENGTHS:
         passages = [Passage(str(i), text) for i, text in enumerate(sentence_windows(sentences, size))]
-        index = PassageIndex.build(passages, classifier=classifiers.passages)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TruncationWarning)  # a few passages of five sentences
+            index = PassageIndex.build(passages, classifier=classifiers.passages)
         chosen = np.flatnonzero(length == size)
         asked = [queries[row] for row in chosen]
         rows += examples_of(index, asked, answers[chosen] // size, fold[chosen], ranks)

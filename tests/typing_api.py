@@ -1,0 +1,42 @@
+"""Calls of the public API as a user's typed code makes them; mypy --strict checks this file, nothing runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+import semclass
+
+
+def classify(questions: list[str]) -> list[tuple[str, float]]:
+    classifier = semclass.QuestionClassifier.load(level="fine", threads=2)
+    probabilities: npt.NDArray[np.float64] = classifier.predict_proba(iter(questions))
+    if probabilities.shape != (len(questions), len(classifier.classes)):
+        raise semclass.InputError("never")
+    return [(found.label, found.probability) for found in classifier.predict(questions)]
+
+
+def tag(passages: list[str]) -> list[Mapping[str, float]]:
+    found: list[semclass.PassageLabels] = semclass.PassageClassifier.load().predict(passages)
+    return [item.probabilities for item in found if "NUM" in item.labels]
+
+
+def search(folder: str, question: str) -> list[semclass.Hit]:
+    retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
+    many: list[list[semclass.Hit]] = retriever.search_many([question], 5, match="soft", match_weight=0.2)
+    return [*many[0], *retriever.search(question, k=3, rerank="integrated", by="class", rerank_weight=0.5)]
+
+
+def build(texts: Mapping[str, str], folder: str) -> int:
+    ranker = semclass.Ranker.load(encoder=semclass.OnnxEncoder.load(batch_size=8, max_length=128))
+    passages = (semclass.Passage(name, text, {"page": 1}) for name, text in texts.items())
+    index = semclass.PassageIndex.build(passages, classifier=ranker.passages, progress=None)
+    index.save(folder)
+    return len(semclass.PassageIndex.load(folder, encoder=ranker.encoder.fingerprint))
+
+
+def rerank(question: str, passages: list[semclass.Passage]) -> dict[str, float]:
+    hits = semclass.Reranker.load().rerank(question, passages, k=3)
+    return {hit.id: hit.components["answers"] for hit in hits}
