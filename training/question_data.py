@@ -1,0 +1,136 @@
+"""Labelled questions: reading or fetching them, and the tables of a report; what both ways of training share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
+
+from datasets_io import read_tsv
+from semclass.errors import ArtifactError, InputError, import_extra
+from semclass.fit import expected_calibration_error
+from semclass.taxonomy import coarse_of
+from semclass.types import DoubleArray
+
+URL = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
+
+ORIGINALS = {"train": "train_5500.label", "test": "TREC_10.label"}
+
+COUNTS = {
+    "train": {"ABBR": 86, "DESC": 1162, "ENTY": 1250, "HUM": 1223, "LOC": 835, "NUM": 896},
+    "test": {"ABBR": 9, "DESC": 138, "ENTY": 94, "HUM": 65, "LOC": 81, "NUM": 113},
+}
+"""Questions of each coarse class in the originals. Downloads are checked against these: the originals' publisher names no
+checksums, and class counts tell a wrong, cut or changed file nearly as well."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Labelled questions.
+
+    Attributes
+    ----------
+    texts
+        n questions.
+    fine
+        Their fine classes, such as ``"NUM:date"``.
+    """
+
+    texts: tuple[str, ...]
+    fine: tuple[str, ...]
+
+    def labels(self, level: str) -> tuple[str, ...]:
+        """Classes of the questions at one level."""
+        return self.fine if level == "fine" else tuple(map(coarse_of, self.fine))
+
+
+def read_questions(path: Path, split: str | None = None) -> Questions:
+    """Read a table with the columns coarse, fine and question, or an original: ``COARSE:fine question`` in Latin-1.
+
+    Of a table with the column split, only the rows of one `split` may be wanted.
+    """
+    if path.suffix == ".tsv":
+        rows = [row for row in read_tsv(path) if split is None or row["split"] == split]
+        missing = [name for name in ("coarse", "fine", "question") if rows and name not in rows[0]]
+        if missing:
+            raise InputError(f"{path} has no column {missing[0]!r}; it must have coarse, fine and question")
+        fine = tuple(f"{row['coarse']}:{row['fine'].rpartition(':')[2]}" for row in rows)
+        return Questions(tuple(row["question"] for row in rows), fine)
+    lines = path.read_text(encoding="latin-1").splitlines()
+    pairs = [line.partition(" ") for line in lines if line.strip()]
+    strange = [label for label, _, question in pairs if ":" not in label or not question.strip()]
+    if strange:
+        raise InputError(f"{path} holds a line that is not 'COARSE:fine question': it begins with {strange[0]!r}")
+    return Questions(tuple(question.strip() for _, _, question in pairs), tuple(label for label, _, _ in pairs))
+
+
+def find_file(data: Path | None, part: str) -> Path:
+    """Find one part of the data in a folder, or download it."""
+    if data is None:
+        return download(part)
+    candidates = [data / f"{part}.tsv", data / ORIGINALS[part]]
+    for path in candidates:
+        if path.is_file():
+            return path
+    raise InputError(f"{data} holds neither {candidates[0].name} nor {candidates[1].name}")
+
+
+def download(part: str) -> Path:
+    """Fetch an original into pooch's cache folder, and check how many questions of each class it holds."""
+    pooch = import_extra("pooch", "train")
+    folder = Path(pooch.os_cache("semclass")) / "trec"
+    try:
+        path = Path(pooch.retrieve(URL + ORIGINALS[part], known_hash=None, fname=ORIGINALS[part], path=folder))
+    except (OSError, ValueError) as error:
+        raise ArtifactError(
+            f"{URL + ORIGINALS[part]} cannot be fetched ({type(error).__name__}): where there is no network, give the "
+            f"folder of a copy with --data FOLDER, holding {' and '.join(ORIGINALS.values())} or train.tsv and test.tsv"
+        ) from error
+    counts = dict(Counter(read_questions(path).labels("coarse")))
+    if counts != COUNTS[part]:
+        raise ArtifactError(f"{path} is not the file that is expected here: it holds {counts}; delete it and try again")
+    return path
+
+
+def same_but_for_marks(question: str) -> str:
+    """Name of the group of questions that differ from this one in punctuation, case or digits only."""
+    return " ".join(re.sub(r"[^a-z ]", " ", question.lower()).split())
+
+
+def evaluate(probabilities: DoubleArray, classes: Sequence[str], truth: Sequence[str]) -> dict[str, Any]:
+    """Accuracy, log loss and calibration error of probabilities (n, classes)."""
+    place = {name: index for index, name in enumerate(classes)}
+    columns = np.array([place.get(label, -1) for label in truth])
+    right = probabilities.argmax(axis=1) == columns
+    given = np.where(columns >= 0, probabilities[np.arange(len(truth)), columns], 0.0)
+    return {
+        "accuracy": round(float(right.mean()), 4),
+        "right": int(right.sum()),
+        "questions": len(truth),
+        "log_loss": round(float(-np.log(np.maximum(given, 1e-12)).mean()), 4),
+        "calibration_error": round(expected_calibration_error(probabilities.max(axis=1), right), 4),
+    }
+
+
+def class_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
+    """Markdown table: precision, recall and F1 of each class that the truth or the decisions hold."""
+    present = [name for name in classes if name in {*truth, *said}]
+    figures = precision_recall_fscore_support(truth, said, labels=present, zero_division=0.0)
+    lines = ["| class | precision | recall | F1 | questions |", "|---|---|---|---|---|"]
+    for name, precision, recall, f1, count in zip(present, *figures, strict=True):
+        lines.append(f"| {name} | {precision:.3f} | {recall:.3f} | {f1:.3f} | {count} |")
+    return "\n".join(lines)
+
+
+def confusion_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
+    """Markdown table: how often each true class (row) was taken for each class (column)."""
+    matrix = confusion_matrix(truth, said, labels=list(classes))
+    lines = ["| true \\ said | " + " | ".join(classes) + " |", "|" + "---|" * (len(classes) + 1)]
+    lines += [f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in zip(classes, matrix, strict=True)]
+    return "\n".join(lines)
