@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,14 +127,14 @@ def read_texts(path: Path) -> list[str]:
     InputError
         Naming file and line, if a line is empty, or is no object with ``text`` in a file of JSON lines.
     """
-    if path.suffix.lower() in (".jsonl", ".json") or _looks_like_json(path):
-        return [_text_of(record, f"{path}, line {number}") for number, record in read_json_lines(path)]
-    texts = []
-    for number, line in _lines(path):
+    lines = list(_lines(path))  # once: the file may be a pipe
+    first = next((line for _, line in lines if line.strip()), "")
+    if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):
+        return [_text_of(record, f"{path}, line {number}") for number, record in _records(path, lines)]
+    for number, line in lines:
         if not line.strip():
             raise InputError(f"{path}, line {number} is empty; one text a line is wanted, so that output lines match")
-        texts.append(line)
-    return texts
+    return [line for _, line in lines]
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -145,7 +145,11 @@ def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     InputError
         Naming file and line, if the file cannot be read or a line holds no JSON object.
     """
-    for number, line in _lines(path):
+    return _records(path, _lines(path))
+
+
+def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in lines:
         if not line.strip():
             continue
         try:
@@ -167,14 +171,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); convert it first") from error
-
-
-def _looks_like_json(path: Path) -> bool:
-    """Whether the first line that is not blank begins an object with a field."""
-    for _, line in _lines(path):
-        if line.strip():
-            return re.match(r'\s*\{\s*"', line) is not None
-    return False
 
 
 def _text_of(record: dict[str, Any], where: str) -> str:

@@ -261,17 +261,17 @@ def measure(
 
 def _per_question(dataset: Dataset, ranking: Sequence[Sequence[str]]) -> dict[str, DoubleArray]:
     """Each measure's value for each question, in the data set's order."""
-    ir_measures = import_extra("ir_measures", "eval")
-    names = ["RR@10", "R@10", "nDCG@10", *(f"Success@{k}" for k in range(1, DEPTH + 1))]
-    measures = {ir_measures.parse_measure(name): name for name in names}
+    ir = import_extra("ir_measures", "eval")
+    measures = {ir.RR @ DEPTH: "RR@10", ir.R @ DEPTH: "R@10", ir.nDCG @ DEPTH: "nDCG@10"}
+    measures |= {ir.Success @ k: f"Success@{k}" for k in range(1, DEPTH + 1)}
     # measures sort by score; scores made from the places keep each method's own order, also where its scores tie
     run = {
         question: {passage: float(-place) for place, passage in enumerate(passages)}
         for question, passages in zip(dataset.questions, ranking, strict=True)
     }
     place = {question: row for row, question in enumerate(dataset.questions)}
-    values: dict[str, DoubleArray] = {name: np.zeros(len(place)) for name in names}
-    for metric in ir_measures.iter_calc(list(measures), dataset.relevance, run):
+    values: dict[str, DoubleArray] = {name: np.zeros(len(place)) for name in measures.values()}
+    for metric in ir.iter_calc(list(measures), dataset.relevance, run):
         values[measures[metric.measure]][place[metric.query_id]] = metric.value
     return values
 

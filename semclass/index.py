@@ -109,7 +109,7 @@ class PassageIndex:
         cls,
         passages: Iterable[Passage],
         *,
-        classifier: PassageClassifier,
+        classifier: PassageClassifier | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages.
@@ -120,7 +120,7 @@ class PassageIndex:
             At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before the
             text, as BEIR does.
         classifier
-            Passage heads; their encoder makes the vectors.
+            Passage heads; their encoder makes the vectors. The shipped ones if None.
         progress
             Called with the number of passages done, now and then.
 
@@ -134,6 +134,7 @@ class PassageIndex:
         InputError, InputTypeError
             If there is no passage, an id comes twice, or a text is empty or not a string.
         """
+        classifier = PassageClassifier.load() if classifier is None else classifier
         encoder = classifier.encoder
         views = ("pooled", "tokens", *classifier.encoder_views)
         ids: list[str] = []
@@ -226,8 +227,9 @@ class PassageIndex:
             manifest = {**fields, "protocol": artifacts.PROTOCOL, "kind": "index", "data": data}
             artifacts.write_atomic(folder / artifacts.MANIFEST, artifacts.dump_json(manifest))
         except OSError as error:
+            reason = error.strerror or f"{error} (is the disk full?)"
             raise ArtifactError(
-                f"cannot write the index {folder}: {error.strerror or error}; an older index there is unchanged"
+                f"cannot write the index {folder}: {reason}; an older index there is unchanged"
             ) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)

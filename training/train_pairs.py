@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import io
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -28,10 +27,11 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 from scipy.optimize import minimize
 
+from command import make_parser, run
 from datasets_io import read_jsonl, sentence_windows
 from semclass import artifacts
 from semclass.encoder import OnnxEncoder
-from semclass.errors import SemclassError, TruncationWarning
+from semclass.errors import TruncationWarning
 from semclass.index import PassageIndex
 from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.passages import PassageClassifier
@@ -496,21 +496,16 @@ def train(arguments: argparse.Namespace) -> None:
     )
 
 
-def main() -> int:
+def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
-    try:
-        train(parser.parse_args())
-    except SemclassError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    run(parser, train)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

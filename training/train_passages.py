@@ -15,7 +15,6 @@ same heads.
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,10 +28,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
+from command import make_parser, run
 from datasets_io import read_jsonl
 from semclass.artifacts import HeadCard, save_head
 from semclass.encoder import OnnxEncoder
-from semclass.errors import SemclassError, TruncationWarning
+from semclass.errors import ArtifactError, TruncationWarning
 from semclass.export import head_to_onnx
 from semclass.fit import FittedHead, expected_calibration_error
 from semclass.heads import Head
@@ -387,7 +387,7 @@ def write_heads(
         network = Head.load(folder, encoder=encoder).probabilities(views)[:, 0]
         difference = float(np.abs(network - trained.probabilities(dense)).max())
         if difference > TOLERANCE:
-            raise SemclassError(f"{folder}: the network differs from scikit-learn by {difference:.1e}")
+            raise ArtifactError(f"{folder}: the network differs from scikit-learn by {difference:.1e}")
         yield f"{folder}  C={trained.strength:g}  threshold {trained.threshold:.3f}  ONNX - scikit-learn {difference:.1e}"
 
 
@@ -442,9 +442,9 @@ def train(arguments: argparse.Namespace) -> None:
         print(line)
 
 
-def main() -> int:
+def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with passages/")
     parser.add_argument(
         "--labels", choices=("gold", "weak", "both"), default="gold", help="what the written heads learn"
@@ -453,13 +453,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("models/passages"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")
-    try:
-        train(parser.parse_args())
-    except SemclassError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    run(parser, train)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

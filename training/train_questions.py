@@ -15,13 +15,13 @@ digits only in one fold; the test questions are only reported on. The same encod
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from command import make_parser, run
 from question_data import (
     ORIGINALS,
     Questions,
@@ -34,7 +34,7 @@ from question_data import (
 )
 from semclass.artifacts import HeadCard, save_head
 from semclass.encoder import OnnxEncoder
-from semclass.errors import ArtifactError, SemclassError
+from semclass.errors import ArtifactError
 from semclass.export import head_to_onnx
 from semclass.fit import KINDS, FittedHead, fit_head, head_probabilities
 from semclass.heads import Head
@@ -188,9 +188,9 @@ def train(arguments: argparse.Namespace) -> None:
         write_level(level, head, parts, views, encoder.fingerprint, arguments.seed, arguments.out)
 
 
-def main() -> int:
+def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="folder with the questions; downloaded if not given")
     parser.add_argument("--coarse", action="store_true", help="make the coarse head; both if neither is named")
     parser.add_argument("--fine", action="store_true", help="make the fine head")
@@ -201,13 +201,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("models/questions"))
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    try:
-        train(parser.parse_args())
-    except SemclassError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    run(parser, train)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,6 @@ import argparse
 import json
 import random
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -33,6 +32,7 @@ import onnx
 import onnxruntime
 
 import bert_graph
+from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from question_data import (
     Questions,
@@ -46,7 +46,7 @@ from question_data import (
 from semclass import artifacts
 from semclass.artifacts import HeadCard, save_head
 from semclass.encoder import STATES, OnnxEncoder
-from semclass.errors import ArtifactError, InputError, SemclassError, import_extra
+from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.heads import Head
 from semclass.questions import QuestionClassifier
 from semclass.taxonomy import COARSE, coarse_of
@@ -464,31 +464,16 @@ def first_piece(writer: Any, state: str) -> str:
     return g.op("Squeeze", [g.op("Gather", [state, place], "first.column", axis=1), "axis1"], "first")
 
 
-def calibrate(model: onnx.ModelProto, probes: Sequence[str], states: States) -> dict[str, bert_graph.ActivationRange]:
-    """Extremes of each channel of each matrix-product input, to three significant digits."""
-    session = _session(model.SerializeToString())
-    names = ["states.seen" if name == "states" else name for name in probes]
-    low: dict[str, Array] = {}
-    high: dict[str, Array] = {}
-    for place in range(len(states)):
-        batch, _ = pad([states[place]])
-        for name, output in zip(probes, session.run(names, {"states": batch}), strict=True):
-            rows = output.reshape(-1, output.shape[-1])
-            low[name] = np.minimum(low.get(name, np.inf), rows.min(axis=0))
-            high[name] = np.maximum(high.get(name, -np.inf), rows.max(axis=0))
-    return {name: bert_graph.ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in probes}
-
-
-def _rounded(values: Array) -> Array:
-    return np.array([float(f"{value:.3g}") for value in values], np.float32)
-
-
 def int8_network(
     weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, slope: float, calibration: States
 ) -> bytes:
     """The int8 network, its activation scales found on `calibration`."""
     model, probes = write_network(weights, config, layers, slope, None)
-    ranges = calibrate(model, probes, calibration)
+    # an input cannot be an output: a copy of it is
+    seen = {name: "states.seen" if name == "states" else name for name in probes}
+    feeds = ({"states": pad([calibration[place]])[0]} for place in range(len(calibration)))
+    found = bert_graph.calibrate(model, list(seen.values()), feeds)
+    ranges = {name: found[given] for name, given in seen.items()}
     model, _ = write_network(weights, config, layers, slope, ranges)
     onnx.checker.check_model(model)
     return model.SerializeToString(deterministic=True)
@@ -685,9 +670,9 @@ def softened(given: Array, slope: float) -> Array:
     return np.exp(logs - np.logaddexp.reduce(logs, axis=1, keepdims=True))
 
 
-def main() -> int:
+def main() -> None:
     """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, help="folder with the TREC questions; downloaded if not given")
     parser.add_argument("--natural", type=Path, help="table of further questions; its rows of the split train are used")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
@@ -699,13 +684,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("models/questions/fine"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
-    try:
-        train(parser.parse_args())
-    except SemclassError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    run(parser, train)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,23 @@
+"""How every training script runs: arguments in, our errors on standard error with exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from semclass.errors import SemclassError
+
+
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """Give a parser that shows a module's docstring as it stands."""
+    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], object]) -> None:
+    """Run a script's job on the command line's arguments, and leave with its exit code."""
+    try:
+        job(parser.parse_args())
+    except SemclassError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
