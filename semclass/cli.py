@@ -356,9 +356,17 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
         if as_json:
             _print_json({**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True})
         else:
-            metrics = artifact.manifest.get("metrics", {})
-            shown = "  ".join(f"{key} {value}" for key, value in metrics.items() if isinstance(value, (int, float)))
+            shown = "  ".join(f"{key} {value}" for key, value in _flat(artifact.manifest.get("metrics", {})))
             click.echo(f"ok  {name:<20} {size / 1e6:7.2f} MB  {shown}")
+
+
+def _flat(metrics: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
+    """Figures of a manifest with their names; nested ones are joined by dots."""
+    for key, value in metrics.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield above + key, value
 
 
 @cli.command()

@@ -201,13 +201,12 @@ class OnnxEncoder:
         read = np.minimum(terms.lengths(), self.max_length - 2)
         cut = np.flatnonzero(terms.lengths() > read)
         if len(cut):
-            warnings.warn(
+            message = (
                 f"{len(cut)} of {len(terms)} texts are longer than the {self.max_length - 2} word pieces that the "
                 f"encoder reads (the first is number {cut[0] + 1}, with {terms.lengths()[cut[0]]}); only their "
-                "beginning was encoded: cut long texts into passages",
-                TruncationWarning,
-                stacklevel=2,
+                "beginning was encoded: cut long texts into passages"
             )
+            warnings.warn(TruncationWarning(message, rows=cut.tolist()), stacklevel=2)
         rows = {
             name: np.zeros((len(terms), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS
         }

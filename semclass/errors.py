@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
 
 
@@ -31,7 +32,19 @@ class MissingExtraError(SemclassError, ImportError):
 
 
 class TruncationWarning(UserWarning):
-    """Some texts are longer than the encoder reads; only their beginning was encoded."""
+    """Some texts are longer than the encoder reads; only their beginning was encoded.
+
+    Parameters
+    ----------
+    message
+        What is shown.
+    rows
+        Places, from 0, of the texts that were cut.
+    """
+
+    def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.rows = tuple(rows)
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

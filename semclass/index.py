@@ -25,13 +25,11 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import artifacts, bm25
+from semclass.bulk import CHUNK, encode_quietly
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
 from semclass.passages import PassageClassifier
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.validation import check_text, check_unique
-
-CHUNK = 512
-"""Passages encoded at a time while building; bounds memory, changes no value."""
 
 TOKEN_SCALE = 127
 """Token vectors have unit length; int8 holds round(127 * component)."""
@@ -145,31 +143,24 @@ class PassageIndex:
             texts = [searchable(passage) for passage in chunk]
             ids += [passage.id for passage in chunk]
             lines += [_line(passage) for passage in chunk]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", TruncationWarning)  # said once for the whole build, below
-                encoding = encoder.encode(texts, views=views)
+            encoding, rows = encode_quietly(encoder, texts, views)
             vectors = encoding.pieces("tokens")
             values = np.rint(vectors.values * TOKEN_SCALE).astype(np.int8)
             probabilities = classifier.probabilities(texts, encoding).astype(np.float32)
             tokens = Ragged(values, vectors.offsets)
             parts.append((encoding.rows("pooled"), probabilities, tokens, encoding.terms))
-            cut += [
-                passage.id
-                for passage, long in zip(chunk, encoding.terms.lengths() > tokens.lengths(), strict=True)
-                if long
-            ]
+            cut += [chunk[row].id for row in rows]
             if progress is not None:
                 progress(len(chunk))
         if not ids:
             raise InputError("there are no passages to index; give at least one")
         check_unique(ids, "passage id")
         if cut:
-            warnings.warn(
+            message = (
                 f"{len(cut)} of {len(ids)} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
-                "sees all of them, vectors and classes only their beginning; cut them into shorter passages",
-                TruncationWarning,
-                stacklevel=2,
+                "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
             )
+            warnings.warn(TruncationWarning(message), stacklevel=2)
         terms = _join([part[3] for part in parts])
         is_term = encoder.is_term
         lexical = bm25.build(terms, is_term)

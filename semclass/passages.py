@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from semclass import artifacts
+from semclass.bulk import classify_in_chunks
 from semclass.encoder import OnnxEncoder
 from semclass.heads import Head
 from semclass.taxonomy import COARSE
@@ -124,7 +125,7 @@ class PassageClassifier:
             If one is empty or not a string.
         """
         texts = check_texts(passages, "passages")
-        return self.probabilities(texts, self.encoder.encode(texts, views=self.encoder_views))
+        return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
         """Class probabilities of passages that are encoded already.

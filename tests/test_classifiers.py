@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import MODELS
 
-from semclass import InputError, InputTypeError, PassageClassifier, QuestionClassifier
+from semclass import InputError, InputTypeError, PassageClassifier, QuestionClassifier, TruncationWarning, bulk
 from semclass.taxonomy import COARSE, coarse_of
 
 QUESTIONS = {
@@ -90,6 +90,17 @@ def test_many_questions_of_many_lengths_stay_in_order(classifier):
     together = classifier.predict_proba(texts)
     for row in (0, 6, 31, 32, 89):
         np.testing.assert_allclose(classifier.predict_proba([texts[row]])[0], together[row], atol=1e-4)
+
+
+def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(classifier, monkeypatch):
+    texts = [f"Who wrote book {number}?" for number in range(9)] + ["word " * 300, "What? " * 200]
+    with pytest.warns(TruncationWarning):
+        at_once = classifier.predict_proba(texts)
+    monkeypatch.setattr(bulk, "CHUNK", 4)
+    with pytest.warns(TruncationWarning, match="2 of 11 texts are longer .*number 10") as caught:
+        in_parts = classifier.predict_proba(texts)
+    assert len(caught) == 1
+    np.testing.assert_allclose(in_parts, at_once, atol=1e-4)
 
 
 def test_an_unknown_level_is_refused(encoder):

@@ -1,0 +1,78 @@
+"""Encoding more texts than should be in memory at once."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from semclass.errors import TruncationWarning
+from semclass.types import DoubleArray, Encoder, Encoding
+
+CHUNK = 512
+"""Texts encoded at a time; bounds memory, changes no value."""
+
+
+def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
+    """Encode texts, and give the rows that were cut in place of a warning.
+
+    Meant for work in bulk, which says it once for all: the warning filters that this changes for a moment are shared by
+    all threads of a process.
+
+    Returns
+    -------
+    tuple
+        The views, and which texts are longer than the encoder reads.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TruncationWarning)
+        encoding = encoder.encode(texts, views=views)
+    cut: tuple[int, ...] = ()
+    for item in caught:
+        if isinstance(item.message, TruncationWarning):
+            cut += item.message.rows
+        else:
+            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
+    return encoding, cut
+
+
+def classify_in_chunks(
+    encoder: Encoder,
+    texts: list[str],
+    views: Sequence[str],
+    job: Callable[[list[str], Encoding], DoubleArray],
+) -> DoubleArray:
+    """Encode texts and run a job on each chunk, in bounded memory.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    texts
+        n texts.
+    views
+        Views that the job needs.
+    job
+        Gives float64 (m, n_classes) for m texts and their encoding.
+
+    Returns
+    -------
+    ndarray
+        float64 of shape (n, n_classes).
+    """
+    if len(texts) <= CHUNK:
+        return job(texts, encoder.encode(texts, views=views))
+    parts, cut = [], []
+    for start in range(0, len(texts), CHUNK):
+        chunk = texts[start : start + CHUNK]
+        encoding, rows = encode_quietly(encoder, chunk, views)
+        parts.append(job(chunk, encoding))
+        cut += [start + row for row in rows]
+    if cut:
+        message = (
+            f"{len(cut)} of {len(texts)} texts are longer than the encoder reads (the first is number {cut[0] + 1}); only "
+            "their beginning was encoded: cut long texts into passages"
+        )
+        warnings.warn(TruncationWarning(message, rows=cut), stacklevel=3)
+    return np.concatenate(parts)
