@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from semclass.index import PassageIndex
     from semclass.passages import PassageClassifier
     from semclass.questions import QuestionClassifier
-    from semclass.rerank import Ranker, Reranker
+    from semclass.ranker import Ranker
+    from semclass.rerank import Reranker
     from semclass.retriever import HybridRetriever
     from semclass.types import Encoder, Encoding, Hit, Passage, PassageLabels, QuestionLabel
 
@@ -42,7 +43,8 @@ _HOMES = {
     "index": ("PassageIndex",),
     "passages": ("PassageClassifier",),
     "questions": ("QuestionClassifier",),
-    "rerank": ("Ranker", "Reranker"),
+    "ranker": ("Ranker",),
+    "rerank": ("Reranker",),
     "retriever": ("HybridRetriever",),
     "types": ("Encoder", "Encoding", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
 }

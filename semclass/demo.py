@@ -10,7 +10,7 @@ import numpy as np
 
 from semclass.documents import read_corpus
 from semclass.index import PassageIndex
-from semclass.rerank import Ranker
+from semclass.ranker import Ranker
 from semclass.retriever import HybridRetriever
 
 CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"

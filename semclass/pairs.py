@@ -17,11 +17,12 @@ windows: an answer stands in a few neighbouring sentences, while a long passage 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.candidates import Candidates, Query
 from semclass.errors import InputError
 from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
@@ -82,50 +83,6 @@ VOTE_SHARPNESS = 10.0
 """Factor of the cosines in ``vote``."""
 
 
-class PairQuery(Protocol):
-    """What the features need of a question."""
-
-    @property
-    def tokens(self) -> FloatArray:
-        """Unit token vectors, float32 of shape (q, token_dim)."""
-
-    @property
-    def terms(self) -> npt.NDArray[Any]:
-        """Word-piece ids, shape (m,), m >= q; the first q belong to the token vectors."""
-
-    @property
-    def probabilities(self) -> DoubleArray:
-        """P(class | question), float64 of shape (n_classes,)."""
-
-
-class PairCandidates(Protocol):
-    """What the features need of the candidates."""
-
-    @property
-    def tokens(self) -> Ragged:
-        """Ragged token vectors: float32 unit vectors, or int8 with components times 127."""
-
-    @property
-    def terms(self) -> Ragged:
-        """Ragged word-piece ids of the whole passages; a passage has at least as many as token vectors."""
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, 0 for no terms; float32 of shape (vocabulary,)."""
-
-    @property
-    def dense(self) -> DoubleArray:
-        """Cosine of question and passage vector, float64 of shape (n,)."""
-
-    @property
-    def bm25(self) -> DoubleArray:
-        """BM25 score, float64 of shape (n,)."""
-
-    @property
-    def probabilities(self) -> FloatArray:
-        """P(class | passage), float32 of shape (n, n_classes)."""
-
-
 @dataclass(frozen=True)
 class _Blocks:
     """Blocks of 16 consecutive items of each row of a ragged array.
@@ -178,7 +135,7 @@ def _unit(vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
 
 
-def pair_features(query: PairQuery, candidates: PairCandidates) -> FloatArray:
+def pair_features(query: Query, candidates: Candidates) -> FloatArray:
     """Describe each candidate of a question.
 
     The columns are :data:`PAIR_FEATURES`. From the two texts alone:

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from semclass.candidates import Candidates, Order, Query, make_hits
 from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
+from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker
 from semclass.ranking import class_match, top_k
-from semclass.rerank import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Candidates, Order, Query, Ranker, make_hits
 from semclass.types import Hit
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
 
@@ -97,7 +98,7 @@ class HybridRetriever:
         match
             Class match in the score: ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
         rerank, by, rerank_weight
-            Method of re-ranking and its weight, see :meth:`semclass.rerank.Ranker.order`.
+            Method of re-ranking and its weight, see :meth:`semclass.ranker.Ranker.order`.
         bm25_weight
             w, at least 0.
         match_weight
@@ -175,7 +176,7 @@ class HybridRetriever:
         return results
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions; see :meth:`semclass.rerank.Ranker.encode`."""
+        """Encode and classify questions; see :meth:`semclass.ranker.Ranker.encode`."""
         return self.ranker.encode(questions)
 
     def candidates(
@@ -235,5 +236,5 @@ class HybridRetriever:
         )
 
     def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
-        """Order candidates by one of the methods; see :meth:`semclass.rerank.Ranker.order`."""
+        """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`."""
         return self.ranker.order(query, candidates, **method)

@@ -8,7 +8,7 @@ candidates are the retriever's own first 10. ``learned`` orders them: a linear s
 over the candidates of a question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two
 texts alone, and its probability can be compared between questions. Both are calibrated, and all weights and
 thresholds are found, on scores of questions from articles that the fit did not see (folds are stretches of the
-document order). Class heads beside the encoder (``questions/fine``, ``passages/*``) give the feature ``match``;
+document order). Class heads beside --out (``questions/fine``, ``passages/*``) give the feature ``match``;
 without them its weight is 0.
 """
 
@@ -27,19 +27,19 @@ import numpy.typing as npt
 from onnx import TensorProto, helper, numpy_helper
 from scipy.optimize import minimize
 
-from command import make_parser, run
+from command import ENCODER_HELP, load_encoder, make_parser, run
 from datasets_io import read_jsonl, sentence_windows
 from semclass import artifacts
-from semclass.encoder import OnnxEncoder
+from semclass.candidates import Candidates, Query
 from semclass.errors import TruncationWarning
 from semclass.index import PassageIndex
 from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
+from semclass.ranker import BM25_WEIGHT
 from semclass.ranking import class_match, top_k
-from semclass.rerank import BM25_WEIGHT, Candidates, Query
 from semclass.taxonomy import COARSE
-from semclass.types import Passage
+from semclass.types import Encoder, Passage
 
 Array = npt.NDArray[Any]
 
@@ -103,22 +103,22 @@ class Linear:
 
 @dataclass(frozen=True)
 class Classifiers:
-    """Class heads beside the encoder; without them there are no classes."""
+    """Class heads beside --out; without them there are no classes."""
 
     questions: QuestionClassifier | None
     passages: PassageClassifier
 
     @classmethod
-    def load(cls, root: Path, encoder: OnnxEncoder) -> Classifiers:
+    def load(cls, root: Path, encoder: Encoder) -> Classifiers:
         """Load what is there."""
         folders = [root / "questions" / "fine", *(root / "passages" / name.lower() for name in COARSE)]
         if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
-            print("no class heads beside the encoder: the features of class match stay 0")
+            print("no class heads beside --out: the features of class match stay 0")
             return cls(None, PassageClassifier(encoder, (), ()))
         questions = QuestionClassifier.load(root, encoder=encoder, level="coarse")
         return cls(questions, PassageClassifier.load(root, encoder=encoder))
 
-    def encode(self, encoder: OnnxEncoder, texts: list[str]) -> list[Query]:
+    def encode(self, encoder: Encoder, texts: list[str]) -> list[Query]:
         """Encode and classify questions."""
         views = () if self.questions is None else self.questions.encoder_views
         queries = []
@@ -189,7 +189,7 @@ def retrieval_ranks(score: Array, match: Array, answer: int) -> Array:
     return np.where(above < N_CANDIDATES, 1 / (1 + above), 0.0)
 
 
-def collect(data: Path, encoder: OnnxEncoder, classifiers: Classifiers, seed: int) -> tuple[Examples, Array, Array]:
+def collect(data: Path, encoder: Encoder, classifiers: Classifiers, seed: int) -> tuple[Examples, Array, Array]:
     """Build the indices, ask the questions.
 
     Returns
@@ -419,8 +419,8 @@ def save(
 
 def train(arguments: argparse.Namespace) -> None:
     """Collect, fit, calibrate, find the weights, save, report."""
-    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
-    classifiers = Classifiers.load(arguments.encoder.parent, encoder)
+    encoder = load_encoder(arguments.encoder, threads=arguments.threads)
+    classifiers = Classifiers.load(arguments.out.parent, encoder)
     data, ranks, idf = collect(arguments.data, encoder, classifiers, arguments.seed)
     answers = data.answers
     everything = np.ones(len(PAIR_FEATURES), bool)
@@ -500,7 +500,7 @@ def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
+    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)

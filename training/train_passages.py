@@ -28,17 +28,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, log_loss, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from command import make_parser, run
+from command import ENCODER_HELP, load_encoder, make_parser, run
 from datasets_io import read_jsonl
 from semclass.artifacts import HeadCard, save_head
-from semclass.encoder import OnnxEncoder
 from semclass.errors import ArtifactError, TruncationWarning
 from semclass.export import head_to_onnx
 from semclass.fit import FittedHead, expected_calibration_error
 from semclass.heads import Head
 from semclass.surface import surface_features
 from semclass.taxonomy import COARSE, COARSE_NAMES
-from semclass.types import FloatArray
+from semclass.types import Encoder, FloatArray
 
 Array = npt.NDArray[Any]
 
@@ -151,16 +150,16 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
     return np.array([[np.nan if row[name] is None else row[name] for name in COARSE] for row in labels], np.float64)
 
 
-def view_matrices(encoder: OnnxEncoder, texts: list[str]) -> dict[str, FloatArray]:
+def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # a quarter of the passages is longer than the encoder reads
-        encoding = encoder.encode(texts, views=("layers", "entities"))
+        encoding = encoder.encode(texts, views=[name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}
 
 
-def fit_space(dense: Array, dims: Sequence[int]) -> Space:
+def fit_space(dense: Array, dims: Mapping[str, int]) -> Space:
     """Standardise columns, keep each view's principal components, and give each view its weight.
 
     Parameters
@@ -168,19 +167,19 @@ def fit_space(dense: Array, dims: Sequence[int]) -> Space:
     dense
         float64 (n, sum of dims).
     dims
-        Columns of each view, in the order of `WEIGHTS`.
+        Columns of each view by its name, in the order of `dense`.
     """
     mean, spread = dense.mean(axis=0), dense.std(axis=0)
     spread[spread < 1e-6] = 1.0
     blocks, start = [], 0
-    for weight, dim in zip(WEIGHTS.values(), dims, strict=True):
+    for name, dim in dims.items():
         part = slice(start, start + dim)
         axes = np.eye(dim)
         if dim > COMPONENTS:
             standard = (dense[:, part] - mean[part]) / spread[part]
             axes = PCA(COMPONENTS, svd_solver="full").fit(standard).components_.T
         block = np.zeros((dense.shape[1], axes.shape[1]))
-        block[part] = axes / spread[part, None] * weight / np.sqrt(dim)
+        block[part] = axes / spread[part, None] * WEIGHTS[name] / np.sqrt(dim)
         blocks.append(block)
         start += dim
     return Space(mean, np.concatenate(blocks, axis=1))
@@ -262,7 +261,9 @@ def _sigmoid(scores: Array) -> Array:
     return np.asarray(0.5 * (1 + np.tanh(scores / 2)))
 
 
-def cross_validate(corpus: Corpus, dense: Array, dims: Sequence[int], labels: str, seed: int) -> tuple[Array, Array]:
+def cross_validate(
+    corpus: Corpus, dense: Array, dims: Mapping[str, int], labels: str, seed: int
+) -> tuple[Array, Array]:
     """Held-out probabilities and decisions.
 
     Returns
@@ -303,7 +304,9 @@ def flan_f1(corpus: Corpus) -> Array:
     return np.array(figures)
 
 
-def evaluate(corpus: Corpus, dense: Array, dims: Sequence[int], labels: str, seeds: Sequence[int]) -> dict[str, Array]:
+def evaluate(
+    corpus: Corpus, dense: Array, dims: Mapping[str, int], labels: str, seeds: Sequence[int]
+) -> dict[str, Array]:
     """Figures by name, each of shape (seeds, 6); ``lower_f1`` and the like are of lower-cased passages."""
     n, found = len(corpus.texts), []
     for seed in seeds:
@@ -325,14 +328,14 @@ def table(title: str, f1: Array, auc: Array | None = None) -> str:
     return line
 
 
-def fitted_head(trained: Trained, name: str, dims: Sequence[int]) -> FittedHead:
+def fitted_head(trained: Trained, name: str, dims: Mapping[str, int]) -> FittedHead:
     """Fold space and regression into one matrix per head."""
     weights = trained.space.matrix @ trained.model.coef_[0]
     return FittedHead(
         kind="logistic",
         link="sigmoid",
         classes=(name,),
-        inputs=dict(zip(WEIGHTS, dims, strict=True)),
+        inputs=dims,
         weights=weights[:, None].astype(np.float32),
         bias=(trained.model.intercept_ - trained.space.mean @ weights).astype(np.float32),
         slope=trained.slope,
@@ -349,7 +352,7 @@ def write_heads(
     encoder: str,
 ) -> Iterator[str]:
     """Fit each head on everything, write it, and compare the network with scikit-learn; gives a line for each."""
-    n, dims = len(corpus.texts), [view.shape[1] for view in views.values()]
+    n, dims = len(corpus.texts), {name: view.shape[1] for name, view in views.items()}
     space = fit_space(dense, dims)
     reference = flan_f1(corpus)
     for column, name in enumerate(COARSE):
@@ -362,7 +365,7 @@ def write_heads(
             task="passage-provides",
             classes=(name,),
             link="sigmoid",
-            inputs=dict(zip(WEIGHTS, dims, strict=True)),
+            inputs=dims,
             encoder=encoder,
             calibration={"method": "platt", "on": f"out-of-fold scores, {FOLDS} folds, of the training passages"},
             training={
@@ -427,9 +430,9 @@ def card_sections(name: str, metrics: Mapping[str, float], arguments: argparse.N
 def train(arguments: argparse.Namespace) -> None:
     """Read, encode, report, write."""
     corpus = read_corpus(arguments.data)
-    encoder = OnnxEncoder.load(arguments.encoder)
+    encoder = load_encoder(arguments.encoder)
     views = view_matrices(encoder, [*corpus.texts, *(text.lower() for text in corpus.texts)])
-    dims = [view.shape[1] for view in views.values()]
+    dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
     seeds = range(arguments.seed, arguments.seed + arguments.repeats)
     print(f"{'':34s}     macro         " + "  ".join(f"{name:4s}" for name in COARSE))
@@ -449,7 +452,7 @@ def main() -> None:
     parser.add_argument(
         "--labels", choices=("gold", "weak", "both"), default="gold", help="what the written heads learn"
     )
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
+    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/passages"))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")

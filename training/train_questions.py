@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from command import make_parser, run
+from command import ENCODER_HELP, load_encoder, make_parser, run
 from question_data import (
     ORIGINALS,
     Questions,
@@ -33,13 +33,12 @@ from question_data import (
     same_but_for_marks,
 )
 from semclass.artifacts import HeadCard, save_head
-from semclass.encoder import OnnxEncoder
 from semclass.errors import ArtifactError
 from semclass.export import head_to_onnx
 from semclass.fit import KINDS, FittedHead, fit_head, head_probabilities
 from semclass.heads import Head
 from semclass.taxonomy import coarse_of
-from semclass.types import FloatArray
+from semclass.types import Encoder, FloatArray
 from semclass.views import PIECES, piece_matrix
 
 TOLERANCE = 1e-4
@@ -47,7 +46,7 @@ TOLERANCE = 1e-4
 and of the arrays."""
 
 
-def make_views(encoder: OnnxEncoder, texts: Sequence[str]) -> dict[str, FloatArray]:
+def make_views(encoder: Encoder, texts: Sequence[str]) -> dict[str, FloatArray]:
     """Encode questions: ``layers``, or ``pooled`` of an encoder without it, and ``pieces``."""
     name = "layers" if "layers" in encoder.views else "pooled"
     encoding = encoder.encode(texts, views=(name,))
@@ -177,7 +176,7 @@ def write_level(
 def train(arguments: argparse.Namespace) -> None:
     """Read, encode, fit, write, report."""
     parts = {part: read_questions(find_file(arguments.data, part)) for part in ORIGINALS}
-    encoder = OnnxEncoder.load(arguments.encoder)
+    encoder = load_encoder(arguments.encoder)
     views = {part: make_views(encoder, questions.texts) for part, questions in parts.items()}
     levels = [level for level in ("coarse", "fine") if getattr(arguments, level)] or ["coarse", "fine"]
     for level in levels:
@@ -197,7 +196,7 @@ def main() -> None:
     parser.add_argument(
         "--kind", choices=("auto", *KINDS), default="auto", help="auto: what cross-validation finds best"
     )
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
+    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/questions"))
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)

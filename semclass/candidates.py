@@ -1,0 +1,146 @@
+"""What travels through ranking: an encoded question, its candidate passages, and a new order of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+
+from semclass.types import DoubleArray, FloatArray, Hit, IntArray, Passage, Ragged
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question, encoded once.
+
+    Attributes
+    ----------
+    text
+        The question.
+    pooled
+        Unit vector, float32 of shape (dim,).
+    probabilities
+        P(class | question), float64 of shape (n_classes,).
+    tokens
+        Unit token vectors, float32 of shape (q, token_dim).
+    terms
+        Word-piece ids, shape (m,), m >= q.
+    """
+
+    text: str
+    pooled: FloatArray
+    probabilities: DoubleArray
+    tokens: FloatArray
+    terms: npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Passages to re-rank, in the order before re-ranking.
+
+    Attributes
+    ----------
+    rows
+        Place of each in its index, or in the list that was handed in; int64 of shape (n,).
+    dense, bm25
+        Cosine and BM25 score, float64 of shape (n,).
+    match
+        Class match, float64 of shape (n,); None where it was not asked for.
+    score
+        What they are ordered by, float64 of shape (n,).
+    probabilities
+        P(class | passage), float32 of shape (n, n_classes).
+    thresholds
+        Probability from which a passage has a class, float64 of shape (n_classes,).
+    tokens
+        Ragged token vectors: float32 unit vectors, or int8 with components times 127.
+    terms
+        Ragged word-piece ids.
+    idf
+        Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
+    """
+
+    rows: IntArray
+    dense: DoubleArray
+    bm25: DoubleArray
+    match: DoubleArray | None
+    score: DoubleArray
+    probabilities: FloatArray
+    thresholds: DoubleArray
+    tokens: Ragged
+    terms: Ragged
+    idf: FloatArray
+
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self.rows)
+
+
+@dataclass(frozen=True)
+class Order:
+    """A new order of candidates.
+
+    Attributes
+    ----------
+    order
+        Places in the old order, best first; int64 of shape (n,).
+    score
+        New score of each candidate, in the *old* order, float64 of shape (n,).
+    components
+        Parts that were computed, by name, each float64 of shape (n,), in the old order.
+    """
+
+    order: IntArray
+    score: DoubleArray
+    components: dict[str, DoubleArray]
+
+
+def make_hits(
+    passages: Sequence[Passage], candidates: Candidates, found: Order, classes: Sequence[str], k: int
+) -> list[Hit]:
+    """Describe the first k of a ranking.
+
+    Parameters
+    ----------
+    passages
+        One for each of `candidates`, in the old order.
+    candidates
+        What was ranked.
+    found
+        How.
+    classes
+        Names of the passage classes.
+    k
+        How many.
+
+    Returns
+    -------
+    list of Hit
+        Best first.
+    """
+    columns: dict[str, list[float]] = {"dense": candidates.dense.tolist(), "bm25": candidates.bm25.tolist()}
+    if candidates.match is not None:
+        columns["match"] = candidates.match.tolist()
+    columns |= {name: values.tolist() for name, values in found.components.items()}
+    labelled = (candidates.probabilities >= candidates.thresholds).tolist()
+    probabilities = candidates.probabilities.tolist()
+    scores = found.score.tolist()
+    hits = []
+    for rank, place in enumerate(found.order[:k].tolist(), 1):
+        passage = passages[place]
+        hits.append(
+            Hit(
+                id=passage.id,
+                text=passage.text,
+                metadata=passage.metadata,
+                score=scores[place],
+                rank=rank,
+                rank_before=place + 1,
+                components={name: values[place] for name, values in columns.items()},
+                labels=tuple(name for name, yes in zip(classes, labelled[place], strict=True) if yes),
+                probabilities=dict(zip(classes, probabilities[place], strict=True)),
+            )
+        )
+    return hits

@@ -1,0 +1,202 @@
+"""The models that rank, together: from a question and its candidates to a new order, by each of the methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from semclass import artifacts
+from semclass.candidates import Candidates, Order, Query
+from semclass.encoder import OnnxEncoder
+from semclass.errors import ArtifactError
+from semclass.heads import Head
+from semclass.pairs import PAIR_FEATURES, pair_features
+from semclass.passages import PassageClassifier
+from semclass.questions import QuestionClassifier
+from semclass.ranking import class_match, stable_partition
+from semclass.types import DoubleArray, Encoder, FloatArray
+
+RERANKERS = (None, "stable", "integrated", "learned")
+SIGNALS = ("entailment", "class")
+MATCHES = (None, "soft", "hard")
+
+BM25_WEIGHT = 0.1
+"""w of score = dense + w * BM25, as the reference system has it."""
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """The heads that judge a question and a passage together.
+
+    Attributes
+    ----------
+    entailment
+        P(passage answers question) from the two texts alone; comparable between questions.
+    learned
+        The same from all evidence, retrieval scores included.
+    idf
+        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
+        from no index.
+    weights
+        ``entailment`` and ``class``: the weights of the integrated methods; ``match_soft`` and ``match_hard``: of the class
+        match in retrieval. All found on training questions.
+    """
+
+    entailment: Head
+    learned: Head
+    idf: FloatArray
+    weights: dict[str, float]
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str) -> PairModel:
+        """Load the heads from ``folder/entailment`` and ``folder/learned``.
+
+        Raises
+        ------
+        ArtifactError
+            If a folder is damaged, or a head was trained for another encoder.
+        """
+        folder = Path(folder)
+        entailment = Head.load(folder / "entailment", encoder=encoder)
+        learned = Head.load(folder / "learned", encoder=encoder)
+        for head in (entailment, learned):
+            if tuple(head.artifact.field("features")) != PAIR_FEATURES:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on other pair features than this version of "
+                    "semclass computes; install the version that trained it, or train it again"
+                )
+        idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
+        weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
+        return cls(entailment, learned, idf, weights)
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Everything that turns questions and passages into rankings; many threads may share one.
+
+    Attributes
+    ----------
+    questions, passages
+        The classifiers; both hold the same encoder.
+    pairs
+        The pair heads.
+    """
+
+    questions: QuestionClassifier
+    passages: PassageClassifier
+    pairs: PairModel
+
+    @classmethod
+    def load(cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1) -> Ranker:
+        """Load all models.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None.
+        encoder
+            An encoder to share; loaded from `models` if None.
+        threads
+            Threads of the encoder that is loaded here.
+
+        Returns
+        -------
+        Ranker
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged, or a head was trained for another encoder.
+        """
+        root = artifacts.default_models() if models is None else Path(models)
+        used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+        return cls(
+            QuestionClassifier.load(root, encoder=used),
+            PassageClassifier.load(root, encoder=used),
+            PairModel.load(root / "pairs", encoder=used.fingerprint),
+        )
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that all heads share."""
+        return self.questions.encoder
+
+    def encode(self, questions: Sequence[str]) -> list[Query]:
+        """Encode and classify questions.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts.
+
+        Returns
+        -------
+        list of Query
+            In the same order.
+        """
+        texts = list(questions)
+        encoding = self.encoder.encode(texts, views=("pooled", "tokens", *self.questions.encoder_views))
+        pooled, tokens = encoding.rows("pooled"), encoding.pieces("tokens")
+        probabilities = self.questions.probabilities(texts, encoding)
+        return [
+            Query(text, pooled[row], probabilities[row], tokens.row(row), encoding.terms.row(row))
+            for row, text in enumerate(texts)
+        ]
+
+    def order(
+        self,
+        query: Query,
+        candidates: Candidates,
+        *,
+        rerank: str | None,
+        by: str = "entailment",
+        weight: float | None = None,
+    ) -> Order:
+        """Order candidates by one of the methods.
+
+        Parameters
+        ----------
+        query
+            The question.
+        candidates
+            n passages, best first.
+        rerank
+            ``None``: as they are. ``"stable"``: those with a positive label first, else unchanged; the score stays what it
+            was. ``"integrated"``: by score + weight * signal. ``"learned"``: by the learned head's probability that the
+            passage answers the question.
+        by
+            Signal of ``"stable"`` and ``"integrated"``: ``"entailment"``, P(passage answers question) (its label: at least
+            the head's threshold), or ``"class"``, the soft class match (its label: the hard class match).
+        weight
+            Weight of the signal in ``"integrated"``; found on training questions if None.
+
+        Returns
+        -------
+        Order
+            Ties keep the order before.
+        """
+        parts: dict[str, DoubleArray] = {}
+        score = candidates.score
+        if rerank is None:
+            return Order(np.arange(len(candidates)), score, parts)
+        if by == "class" and rerank != "learned":
+            kind = "hard" if rerank == "stable" else "soft"
+            signal = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+            label = signal > 0
+            parts["match"] = signal
+        else:
+            head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
+            features = pair_features(query, candidates)
+            signal = head.probabilities({"pairs": features})[:, 0]
+            label = signal >= head.threshold
+            parts["answers"] = signal
+        if rerank == "stable":
+            return Order(stable_partition(label), score, parts)
+        if rerank == "learned":
+            return Order(np.argsort(-signal, kind="stable"), signal, parts)
+        score = score + (self.pairs.weights[by] if weight is None else weight) * signal
+        return Order(np.argsort(-score, kind="stable"), score, parts)
