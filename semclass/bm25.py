@@ -64,7 +64,7 @@ def build(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> bm25s.BM25:
     bm25s.BM25
         The index.
     """
-    model = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy", csc_backend="numpy")
+    model = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy")
     rows = [row[is_term[row]].tolist() for row in map(terms.row, range(len(terms)))]
     vocabulary = {str(piece): piece for piece in range(len(is_term))}
     model.index((rows, vocabulary), create_empty_token=False, show_progress=False)
