@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto, helper, numpy_helper
 from scipy.optimize import minimize
 
 from command import ENCODER_HELP, load_encoder, make_parser, run
@@ -32,6 +31,8 @@ from datasets_io import read_jsonl, sentence_windows
 from semclass import artifacts
 from semclass.candidates import Candidates, Query
 from semclass.errors import TruncationWarning
+from semclass.export import head_to_onnx
+from semclass.fit import FittedHead
 from semclass.index import PassageIndex
 from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.passages import PassageClassifier
@@ -365,21 +366,15 @@ def calibration_error(probabilities: Array, answers: Array, bins: int = 15) -> f
 
 def to_onnx(head: Linear) -> bytes:
     """Write sigmoid(features @ weights + bias) as a network with input ``pairs`` and output ``probabilities``."""
-    size = len(PAIR_FEATURES)
-    constants = [
-        numpy_helper.from_array(head.weights.astype(np.float32)[:, None], "weights"),
-        numpy_helper.from_array(np.array([head.bias], np.float32), "bias"),
-    ]
-    nodes = [
-        helper.make_node("Gemm", ["pairs", "weights", "bias"], ["log_odds"]),
-        helper.make_node("Sigmoid", ["log_odds"], ["probabilities"]),
-    ]
-    inputs = [helper.make_tensor_value_info("pairs", TensorProto.FLOAT, ["n", size])]
-    outputs = [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["n", 1])]
-    graph = helper.make_graph(nodes, "pairs", inputs, outputs, constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], producer_name="semclass")
-    model.ir_version = 8
-    return bytes(model.SerializeToString(deterministic=True))
+    fitted = FittedHead(
+        kind="logistic",
+        link="sigmoid",
+        classes=("answers",),
+        inputs={"pairs": len(PAIR_FEATURES)},
+        weights=head.weights.astype(np.float32)[:, None],
+        bias=np.array([head.bias], np.float32),
+    )
+    return head_to_onnx(fitted)
 
 
 def save(
