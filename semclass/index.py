@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
+import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -33,6 +33,9 @@ from semclass.validation import check_text, check_unique
 
 TOKEN_SCALE = 127
 """Token vectors have unit length; int8 holds round(127 * component)."""
+
+BUILDING = ".building-"
+"""What the names of folders begin with in which an index is being written."""
 
 _REMEDY = "build it again with `semclass index build`"
 
@@ -195,8 +198,8 @@ class PassageIndex:
         folder = Path(folder)
         check_target(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            beside = Path(tempfile.mkdtemp(prefix=".building-", dir=folder))
+            beside = folder / f"{BUILDING}{uuid.uuid4().hex}"
+            beside.mkdir(parents=True)
         except OSError as error:
             raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
         try:
@@ -224,7 +227,8 @@ class PassageIndex:
             ) from error
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-        for old in folder.glob("data-*"):
+        # the old data, and what builds that were killed left behind
+        for old in [*folder.glob("data-*"), *folder.glob(f"{BUILDING}*")]:
             if old.name != data:
                 shutil.rmtree(old, ignore_errors=True)
 

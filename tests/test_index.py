@@ -187,6 +187,12 @@ def test_a_kill_at_any_moment_leaves_a_whole_index(index, saved, tmp_path):
         assert len(PassageIndex.load(saved)) in (12, len(index))
     index.save(saved)
     assert len(PassageIndex.load(saved)) == len(index)
+    assert len(list(saved.iterdir())) == 2, "what the killed builds left is gone"
+
+
+def test_whoever_may_read_the_folder_may_read_the_index(saved):
+    (data,) = saved.glob("data-*")
+    assert data.stat().st_mode == saved.stat().st_mode
 
 
 def test_any_encoder_with_the_protocol_will_do(fake_encoder):
