@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -151,8 +152,12 @@ class QuestionClassifier:
         found = _in_batches(self.head, questions, encoding)
         if self.classes == self.head.classes:
             return found
-        above = np.array([[coarse_of(fine) == coarse for coarse in self.classes] for fine in self.head.classes], float)
-        return np.asarray(found @ above)
+        return np.asarray(found @ self._membership)
+
+    @cached_property
+    def _membership(self) -> DoubleArray:
+        """Which of the head's classes belongs to which class, 0 or 1, float64 of shape (head's classes, classes)."""
+        return np.array([[coarse_of(fine) == name for name in self.classes] for fine in self.head.classes], np.float64)
 
 
 def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:
