@@ -54,7 +54,8 @@ def times(data: Path, retriever: HybridRetriever) -> dict[str, float]:
     asked = [
         json.loads(line)["text"] for line in (data / "beir" / "squad4" / "queries.jsonl").read_text().splitlines()[:500]
     ]
-    coarse, fine = (QuestionClassifier.load(level=level) for level in ("coarse", "fine"))
+    encoder = retriever.ranker.encoder
+    coarse, fine = (QuestionClassifier.load(level=level, encoder=encoder) for level in ("coarse", "fine"))
     queries = retriever.encode(asked)
     found = [retriever.candidates(query, 10) for query in queries]
     pairs = list(zip(queries, found, strict=True))
