@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ import tokenizers
 from semclass import artifacts
 from semclass.errors import ArtifactError, InputError, TruncationWarning
 from semclass.sessions import open_session
-from semclass.types import Encoding, FloatArray, IntArray, Ragged, ragged
+from semclass.types import Encoder, Encoding, FloatArray, IntArray, Ragged, ragged
 from semclass.validation import check_positive, check_texts
 
 STATES = "states"
@@ -134,11 +134,8 @@ class OnnxEncoder:
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
         """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
-        flags = np.zeros(self.tokenizer.get_vocab_size(), np.bool_)
-        special = {token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special}
-        for piece, place in self.tokenizer.get_vocab().items():
-            flags[place] = piece not in special and any(map(str.isalnum, piece))
-        return flags
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        return term_flags(self.tokenizer.get_vocab(), (token.content for token in added if token.special))
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Cut texts into word pieces.
@@ -269,6 +266,34 @@ def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
     places = np.arange(output.shape[1])
     inside = places < target.lengths()[batch][:, None]
     target.values[(target.offsets[batch][:, None] + places)[inside]] = output[inside]
+
+
+def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
+    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share."""
+    root = artifacts.default_models() if models is None else Path(models)
+    return root, OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+
+
+def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Tell which word pieces count as terms: those with a letter or a digit that are not special tokens.
+
+    Parameters
+    ----------
+    vocabulary
+        Id of each piece, 0 to n - 1.
+    special
+        Special tokens.
+
+    Returns
+    -------
+    ndarray
+        bool of shape (n,).
+    """
+    flags = np.zeros(len(vocabulary), np.bool_)
+    excluded = frozenset(special)
+    for piece, place in vocabulary.items():
+        flags[place] = piece not in excluded and any(map(str.isalnum, piece))
+    return flags
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:

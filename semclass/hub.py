@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.encoder import term_flags
 from semclass.errors import InputError, import_extra
-from semclass.types import Encoding, FloatArray, Ragged, ragged
+from semclass.types import Encoding, FloatArray, ragged
 from semclass.validation import check_positive, check_texts
 
 
@@ -94,11 +95,7 @@ class SentenceTransformerEncoder:
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
         """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
-        flags = np.zeros(len(self.model.tokenizer), np.bool_)
-        special = set(self.model.tokenizer.all_special_tokens)
-        for piece, place in self.model.tokenizer.get_vocab().items():
-            flags[place] = piece not in special and any(map(str.isalnum, piece))
-        return flags
+        return term_flags(self.model.tokenizer.get_vocab(), self.model.tokenizer.all_special_tokens)
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """Encode texts; see :meth:`semclass.types.Encoder.encode`."""
@@ -124,7 +121,7 @@ class SentenceTransformerEncoder:
             terms=ragged(terms, np.zeros(0, np.int32)),
             pooled=pooled if "pooled" in views else None,
             layers=layers if "layers" in views else None,
-            tokens=_ragged_tokens(tokens, self.views["tokens"]) if "tokens" in views else None,
+            tokens=ragged(tokens, np.zeros((0, self.views["tokens"]), np.float32)) if "tokens" in views else None,
         )
 
     def _run(self, texts: list[str]) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -159,7 +156,3 @@ class SentenceTransformerEncoder:
             unit = inner / np.maximum(np.linalg.norm(inner, axis=1, keepdims=True), 1e-12)
             rows.append((pooled[place], np.concatenate(means + firsts), unit.astype(np.float32)))
         return rows
-
-
-def _ragged_tokens(rows: list[FloatArray], dim: int) -> Ragged:
-    return ragged(rows, np.zeros((0, dim), np.float32))

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass import artifacts
 from semclass.bulk import classify_in_chunks
-from semclass.encoder import OnnxEncoder
+from semclass.encoder import open_models
 from semclass.heads import Head
 from semclass.taxonomy import COARSE
 from semclass.types import DoubleArray, Encoder, Encoding, PassageLabels
@@ -61,8 +60,7 @@ class PassageClassifier:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        root = artifacts.default_models() if models is None else Path(models)
-        used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+        root, used = open_models(models, encoder, threads)
         heads = [Head.load(root / "passages" / name.lower(), encoder=used.fingerprint) for name in COARSE]
         return cls(used, COARSE, tuple(heads))
 

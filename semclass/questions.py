@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass import artifacts
 from semclass.bulk import classify_in_chunks
-from semclass.encoder import OnnxEncoder
+from semclass.encoder import open_models
 from semclass.heads import Head
 from semclass.taxonomy import COARSE, coarse_of
 from semclass.types import DoubleArray, Encoder, Encoding, QuestionLabel
@@ -76,8 +75,7 @@ class QuestionClassifier:
             If a model folder is damaged, or the head was trained for another encoder.
         """
         check_choice(level, LEVELS, "level")
-        root = artifacts.default_models() if models is None else Path(models)
-        used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+        root, used = open_models(models, encoder, threads)
         folder = root / "questions" / level
         # one network for the fine classes can serve both levels
         head = Head.load(folder if folder.is_dir() else root / "questions" / "fine", encoder=used.fingerprint)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass import artifacts
 from semclass.candidates import Candidates, Order, Query
-from semclass.encoder import OnnxEncoder
+from semclass.encoder import open_models
 from semclass.errors import ArtifactError
 from semclass.heads import Head
 from semclass.pairs import PAIR_FEATURES, pair_features
@@ -112,8 +111,7 @@ class Ranker:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        root = artifacts.default_models() if models is None else Path(models)
-        used = OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+        root, used = open_models(models, encoder, threads)
         return cls(
             QuestionClassifier.load(root, encoder=used),
             PassageClassifier.load(root, encoder=used),

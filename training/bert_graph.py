@@ -15,8 +15,10 @@ heads need as an output of one run, and puts the quantisation where it costs lea
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ import numpy.typing as npt
 import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+from safetensors.numpy import load_file
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +46,13 @@ class BertConfig:
     num_attention_heads: int
     max_position_embeddings: int
     layer_norm_eps: float
+
+
+def read_model(folder: Path) -> tuple[dict[str, Array], BertConfig]:
+    """Read the weights, by name, and the sizes of a model's folder: ``model.safetensors`` and ``config.json``."""
+    sizes = json.loads((folder / "config.json").read_text())
+    config = BertConfig(**{item.name: sizes[item.name] for item in fields(BertConfig)})
+    return load_file(folder / "model.safetensors"), config
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
-import json
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import tokenizers
-from safetensors.numpy import load_file
 
 import bert_graph
 from command import make_parser, run
@@ -129,9 +126,7 @@ def export(arguments: argparse.Namespace) -> None:
     expected = arguments.sha256 or KNOWN_WEIGHTS.get(arguments.name)
     if expected is not None and digest != expected:
         raise ArtifactError(f"{weights_file} has SHA-256 {digest}, but {expected} is expected; pass --sha256 to accept")
-    config_json = json.loads((source / "config.json").read_text())
-    config = bert_graph.BertConfig(**{field.name: config_json[field.name] for field in fields(bert_graph.BertConfig)})
-    weights = load_file(weights_file)
+    weights, config = bert_graph.read_model(source)
     tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(arguments.max_length)

@@ -15,7 +15,6 @@ same heads.
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +30,8 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from command import ENCODER_HELP, load_encoder, make_parser, run
 from datasets_io import read_jsonl
 from semclass.artifacts import HeadCard, save_head
-from semclass.errors import ArtifactError, TruncationWarning
+from semclass.bulk import encode_quietly
+from semclass.errors import ArtifactError
 from semclass.export import head_to_onnx
 from semclass.fit import FittedHead, expected_calibration_error
 from semclass.heads import Head
@@ -152,9 +152,8 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
 
 def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # a quarter of the passages is longer than the encoder reads
-        encoding = encoder.encode(texts, views=[name for name in WEIGHTS if name in encoder.views])
+    # a quarter of the passages is longer than the encoder reads
+    encoding, _ = encode_quietly(encoder, texts, [name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}
 

@@ -18,11 +18,10 @@ bytes. Needs torch, which nothing else in semclass does.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +49,8 @@ from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.heads import Head
 from semclass.questions import QuestionClassifier
 from semclass.taxonomy import COARSE, coarse_of
+from semclass.types import Ragged, ragged
+from semclass.views import padded
 
 Array = npt.NDArray[Any]
 
@@ -121,24 +122,6 @@ LONGEST = 64
 """Word pieces read of a question here."""
 
 
-@dataclass(frozen=True)
-class States:
-    """Token states of n texts, float32 or float16 (pieces, hidden), and where each text begins in them, int64 (n + 1,)."""
-
-    values: Array
-    offsets: Array
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, place: int) -> Array:
-        return self.values[self.offsets[place] : self.offsets[place + 1]]
-
-    def lengths(self) -> Array:
-        """Word pieces of each text, int64 (n,)."""
-        return np.diff(self.offsets)
-
-
 # -- data -----------------------------------------------------------------------------------------------------------------
 
 
@@ -184,15 +167,14 @@ def vary(text: str, rng: random.Random) -> str:
 # -- states of the shared layers ------------------------------------------------------------------------------------------
 
 
-def read_states(encoder: OnnxEncoder, texts: Sequence[str]) -> States:
+def read_states(encoder: OnnxEncoder, texts: Sequence[str]) -> Ragged:
     """Token states of texts, special tokens included."""
-    found = encoder.encode(texts, views=(STATES,)).pieces(STATES)
-    return States(found.values, found.offsets)
+    return encoder.encode(texts, views=(STATES,)).pieces(STATES)
 
 
-def halved(states: States) -> States:
+def halved(states: Ragged) -> Ragged:
     """The same in half the memory, for tuning."""
-    return States(states.values.astype(np.float16), states.offsets)
+    return Ragged(states.values.astype(np.float16), states.offsets)
 
 
 def _session(model: bytes) -> onnxruntime.InferenceSession:
@@ -202,14 +184,9 @@ def _session(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def pad(states: Sequence[Array]) -> tuple[Array, Array]:
-    """Texts of different length as one batch: float32 (n, longest, hidden) and mask, int64 (n, longest)."""
-    longest = max(map(len, states))
-    batch = np.zeros((len(states), longest, states[0].shape[1]), np.float32)
-    mask = np.zeros((len(states), longest), np.int64)
-    for place, rows in enumerate(states):
-        batch[place, : len(rows)] = rows
-        mask[place, : len(rows)] = 1
-    return batch, mask
+    """Texts of different length as one batch: float32 (n, longest, hidden) and mask, bool (n, longest)."""
+    rows = ragged(states, states[0])
+    return padded(rows), np.arange(rows.lengths().max()) < rows.lengths()[:, None]
 
 
 # -- tuning ---------------------------------------------------------------------------------------------------------------
@@ -316,7 +293,7 @@ def batches(lengths: Array, size: int, rng: np.random.Generator) -> Iterator[Arr
 
 
 def tune(
-    forms: Sequence[States],
+    forms: Sequence[Ragged],
     labels: Array,
     parents: Array,
     weights: Mapping[str, Array],
@@ -369,10 +346,10 @@ def tune(
             pace = min(done / 0.1, (1 - done) / 0.9)
             for group in optimiser.param_groups:
                 group["lr"] = group["peak"] * max(pace, 1e-3)
-            chosen = [_form(forms, rng, recipe.varied)[place] for place in batch]
+            chosen = [_form(forms, rng, recipe.varied).row(place) for place in batch]
             states, mask = (torch.from_numpy(array) for array in pad(chosen))
             with torch.autocast("cpu", torch.bfloat16):
-                logits = network.logits(states, mask.bool())
+                logits = network.logits(states, mask)
             logits = logits.float()
             coarse = torch.logsumexp(logits[:, None, :] + members, dim=-1)
             loss = cross_entropy(logits, targets[batch], label_smoothing=recipe.smoothing)
@@ -389,7 +366,7 @@ def tune(
     return {name: (value / count).astype(np.float32) for name, value in total.items()} if count else network.arrays()
 
 
-def _form(forms: Sequence[States], rng: np.random.Generator, varied: float) -> States:
+def _form(forms: Sequence[Ragged], rng: np.random.Generator, varied: float) -> Ragged:
     """The questions as they are, or with chance `varied` one of the varied forms."""
     return forms[1 + rng.integers(len(forms) - 1)] if len(forms) > 1 and rng.random() < varied else forms[0]
 
@@ -465,13 +442,13 @@ def first_piece(writer: Any, state: str) -> str:
 
 
 def int8_network(
-    weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, slope: float, calibration: States
+    weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, slope: float, calibration: Ragged
 ) -> bytes:
     """The int8 network, its activation scales found on `calibration`."""
     model, probes = write_network(weights, config, layers, slope, None)
     # an input cannot be an output: a copy of it is
     seen = {name: "states.seen" if name == "states" else name for name in probes}
-    feeds = ({"states": pad([calibration[place]])[0]} for place in range(len(calibration)))
+    feeds = ({"states": calibration.row(place)[None]} for place in range(len(calibration)))
     found = bert_graph.calibrate(model, list(seen.values()), feeds)
     ranges = {name: found[given] for name, given in seen.items()}
     model, _ = write_network(weights, config, layers, slope, ranges)
@@ -479,25 +456,18 @@ def int8_network(
     return model.SerializeToString(deterministic=True)
 
 
-def probabilities(network: bytes, states: States) -> Array:
+def probabilities(network: bytes, states: Ragged) -> Array:
     """Run a network over texts one by one; float64 (n, classes)."""
     session = _session(network)
-    rows = []
-    for place in range(len(states)):
-        batch, _ = pad([states[place]])
-        rows.append(session.run(["probabilities"], {"states": batch})[0][0])
+    texts = map(states.row, range(len(states)))
+    rows = [session.run(["probabilities"], {"states": text[None]})[0][0] for text in texts]
     return np.array(rows, np.float64)
 
 
 def find_slope(given: Array, labels: Array) -> float:
     """What logits are multiplied with for the smallest log loss on held-out questions; rows of `given` sum to 1."""
-    logs = np.log(np.maximum(given, 1e-12))
-    slopes = np.geomspace(0.3, 3.0, 200)
-    losses = []
-    for slope in slopes:
-        scaled = slope * logs
-        scaled -= np.logaddexp.reduce(scaled, axis=1, keepdims=True)
-        losses.append(-scaled[np.arange(len(labels)), labels].mean())
+    slopes, rows = np.geomspace(0.3, 3.0, 200), np.arange(len(labels))
+    losses = [-np.log(softened(given, slope)[rows, labels]).mean() for slope in slopes]
     return round(float(slopes[int(np.argmin(losses))]), 3)
 
 
@@ -588,11 +558,7 @@ def write_head(
 def train(arguments: argparse.Namespace) -> None:
     """Read, encode, hold out, tune, calibrate, tune on everything, write, measure."""
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
-    safetensors = import_extra("safetensors.numpy", EXTRA)
-    source = find_source(arguments.source)
-    config_json = json.loads((source / "config.json").read_text())
-    config = bert_graph.BertConfig(**{field.name: config_json[field.name] for field in fields(bert_graph.BertConfig)})
-    weights = safetensors.load_file(source / "model.safetensors")
+    weights, config = bert_graph.read_model(find_source(arguments.source))
     recipe = Recipe(top=arguments.top, epochs=arguments.epochs)
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads, max_length=LONGEST)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
@@ -611,13 +577,13 @@ def train(arguments: argparse.Namespace) -> None:
     varied = [[vary(text, rng) for text in texts] for _ in range(recipe.forms)]
     plain = read_states(encoder, texts)
     forms = [halved(plain), *(halved(read_states(encoder, form)) for form in varied)]
-    calibration = subset(plain, np.random.default_rng(arguments.seed).permutation(len(texts))[:CALIBRATION])
+    calibration = plain.take(np.random.default_rng(arguments.seed).permutation(len(texts))[:CALIBRATION])
 
     held = held_out_fold(texts, arguments.seed)
-    kept = [subset(form, np.flatnonzero(~held)) for form in forms]
+    kept = [form.take(np.flatnonzero(~held)) for form in forms]
     print(f"{(~held).sum()} questions to find the temperature on {held.sum()} others", flush=True)
     tuned = tune(kept, labels[~held], parents, weights, config, recipe, layer, arguments.seed)
-    given = probabilities(int8_network(tuned, config, layers, 1.0, calibration), subset(plain, held.nonzero()[0]))
+    given = probabilities(int8_network(tuned, config, layers, 1.0, calibration), plain.take(held.nonzero()[0]))
     slope = find_slope(given, labels[held])
     others = Questions(
         tuple(text for text, out in zip(texts, held, strict=True) if out),
@@ -654,14 +620,6 @@ def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> 
     print(f"largest difference between batches and single questions: {difference:.1e}")
     if difference > TOLERANCE:
         raise ArtifactError(f"{folder}: batches change probabilities by {difference:.1e}, more than {TOLERANCE}")
-
-
-def subset(states: States, places: Array) -> States:
-    """The states of some of the texts."""
-    return States(
-        np.concatenate([states[place] for place in places]),
-        np.cumsum([0, *(states.lengths()[places])]).astype(np.int64),
-    )
 
 
 def softened(given: Array, slope: float) -> Array:
