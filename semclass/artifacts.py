@@ -276,7 +276,7 @@ class HeadCard:
     classes
         Names of the output columns.
     link
-        ``"softmax"`` (columns sum to 1) or ``"sigmoid"`` (one column, a probability of its own).
+        ``"softmax"`` (columns sum to 1) or ``"sigmoid"`` (each column is a probability of its own).
     inputs
         Name and dimension of each input view.
     encoder
@@ -288,7 +288,7 @@ class HeadCard:
     metrics
         Measured figures by name.
     threshold
-        Probability from which a sigmoid head says yes.
+        Probability from which a sigmoid head says yes; of each class, where there are several.
     extra
         Further manifest fields.
     """
@@ -301,7 +301,7 @@ class HeadCard:
     calibration: Mapping[str, Any]
     training: Mapping[str, Any]
     metrics: Mapping[str, Any]
-    threshold: float | None = None
+    threshold: float | Sequence[float] | None = None
     extra: Mapping[str, Any] | None = None
 
 
@@ -350,7 +350,7 @@ def save_head(
         "calibration": dict(card.calibration),
         "training": dict(card.training),
         "metrics": dict(card.metrics),
-        "threshold": card.threshold,
+        "threshold": list(card.threshold) if isinstance(card.threshold, Sequence) else card.threshold,
         **(card.extra or {}),
     }
     text = model_card(

@@ -164,7 +164,8 @@ def cached_index(
     """
     corpus = folder / "corpus.jsonl"
     identity = [artifacts.sha256_of(corpus), classifier.encoder.fingerprint, str(artifacts.PROTOCOL)]
-    identity += [head.artifact.manifest["files"]["model.onnx"]["sha256"] for head in classifier.heads]
+    if classifier.head:
+        identity.append(classifier.head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = cache / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
     try:
         return PassageIndex.load(place, encoder=classifier.encoder.fingerprint)

@@ -30,14 +30,14 @@ class Head:
         Names of the output columns.
     inputs
         Name and dimension of each view that it reads.
-    threshold
-        Probability from which a one-vs-all head says yes; 0.5 where the manifest names none.
+    thresholds
+        Probability from which each class of a one-vs-all head is said to be there; 0.5 where the manifest names none.
     """
 
     artifact: artifacts.Artifact
     classes: tuple[str, ...]
     inputs: Mapping[str, int]
-    threshold: float
+    thresholds: tuple[float, ...]
     session: onnxruntime.InferenceSession
 
     @classmethod
@@ -72,12 +72,11 @@ class Head:
             )
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
         session = open_session(artifact.path("model.onnx"), threads=1)
-        threshold = artifact.manifest.get("threshold")
         head = cls(
             artifact=artifact,
             classes=tuple(artifact.field("classes")),
             inputs={str(name): int(dim) for name, dim in artifact.field("inputs").items()},
-            threshold=0.5 if threshold is None else float(threshold),
+            thresholds=_thresholds(artifact),
             session=session,
         )
         _audit(head, artifact)
@@ -100,7 +99,7 @@ class Head:
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes): rows sum to 1 for a softmax head; one column in [0, 1] for a sigmoid head.
+            float64 of shape (n, n_classes): rows sum to 1 for a softmax head; each column is in [0, 1] for a sigmoid head.
 
         Raises
         ------
@@ -117,6 +116,16 @@ class Head:
             feeds[name] = view
         (output,) = self.session.run(["probabilities"], feeds)
         return np.asarray(output, np.float64)
+
+
+def _thresholds(artifact: artifacts.Artifact) -> tuple[float, ...]:
+    """One threshold per class, from a list or from one number for all."""
+    classes, given = artifact.field("classes"), artifact.manifest.get("threshold")
+    if not isinstance(given, list):
+        return (0.5 if given is None else float(given),) * len(classes)
+    if len(given) != len(classes):
+        raise ArtifactError(f"{artifact.folder}: {len(given)} thresholds for {len(classes)} classes")
+    return tuple(map(float, given))
 
 
 def _audit(head: Head, artifact: artifacts.Artifact) -> None:

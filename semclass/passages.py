@@ -1,4 +1,4 @@
-"""Passage classes: which types of answer does a passage provide? Six one-vs-all heads, so there may be several."""
+"""Passage classes: which types of answer does a passage provide? One yes or no for each, so there may be several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import numpy as np
 from semclass.bulk import classify_in_chunks
 from semclass.encoder import open_models
 from semclass.heads import Head
-from semclass.taxonomy import COARSE
 from semclass.types import DoubleArray, Encoder, Encoding, PassageLabels
 from semclass.validation import check_texts
 from semclass.views import encoder_views, gather
@@ -19,21 +18,19 @@ from semclass.views import encoder_views, gather
 
 @dataclass(frozen=True)
 class PassageClassifier:
-    """An encoder and one head per class; many threads may share one.
+    """An encoder and a one-vs-all head; many threads may share one.
 
     Attributes
     ----------
     encoder
         Makes the views.
-    classes
-        Names of the classes, in column order.
-    heads
-        A sigmoid head for each.
+    head
+        A sigmoid head with a column for each class; None where no classes are known, as with an encoder that none were
+        trained for.
     """
 
     encoder: Encoder
-    classes: tuple[str, ...]
-    heads: tuple[Head, ...]
+    head: Head | None
 
     @classmethod
     def load(
@@ -58,21 +55,25 @@ class PassageClassifier:
         Raises
         ------
         ArtifactError
-            If a model folder is damaged, or a head was trained for another encoder.
+            If a model folder is damaged, or the head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
-        heads = [Head.load(root / "passages" / name.lower(), encoder=used.fingerprint) for name in COARSE]
-        return cls(used, COARSE, tuple(heads))
+        return cls(used, Head.load(root / "passages", encoder=used.fingerprint))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, in column order."""
+        return self.head.classes if self.head else ()
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
         """The views that this classifier needs of an encoding."""
-        return encoder_views(self.heads)
+        return encoder_views([self.head] if self.head else [])
 
     @property
     def thresholds(self) -> DoubleArray:
         """Probability from which a passage has a class, float64 of shape (n_classes,)."""
-        return np.array([head.threshold for head in self.heads])
+        return np.array(self.head.thresholds if self.head else ())
 
     def predict(self, passages: Iterable[str]) -> list[PassageLabels]:
         """Classify passages.
@@ -140,7 +141,6 @@ class PassageClassifier:
         ndarray
             float64 of shape (n, n_classes).
         """
-        if not self.heads:
+        if self.head is None:
             return np.zeros((len(passages), 0))
-        views = gather(self.heads, passages, encoding)
-        return np.concatenate([head.probabilities(views) for head in self.heads], axis=1)
+        return self.head.probabilities(gather([self.head], passages, encoding))

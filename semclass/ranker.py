@@ -190,7 +190,7 @@ class Ranker:
             head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
             features = pair_features(query, candidates)
             signal = head.probabilities({"pairs": features})[:, 0]
-            label = signal >= head.threshold
+            label = signal >= head.thresholds[0]
             parts["answers"] = signal
         if rerank == "stable":
             return Order(stable_partition(label), score, parts)

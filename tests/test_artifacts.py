@@ -16,7 +16,7 @@ def head_folder(tmp_path):
     """A copy of a shipped head that a test may damage."""
     folder = tmp_path / "head"
     folder.mkdir()
-    for path in (MODELS / "passages" / "num").iterdir():
+    for path in (MODELS / "passages").iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     return folder
 
@@ -27,7 +27,15 @@ def edit_manifest(folder, **fields):
 
 
 def test_a_shipped_head_loads(head_folder, encoder):
-    assert Head.load(head_folder, encoder=encoder.fingerprint).classes == ("NUM",)
+    head = Head.load(head_folder, encoder=encoder.fingerprint)
+    assert head.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+    assert all(0 < threshold < 1 for threshold in head.thresholds)
+
+
+def test_a_threshold_for_each_class_or_none(head_folder, encoder):
+    edit_manifest(head_folder, threshold=[0.5])
+    with pytest.raises(ArtifactError, match="1 thresholds for 6 classes"):
+        Head.load(head_folder, encoder=encoder.fingerprint)
 
 
 def test_a_file_that_was_edited_is_named(head_folder, encoder):

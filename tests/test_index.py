@@ -197,7 +197,7 @@ def test_whoever_may_read_the_folder_may_read_the_index(saved):
 
 def test_any_encoder_with_the_protocol_will_do(fake_encoder):
     # no heads: an index without classes still finds passages
-    classifier = PassageClassifier(fake_encoder, (), ())
+    classifier = PassageClassifier(fake_encoder, None)
     passages = [Passage("a", "the red boat"), Passage("b", "a green hill")]
     index = PassageIndex.build(passages, classifier=classifier)
     question = fake_encoder.encode(["red boat"])

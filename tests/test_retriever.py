@@ -77,7 +77,7 @@ def test_integrated_without_weight_changes_nothing(retriever):
 def test_stable_keeps_the_order_within_both_groups(retriever, by, ranker):
     hits = retriever.search(QUESTION, rerank="stable", by=by)
     name, threshold = {
-        "entailment": ("answers", ranker.pairs.entailment.threshold),
+        "entailment": ("answers", ranker.pairs.entailment.thresholds[0]),
         "class": ("match", 0.5),
     }[by]
     labels = [hit.components[name] >= threshold for hit in hits]

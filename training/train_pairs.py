@@ -115,7 +115,7 @@ class Classifiers:
         folders = [root / "questions" / "fine", *(root / "passages" / name.lower() for name in COARSE)]
         if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
             print("no class heads beside --out: the features of class match stay 0")
-            return cls(None, PassageClassifier(encoder, (), ()))
+            return cls(None, PassageClassifier(encoder, None))
         questions = QuestionClassifier.load(root, encoder=encoder, level="coarse")
         return cls(questions, PassageClassifier.load(root, encoder=encoder))
 

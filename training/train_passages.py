@@ -1,21 +1,21 @@
-"""Make ``models/passages``: six one-vs-all heads that tell which types of answer a passage provides.
+"""Make ``models/passages``: a one-vs-all head with six columns that tell which types of answer a passage provides.
 
     python training/train_passages.py --data DATA --encoder models/encoder --out models/passages
 
-Each head is a logistic regression over three views of a passage: ``layers`` and ``entities`` of the encoder, ``surface``
+Each column is a logistic regression over three views of a passage: ``layers`` and ``entities`` of the encoder, ``surface``
 read off the spelling. The labels are the 508 Wikipedia passages of ``passages/``: ``gold`` by reading them, ``weak``
 by flan-ul2, or ``both``. Every passage also counts once in lower case, so that text without capitals is not mistaken for
 text without names.
 
 All figures are of nested cross-validation: penalty, calibration and threshold come from the training folds alone, and
 the passages that score are those of the held-out fold that were read twice. The same data, encoder and seed give the
-same heads.
+same head.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -327,81 +327,96 @@ def table(title: str, f1: Array, auc: Array | None = None) -> str:
     return line
 
 
-def fitted_head(trained: Trained, name: str, dims: Mapping[str, int]) -> FittedHead:
-    """Fold space and regression into one matrix per head."""
-    weights = trained.space.matrix @ trained.model.coef_[0]
+def fitted_head(trained: Sequence[Trained], dims: Mapping[str, int]) -> FittedHead:
+    """Fold space, regression and calibration of each class into one column of one matrix."""
+    weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
+    bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained])
     return FittedHead(
         kind="logistic",
         link="sigmoid",
-        classes=(name,),
+        classes=COARSE,
         inputs=dims,
-        weights=weights[:, None].astype(np.float32),
-        bias=(trained.model.intercept_ - trained.space.mean @ weights).astype(np.float32),
-        slope=trained.slope,
-        intercept=trained.intercept,
+        weights=weights.astype(np.float32),
+        bias=(bias - trained[0].space.mean @ weights).astype(np.float32),
     )
 
 
-def write_heads(
+def write_head(
     corpus: Corpus,
     dense: Array,
     views: Mapping[str, FloatArray],
     figures: Mapping[str, Array],
     arguments: argparse.Namespace,
     encoder: str,
-) -> Iterator[str]:
-    """Fit each head on everything, write it, and compare the network with scikit-learn; gives a line for each."""
+) -> str:
+    """Fit each class on everything, write one head, and compare the network with scikit-learn; gives a line of report."""
     n, dims = len(corpus.texts), {name: view.shape[1] for name, view in views.items()}
-    space = fit_space(dense, dims)
-    reference = flan_f1(corpus)
-    for column, name in enumerate(COARSE):
-        trained = train_class(dense, space, np.arange(n), column, corpus.targets(arguments.labels), arguments.seed)
-        metrics = {key: round(float(values[:, column].mean()), 4) for key, values in figures.items()}
-        metrics["f1_std"] = round(float(figures["f1"][:, column].std()), 4)
-        metrics["flan_ul2_f1"] = round(float(reference[column]), 4)
-        known = ~np.isnan(corpus.gold[:, column])
-        card = HeadCard(
-            task="passage-provides",
-            classes=(name,),
-            link="sigmoid",
-            inputs=dims,
-            encoder=encoder,
-            calibration={"method": "platt", "on": f"out-of-fold scores, {FOLDS} folds, of the training passages"},
-            training={
-                "data": "passages/gold.jsonl, passages/wikipedia_flan_ul2.jsonl.gz",
-                "labels": arguments.labels,
-                "passages": int(known.sum()),
-                "positives": int(np.nansum(corpus.gold[:, column])),
-                "seed": arguments.seed,
-                "strength": trained.strength,
-            },
-            metrics=metrics,
-            threshold=round(trained.threshold, 6),
-        )
-        folder = arguments.out / name.lower()
-        save_head(
-            folder,
-            head_to_onnx(fitted_head(trained, name, dims)),
-            card,
-            title=f"Does a passage provide an answer of type {name} ({COARSE_NAMES[name]})?",
-            sections=card_sections(name, metrics, arguments),
-        )
-        network = Head.load(folder, encoder=encoder).probabilities(views)[:, 0]
-        difference = float(np.abs(network - trained.probabilities(dense)).max())
-        if difference > TOLERANCE:
-            raise ArtifactError(f"{folder}: the network differs from scikit-learn by {difference:.1e}")
-        yield f"{folder}  C={trained.strength:g}  threshold {trained.threshold:.3f}  ONNX - scikit-learn {difference:.1e}"
+    space, targets = fit_space(dense, dims), corpus.targets(arguments.labels)
+    trained = [
+        train_class(dense, space, np.arange(n), column, targets, arguments.seed) for column in range(len(COARSE))
+    ]
+    metrics = head_metrics(figures, flan_f1(corpus))
+    known = ~np.isnan(corpus.gold)
+    card = HeadCard(
+        task="passage-provides",
+        classes=COARSE,
+        link="sigmoid",
+        inputs=dims,
+        encoder=encoder,
+        calibration={"method": "platt", "on": f"out-of-fold scores, {FOLDS} folds, of the training passages"},
+        training={
+            "data": "passages/gold.jsonl, passages/wikipedia_flan_ul2.jsonl.gz",
+            "labels": arguments.labels,
+            "passages": len(corpus.texts),
+            "labelled": dict(zip(COARSE, known.sum(axis=0).tolist(), strict=True)),
+            "positives": dict(zip(COARSE, np.nansum(corpus.gold, axis=0).astype(int).tolist(), strict=True)),
+            "strength": {name: one.strength for name, one in zip(COARSE, trained, strict=True)},
+            "seed": arguments.seed,
+        },
+        metrics=metrics,
+        threshold=[round(one.threshold, 6) for one in trained],
+    )
+    save_head(
+        arguments.out,
+        head_to_onnx(fitted_head(trained, dims)),
+        card,
+        title="Which types of answer does a passage provide?",
+        sections=card_sections(metrics, arguments),
+    )
+    network = Head.load(arguments.out, encoder=encoder).probabilities(views)
+    expected = np.stack([one.probabilities(dense) for one in trained], axis=1)
+    difference = float(np.abs(network - expected).max())
+    if difference > TOLERANCE:
+        raise ArtifactError(f"{arguments.out}: the network differs from scikit-learn by {difference:.1e}")
+    return f"{arguments.out}  ONNX - scikit-learn {difference:.1e}"
 
 
-def card_sections(name: str, metrics: Mapping[str, float], arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Sections of a head's model card."""
+def head_metrics(figures: Mapping[str, Array], flan: Array) -> dict[str, Any]:
+    """Figures of cross-validation for the manifest: macro averages, and the same of each class."""
+    means = {key: values.mean(axis=0) for key, values in figures.items()} | {"flan_ul2_f1": flan}
+    found: dict[str, Any] = {
+        name: {key: round(float(values[column]), 4) for key, values in means.items()}
+        for column, name in enumerate(COARSE)
+    }
+    macro = {key: round(float(values.mean()), 4) for key, values in means.items()}
+    return found | {"macro": macro | {"f1_std": round(float(figures["f1"].mean(axis=1).std()), 4)}}
+
+
+def card_sections(metrics: Mapping[str, Any], arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Sections of the model card."""
     labels, repeats = arguments.labels, arguments.repeats
+    columns = ("f1", "auc", "lower_f1", "lower_auc", "calibration_error", "flan_ul2_f1")
+    rows = "\n".join(
+        f"| {name} | " + " | ".join(f"{metrics[name][column]:.3f}" for column in columns) + " |"
+        for name in (*COARSE, "macro")
+    )
+    kinds = ", ".join(f"{name} ({COARSE_NAMES[name]})" for name in COARSE)
     return [
         (
             "What it is",
-            f"The calibrated probability that a reader could take from a passage a clear answer to a question of type "
-            f"{name}. A logistic regression over means of the encoder's layers, its entity evidence, and counts of "
-            "numbers, capitals, acronyms and the like in the raw text.",
+            f"Calibrated probabilities that a reader could take from a passage a clear answer to a question of the types "
+            f"{kinds}: a logistic regression for each over means of the encoder's layers, its entity evidence, and counts "
+            "of numbers, capitals, acronyms and the like in the raw text.",
         ),
         (
             "How it was made",
@@ -411,11 +426,9 @@ def card_sections(name: str, metrics: Mapping[str, float], arguments: argparse.N
         (
             "How good it is",
             f"Nested {FOLDS}-fold cross-validation, mean of {repeats} assignments of folds, on the 250 passages that were "
-            f"read twice:\n\n| | F1 | AUC |\n|---|---|---|\n"
-            f"| this head | {metrics['f1']:.3f} | {metrics['auc']:.3f} |\n"
-            f"| the same passages in lower case | {metrics['lower_f1']:.3f} | {metrics['lower_auc']:.3f} |\n"
-            f"| flan-ul2, prompted | {metrics['flan_ul2_f1']:.3f} | |\n\nExpected calibration error "
-            f"{metrics['calibration_error']:.3f}.",
+            "read twice; `lower`: the same passages in lower case; flan-ul2: the language model's answers to a prompt.\n\n"
+            "| class | F1 | AUC | lower F1 | lower AUC | calibration error | flan-ul2 F1 |\n|---|---|---|---|---|---|---|\n"
+            + rows,
         ),
         (
             "Limits",
@@ -440,8 +453,7 @@ def train(arguments: argparse.Namespace) -> None:
     for kind, figures in report.items():
         print(table(f"trained on {kind}", figures["f1"], figures["auc"]))
         print(table(f"trained on {kind}, lower case", figures["lower_f1"], figures["lower_auc"]))
-    for line in write_heads(corpus, dense, views, report[arguments.labels], arguments, encoder.fingerprint):
-        print(line)
+    print(write_head(corpus, dense, views, report[arguments.labels], arguments, encoder.fingerprint))
 
 
 def main() -> None:
