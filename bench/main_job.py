@@ -32,12 +32,11 @@ BEGIN, END = "<!-- table: begin, written by bench/main_job.py -->", "<!-- table:
 def questions(data: Path) -> dict[str, float]:
     """Accuracy on the TREC test questions."""
     rows = [line.split("\t") for line in (data / "trec" / "test.tsv").read_text().splitlines()[1:]]
-    texts = [row[2] for row in rows]
-    results = {}
-    for level, wanted in (("coarse", [r[0] for r in rows]), ("fine", [f"{r[0]}:{r[1]}" for r in rows])):
-        found = [item.label for item in QuestionClassifier.load(level=level).predict(texts)]
-        results[f"trec_{level}"] = float(np.mean([a == b for a, b in zip(found, wanted, strict=True)]))
-    return results
+    found = QuestionClassifier.load().predict([row[2] for row in rows])
+    return {
+        "trec_coarse": float(np.mean([item.label == row[0] for item, row in zip(found, rows, strict=True)])),
+        "trec_fine": float(np.mean([item.fine == f"{row[0]}:{row[1]}" for item, row in zip(found, rows, strict=True)])),
+    }
 
 
 def retrieval(folder: Path, cache: Path, ranker: Ranker) -> tuple[dict[str, Any], HybridRetriever]:
@@ -54,14 +53,12 @@ def times(data: Path, retriever: HybridRetriever) -> dict[str, float]:
     asked = [
         json.loads(line)["text"] for line in (data / "beir" / "squad4" / "queries.jsonl").read_text().splitlines()[:500]
     ]
-    encoder = retriever.ranker.encoder
-    coarse, fine = (QuestionClassifier.load(level=level, encoder=encoder) for level in ("coarse", "fine"))
+    classifier = retriever.ranker.questions
     queries = retriever.encode(asked)
     found = [retriever.candidates(query, 10) for query in queries]
     pairs = list(zip(queries, found, strict=True))
     measured = {
-        "question_to_coarse": _each(texts, lambda text: coarse.predict([text])),
-        "question_to_fine": _each(texts, lambda text: fine.predict([text])),
+        "question_to_label": _each(texts, lambda text: classifier.predict([text])),
         "rerank_10": _each(pairs, lambda pair: retriever.order(*pair, rerank="learned")),
         "search_10": _each(asked, retriever.search),
     }
@@ -116,7 +113,7 @@ def table(results: dict[str, Any]) -> str:
             "0.853 → 0.901",
         ),
         ("the same, share of the error removed", f"{squad['learned']['error_removed']:.0%}", "33%"),
-        ("milliseconds, question to class", f"{t['question_to_coarse_p50']:.2f}", "about 1,000"),
+        ("milliseconds, question to class", f"{t['question_to_label_p50']:.2f}", "about 1,000"),
         ("milliseconds, re-ranking 10 indexed passages", f"{t['rerank_10_p50']:.2f}", "about 10,000"),
     ]
     lines = ["| measured | semclass | flan-ul2, 20 B, prompted |", "|---|---|---|"]

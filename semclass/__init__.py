@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from semclass.ranker import Ranker
     from semclass.rerank import Reranker
     from semclass.retriever import HybridRetriever
+    from semclass.taxonomy import ABSTAIN
     from semclass.types import Encoder, Encoding, Hit, Passage, PassageLabels, QuestionLabel
 
 __version__ = "0.1.0"
@@ -46,11 +47,13 @@ _HOMES = {
     "ranker": ("Ranker",),
     "rerank": ("Reranker",),
     "retriever": ("HybridRetriever",),
+    "taxonomy": ("ABSTAIN",),
     "types": ("Encoder", "Encoding", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ABSTAIN",
     "ArtifactError",
     "Encoder",
     "EncoderMismatchError",

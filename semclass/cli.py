@@ -29,6 +29,12 @@ _RERANK = click.Choice(["stable", "integrated", "learned", "none"])
 _SIGNAL = click.Choice(["entailment", "class"])
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
 _models = click.option("--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default.")
+_min_probability = click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
+)
 _threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
 
 
@@ -107,20 +113,32 @@ def classify() -> None:
 @classify.command("questions")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--file", type=click.Path(path_type=Path), help="One text a line, or JSON lines with `text`.")
-@click.option("--fine", is_flag=True, help="50 fine classes instead of 6 coarse ones.")
+@click.option("--fine", is_flag=True, help="Show the fine class, one of 50.")
+@_min_probability
 @_json
 @_models
 @_threads
 def classify_questions(
-    texts: Sequence[str], file: Path | None, *, fine: bool, as_json: bool, models: Path | None, threads: int | None
+    texts: Sequence[str],
+    file: Path | None,
+    *,
+    fine: bool,
+    min_probability: float,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
 ) -> None:
     """Tell which type of answer each question asks for."""
     questions = _texts(texts, file)
-    level = "fine" if fine else "coarse"
-    classifier = semclass.QuestionClassifier.load(models, level=level, threads=threads or 1)
-    for found in classifier.predict(questions):
+    classifier = semclass.QuestionClassifier.load(models, threads=threads or 1)
+    for found in classifier.predict(questions, min_probability=min_probability):
         if as_json:
-            _print_json(asdict(found))
+            record = asdict(found)
+            if not fine:
+                del record["fine_probabilities"]
+            _print_json(record)
+        elif fine:
+            click.echo(f"{found.fine:<14} {found.fine_probability:.3f}  {found.text}")
         else:
             click.echo(f"{found.label:<14} {found.probability:.3f}  {found.text}")
 

@@ -12,9 +12,9 @@ import numpy as np
 from semclass.bulk import classify_in_chunks
 from semclass.encoder import open_models
 from semclass.heads import Head
-from semclass.taxonomy import COARSE, coarse_of
+from semclass.taxonomy import ABSTAIN, coarse_of
 from semclass.types import DoubleArray, Encoder, Encoding, QuestionLabel
-from semclass.validation import check_choice, check_texts
+from semclass.validation import check_choice, check_probability, check_texts
 from semclass.views import STATES, encoder_views, gather
 
 LEVELS = ("coarse", "fine")
@@ -27,29 +27,23 @@ BATCH = 32
 class QuestionClassifier:
     """An encoder and a question head; many threads may share one.
 
+    A class such as ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``, whose probability is the sum over its
+    fine classes. The fine answer is the best one within the coarse answer, so that the two never contradict each other.
+
     Attributes
     ----------
     encoder
         Makes the views.
     head
-        A softmax head over them.
-    classes
-        Names of the classes, in column order: the head's, or the coarse ones that they belong to, whose probabilities
-        are then sums, so that coarse and fine answers always agree.
+        A softmax head over them, one column for each fine class.
     """
 
     encoder: Encoder
     head: Head
-    classes: tuple[str, ...]
 
     @classmethod
     def load(
-        cls,
-        models: str | Path | None = None,
-        *,
-        level: str = "coarse",
-        encoder: Encoder | None = None,
-        threads: int = 1,
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> QuestionClassifier:
         """Load the classifier.
 
@@ -57,8 +51,6 @@ class QuestionClassifier:
         ----------
         models
             Folder laid out like the shipped ``models/``; the shipped one if None.
-        level
-            ``"coarse"`` (6 classes) or ``"fine"`` (50).
         encoder
             An encoder to share; loaded from `models` if None.
         threads
@@ -74,25 +66,34 @@ class QuestionClassifier:
         ArtifactError
             If a model folder is damaged, or the head was trained for another encoder.
         """
-        check_choice(level, LEVELS, "level")
         root, used = open_models(models, encoder, threads)
-        folder = root / "questions" / level
-        # one network for the fine classes can serve both levels
-        head = Head.load(folder if folder.is_dir() else root / "questions" / "fine", encoder=used.fingerprint)
-        return cls(used, head, COARSE if level == "coarse" else head.classes)
+        return cls(used, Head.load(root / "questions", encoder=used.fingerprint))
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the coarse classes, in column order."""
+        return tuple(sorted({coarse_of(fine) for fine in self.head.classes}))
+
+    @property
+    def fine_classes(self) -> tuple[str, ...]:
+        """Names of the fine classes, in column order."""
+        return self.head.classes
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
         """The views that this classifier needs of an encoding."""
         return encoder_views([self.head])
 
-    def predict(self, questions: Iterable[str]) -> list[QuestionLabel]:
+    def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """Classify questions.
 
         Parameters
         ----------
         questions
             n non-empty texts; a generator is fine, one string is refused.
+        min_probability
+            In [0, 1]. Where the best coarse class has less, the label is ``semclass.ABSTAIN``; the probabilities are
+            calibrated, so of the answers given at 0.8 or more, about 80 % or more are right.
 
         Returns
         -------
@@ -102,38 +103,58 @@ class QuestionClassifier:
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string.
+            If one is empty or not a string, or `min_probability` is not in [0, 1].
         """
         texts = check_texts(questions, "questions")
+        least = check_probability(min_probability, "min_probability")
+        fine = classify_in_chunks(self.encoder, texts, self.encoder_views, self.fine_probabilities)
+        coarse = fine @ self._membership
+        best = coarse.argmax(axis=1)
+        within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
         labels = []
-        for text, row in zip(texts, self.predict_proba(texts).tolist(), strict=True):
-            best = max(range(len(row)), key=row.__getitem__)
-            labels.append(QuestionLabel(text, self.classes[best], row[best], dict(zip(self.classes, row, strict=True))))
+        rows = zip(texts, best.tolist(), within.tolist(), coarse.tolist(), fine.tolist(), strict=True)
+        for text, above, below, broad, narrow in rows:
+            sure = broad[above] >= least
+            labels.append(
+                QuestionLabel(
+                    text=text,
+                    label=self.classes[above] if sure else ABSTAIN,
+                    probability=broad[above],
+                    fine=self.head.classes[below] if sure else ABSTAIN,
+                    fine_probability=narrow[below],
+                    probabilities=dict(zip(self.classes, broad, strict=True)),
+                    fine_probabilities=dict(zip(self.head.classes, narrow, strict=True)),
+                )
+            )
         return labels
 
-    def predict_proba(self, questions: Iterable[str]) -> DoubleArray:
+    def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
         """Class probabilities of questions.
 
         Parameters
         ----------
         questions
             n non-empty texts.
+        level
+            ``"coarse"`` or ``"fine"``.
 
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes), columns in the order of `classes`, rows sum to 1.
+            float64 of shape (n, n_classes), columns in the order of `classes` or `fine_classes`, rows sum to 1.
 
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string.
+            If one is empty or not a string, or `level` is no level.
         """
+        check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
-        return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities)
+        run = self.probabilities if level == "coarse" else self.fine_probabilities
+        return classify_in_chunks(self.encoder, texts, self.encoder_views, run)
 
     def probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Class probabilities of questions that are encoded already.
+        """Coarse class probabilities of questions that are encoded already.
 
         Parameters
         ----------
@@ -145,16 +166,17 @@ class QuestionClassifier:
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes).
+            float64 of shape (n, coarse classes).
         """
-        found = _in_batches(self.head, questions, encoding)
-        if self.classes == self.head.classes:
-            return found
-        return np.asarray(found @ self._membership)
+        return np.asarray(self.fine_probabilities(questions, encoding) @ self._membership)
+
+    def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
+        """Fine class probabilities of questions that are encoded already, float64 of shape (n, fine classes)."""
+        return _in_batches(self.head, questions, encoding)
 
     @cached_property
     def _membership(self) -> DoubleArray:
-        """Which of the head's classes belongs to which class, 0 or 1, float64 of shape (head's classes, classes)."""
+        """Which fine class belongs to which coarse class, 0 or 1, float64 of shape (fine classes, coarse classes)."""
         return np.array([[coarse_of(fine) == name for name in self.classes] for fine in self.head.classes], np.float64)
 
 

@@ -16,6 +16,10 @@ COARSE_NAMES: dict[str, str] = {
 """What a coarse class is called in prose."""
 
 
+ABSTAIN = "ABSTAIN"
+"""The label of a text whose best class is less probable than the caller asked for; no class has this name."""
+
+
 def coarse_of(label: str) -> str:
     """Coarse class of a label.
 

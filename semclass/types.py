@@ -190,17 +190,26 @@ class QuestionLabel:
     text
         The question.
     label
-        The most probable class.
+        The most probable coarse class, or ``semclass.ABSTAIN`` where it is less probable than was asked for.
     probability
-        Its calibrated probability, in [0, 1].
+        Calibrated probability of the most probable coarse class, in [0, 1].
+    fine
+        The most probable fine class of that coarse class, or ``semclass.ABSTAIN``.
+    fine_probability
+        Its calibrated probability, in [0, `probability`].
     probabilities
-        All classes with theirs; they sum to 1.
+        All coarse classes with theirs; they sum to 1.
+    fine_probabilities
+        All fine classes with theirs; those of a coarse class sum to its probability.
     """
 
     text: str
     label: str
     probability: float
+    fine: str
+    fine_probability: float
     probabilities: Mapping[str, float]
+    fine_probabilities: Mapping[str, float]
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,14 @@ def check_weight(value: object, name: str) -> float:
     return float(value)
 
 
+def check_probability(value: object, name: str) -> float:
+    """Refuse what is not a number from 0 to 1."""
+    number = check_weight(value, name)
+    if number > 1:
+        raise InputError(f"{name} is {number}; it must be a probability, from 0 to 1")
+    return number
+
+
 def check_choice(value: Any, allowed: Sequence[Any], name: str) -> None:
     """Refuse a value that is not one of the allowed ones."""
     if value not in allowed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from semclass import QuestionClassifier, Ranker
+from semclass import Ranker
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -35,12 +35,15 @@ def main() -> None:
     lines = (HERE.parent / "semclass" / "demo_data" / "corpus.jsonl").read_text().splitlines()
     passages = [json.loads(line)["text"] for line in lines[::3]]
     golden: dict[str, object] = {"questions": QUESTIONS, "passages": passages}
-    for level in ("coarse", "fine"):
-        found = QuestionClassifier.load(MODELS, level=level, encoder=ranker.encoder).predict(QUESTIONS)
-        golden[level] = {
-            "labels": [item.label for item in found],
-            "probabilities": [round(item.probability, 4) for item in found],
-        }
+    found = ranker.questions.predict(QUESTIONS)
+    golden["coarse"] = {
+        "labels": [item.label for item in found],
+        "probabilities": [round(item.probability, 4) for item in found],
+    }
+    golden["fine"] = {
+        "labels": [item.fine for item in found],
+        "probabilities": [round(item.fine_probability, 4) for item in found],
+    }
     golden["passage_probabilities"] = ranker.passages.predict_proba(passages).round(4).tolist()
     (HERE / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
 

@@ -45,7 +45,7 @@ def test_questions_from_arguments(run):
     assert (code, err) == (0, "")
     records = json_lines(out)
     assert [record["label"] for record in records] == ["HUM", "NUM"]
-    assert list(records[0]) == ["text", "label", "probability", "probabilities"]
+    assert list(records[0]) == ["text", "label", "probability", "fine", "fine_probability", "probabilities"]
 
 
 def test_questions_from_a_file_stay_in_order(run, tmp_path):
@@ -62,7 +62,15 @@ def test_questions_from_a_file_stay_in_order(run, tmp_path):
 def test_fine_classes(run):
     code, out, _ = run("classify", "questions", "--fine", "When did it end?", "--json")
     assert code == 0
-    assert json_lines(out)[0]["label"] == "NUM:date"
+    (record,) = json_lines(out)
+    assert (record["label"], record["fine"]) == ("NUM", "NUM:date")
+    assert len(record["fine_probabilities"]) == 50
+    assert run("classify", "questions", "--fine", "When did it end?")[1].startswith("NUM:date ")
+
+
+def test_unsure_answers_can_be_declined(run):
+    _, out, _ = run("classify", "questions", "--min-probability", 0.9, "When did it end?", "amber")
+    assert [line.split()[0] for line in out.splitlines()] == ["NUM", "ABSTAIN"]
 
 
 def test_plain_output_is_for_people(run):
@@ -113,7 +121,7 @@ def test_re_ranking_a_file(run, tmp_path):
 def test_models_are_listed_and_verified(run):
     code, out, _ = run("models", "--json")
     assert code == 0
-    assert {"encoder", "questions/fine", "passages", "pairs/entailment", "pairs/learned"} <= {
+    assert {"encoder", "questions", "passages", "pairs/entailment", "pairs/learned"} <= {
         record["name"] for record in json_lines(out)
     }
 

@@ -11,7 +11,7 @@ import semclass
 
 
 def classify(questions: list[str]) -> list[tuple[str, float]]:
-    classifier = semclass.QuestionClassifier.load(level="fine", threads=2)
+    classifier = semclass.QuestionClassifier.load(threads=2)
     probabilities: npt.NDArray[np.float64] = classifier.predict_proba(iter(questions))
     if probabilities.shape != (len(questions), len(classifier.classes)):
         raise semclass.InputError("never")

@@ -8,7 +8,7 @@ candidates are the retriever's own first 10. ``learned`` orders them: a linear s
 over the candidates of a question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two
 texts alone, and its probability can be compared between questions. Both are calibrated, and all weights and
 thresholds are found, on scores of questions from articles that the fit did not see (folds are stretches of the
-document order). Class heads beside --out (``questions/fine``, ``passages/*``) give the feature ``match``;
+document order). Class heads beside --out (``questions``, ``passages``) give the feature ``match``;
 without them its weight is 0.
 """
 
@@ -116,7 +116,7 @@ class Classifiers:
         if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
             print("no class heads beside --out: the features of class match stay 0")
             return cls(None, PassageClassifier(encoder, None))
-        questions = QuestionClassifier.load(root, encoder=encoder, level="coarse")
+        questions = QuestionClassifier.load(root, encoder=encoder)
         return cls(questions, PassageClassifier.load(root, encoder=encoder))
 
     def encode(self, encoder: Encoder, texts: list[str]) -> list[Query]:

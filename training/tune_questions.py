@@ -1,6 +1,6 @@
-"""Make ``models/questions/fine``: tuned copies of upper layers of the encoder, from token states to class probabilities.
+"""Make ``models/questions``: tuned copies of upper layers of the encoder, from token states to class probabilities.
 
-    python training/tune_questions.py --data DATA/trec --encoder models/encoder --out models/questions/fine
+    python training/tune_questions.py --data DATA/trec --encoder models/encoder --out models/questions
 
 The encoder's lower part stays as it ships, int8 and all; the network reads its view ``states``, float32 (n, length,
 hidden), padded with zeros, and gives ``probabilities``, float32 (n, 50), of the fine classes of Li and Roth (2002). Sums
@@ -615,7 +615,7 @@ def train(arguments: argparse.Namespace) -> None:
 def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> None:
     """Run the head as it was written, in batches, and compare it with the network that was measured one by one."""
     head = Head.load(folder, encoder=encoder.fingerprint)
-    found = QuestionClassifier(encoder, head, head.classes).predict_proba(test.texts)
+    found = QuestionClassifier(encoder, head).predict_proba(test.texts, level="fine")
     difference = float(np.abs(found - given).max())
     print(f"largest difference between batches and single questions: {difference:.1e}")
     if difference > TOLERANCE:
@@ -639,7 +639,7 @@ def main() -> None:
     )
     parser.add_argument("--top", type=int, default=Recipe.top, help="last of the tuned layers")
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
-    parser.add_argument("--out", type=Path, default=Path("models/questions/fine"))
+    parser.add_argument("--out", type=Path, default=Path("models/questions"))
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
