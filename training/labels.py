@@ -1,21 +1,33 @@
 """Labels made for this project: classes by the hash of a text, so that no foreign text ships with them.
 
-``training/labels/passages.tsv`` and ``questions.tsv`` name a text by :func:`text_hash` and give its classes. The texts are
-cut from public originals by ``label_sources.py``; whoever has these finds each labelled text by its hash.
+The tables of ``training/labels/`` name a text by :func:`text_hash`. Whoever has the public originals, in whatever files,
+finds the texts again with :func:`natural_questions` and the like:
+
+- ``natural.tsv``: questions of SQuAD (train), WikiQA (train), WebQuestions, SimpleQuestions, MedQuAD and PubMedQA;
+- ``squad.tsv``: more questions of SQuAD's training articles;
+- ``passages.tsv``: passages that ``label_sources.py`` cuts from WikiQA, IE-ER newswire and SQuAD.
+
+``written_questions.tsv`` and ``no_questions.txt`` were written for this project and hold their texts.
 """
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
+import html
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from datasets_io import read_tsv
-from label_sources import news_passages, squad_passages, squad_questions, wikiqa_passages
+from label_sources import news_passages, squad_passages, wikiqa_passages
+from question_data import Questions
 from semclass.errors import InputError
 from semclass.taxonomy import COARSE
 
@@ -31,6 +43,39 @@ def text_hash(text: str) -> str:
     Case, punctuation and white space do not count, so that copies of an original that differ in these have the same name.
     """
     return hashlib.sha256(re.sub(r"[\W_]+", "", text.casefold()).encode()).hexdigest()[:16]
+
+
+def natural_questions(originals: Path, split: str) -> Questions:
+    """Questions as people ask them, of one split (``"train"`` or ``"dev"``), found in the originals by their hashes.
+
+    Raises
+    ------
+    InputError
+        If not every labelled question is found.
+    """
+    return _questions("natural.tsv", originals, split)
+
+
+def squad_questions(originals: Path) -> Questions:
+    """Find more questions of SQuAD's training articles, those that an earlier classifier was least sure of.
+
+    Raises
+    ------
+    InputError
+        If not every labelled question is found.
+    """
+    return _questions("squad.tsv", originals, "train")
+
+
+def written_questions() -> Questions:
+    """Questions, keyword queries and requests that were written for this project."""
+    rows = read_tsv(FOLDER / "written_questions.tsv")
+    return Questions(tuple(row["question"] for row in rows), tuple(f"{row['coarse']}:{row['fine']}" for row in rows))
+
+
+def no_questions() -> list[str]:
+    """Texts that ask nothing, written for this project."""
+    return (FOLDER / "no_questions.txt").read_text(encoding="utf-8").splitlines()
 
 
 def labelled_passages(data: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
@@ -51,32 +96,81 @@ def labelled_passages(data: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
     InputError
         If not every labelled passage is found.
     """
-    labels = {row["hash"]: [row[name] for name in COARSE] for row in read_tsv(FOLDER / "passages.tsv")}
-    found = _find([*wikiqa_passages(data), *news_passages(data), *squad_passages(data)], labels, "passages.tsv")
-    values = [[np.nan if mark == UNKNOWN else float(mark) for mark in labels[text_hash(text)]] for text in found]
+    rows = {row["hash"]: row for row in read_tsv(FOLDER / "passages.tsv")}
+    found = _find(rows, [*wikiqa_passages(data), *news_passages(data), *squad_passages(data)], "passages.tsv", data)
+    marks = [[row[name] for name in COARSE] for row in rows.values()]
+    values = [[np.nan if mark == UNKNOWN else float(mark) for mark in row] for row in marks]
     return found, np.array(values).reshape(len(found), len(COARSE))
 
 
-def labelled_questions(data: Path) -> tuple[list[str], list[str]]:
-    """Questions of SQuAD's training articles that were read for this project, and their fine classes.
-
-    Raises
-    ------
-    InputError
-        If not every labelled question is found.
-    """
-    labels = {row["hash"]: f"{row['coarse']}:{row['fine']}" for row in read_tsv(FOLDER / "questions.tsv")}
-    found = _find(squad_questions(data), labels, "questions.tsv")
-    return found, [labels[text_hash(text)] for text in found]
+def _questions(name: str, originals: Path, split: str) -> Questions:
+    rows = {row["hash"]: row for row in read_tsv(FOLDER / name) if row["split"] == split}
+    texts = _find(rows, harvest(originals), name, originals)
+    return Questions(tuple(texts), tuple(f"{row['coarse']}:{row['fine']}" for row in rows.values()))
 
 
-def _find(texts: Iterable[str], labels: Mapping[str, object], name: str) -> list[str]:
-    """Texts that have labels, each once, in the order of `texts`."""
-    named = {text_hash(text): text for text in reversed(list(texts))}
-    missing = [key for key in labels if key not in named]
+def _find(rows: Mapping[str, Any], texts: Iterable[str], name: str, place: Path) -> list[str]:
+    """Texts of labelled rows, in the order of the rows: the same however the originals are ordered."""
+    found: dict[str, str] = {}
+    for text in texts:
+        key = text_hash(text)
+        if key in rows:
+            found.setdefault(key, text)
+    missing = [key for key in rows if key not in found]
     if missing:
-        raise InputError(
-            f"{len(missing)} of {len(labels)} texts of training/labels/{name} are not in the data folder, the first is "
-            f"{missing[0]}: is it a complete copy of the originals?"
+        counts = ", ".join(
+            f"{sum(rows[key]['source'] == source for key in missing)} of {source}"
+            for source in sorted({rows[key]["source"] for key in missing})
         )
-    return [text for key, text in reversed(named.items()) if key in labels]
+        raise InputError(
+            f"{place} lacks {len(missing)} of {len(rows)} texts of training/labels/{name}: {counts}; put the originals' "
+            "files there, as they are published"
+        )
+    return [found[key] for key in rows]
+
+
+# -- originals in whatever files they come ----------------------------------------------------------------------------
+
+
+def harvest(place: Path) -> Iterator[str]:
+    """Every string in the files of a folder, or in one file: JSON, JSON lines, XML, tables and plain text, also gzipped."""
+    files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+    for path in files:
+        kind = Path(path.name.removesuffix(".gz")).suffix
+        reader = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
+        opener = gzip.open if path.suffix == ".gz" else open
+        try:
+            with opener(path, "rt", encoding="utf-8", newline="") as file:
+                yield from reader(file.read())
+        except (ValueError, gzip.BadGzipFile, csv.Error):
+            continue  # not a text file, or not what its name says: no labelled text is in it
+
+
+def _json_strings(text: str) -> Iterator[str]:
+    yield from _strings(json.loads(text))
+
+
+def _json_lines(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield from _strings(json.loads(line) if line.strip() else None)
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
+def _xml_strings(text: str) -> Iterator[str]:
+    yield from (html.unescape(piece).strip() for piece in re.findall(r">([^<>]+)<", text))
+
+
+def _cells(text: str) -> Iterator[str]:
+    """Lines, their tab-separated cells, and the cells of comma-separated tables."""
+    for line in text.splitlines():
+        yield line
+        yield from line.split("\t")
+    if '",' in text or ',"' in text:
+        yield from (cell for row in csv.reader(text.splitlines()) for cell in row)
