@@ -26,6 +26,9 @@ STATES = "states"
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
+MAX_WINDOWS = 16
+"""Windows that a long text is read in at most, about 3,000 words of English: it bounds the memory of a text."""
+
 PIECE_VIEWS = (STATES, "tokens")
 """Views with a row for each word piece; the others have one for each text."""
 
@@ -46,8 +49,10 @@ class OnnxEncoder:
     views
         Name and dimension of each view.
     max_length
-        Word pieces it reads of a text, including the two special ones; the rest of a longer text is not seen, which is
-        said once per call by a :class:`~semclass.errors.TruncationWarning`.
+        Word pieces it reads at a time, including the two special ones. A longer text is read in windows of like length,
+        `MAX_WINDOWS` at most, whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row);
+        for the view ``states``, in the first window alone. What is not read is said once per call by a
+        :class:`~semclass.errors.TruncationWarning`.
     batch_size
         Texts per run at most.
     threads
@@ -195,35 +200,32 @@ class OnnxEncoder:
             raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
         wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
-        read = np.minimum(terms.lengths(), self.max_length - 2)
-        cut = np.flatnonzero(terms.lengths() > read)
-        if len(cut):
-            message = (
-                f"{len(cut)} of {len(terms)} texts are longer than the {self.max_length - 2} word pieces that the "
-                f"encoder reads (the first is number {cut[0] + 1}, with {terms.lengths()[cut[0]]}); only their "
-                "beginning was encoded: cut long texts into passages"
-            )
-            warnings.warn(TruncationWarning(message, rows=cut.tolist()), stacklevel=2)
-        rows = {
-            name: np.zeros((len(terms), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS
-        }
+        # heads that read states classify questions, which are short: one window bounds their time
+        windows = cut_windows(terms.lengths(), self.max_length - 2, 1 if STATES in wanted else MAX_WINDOWS)
+        read = windows.lengths
+        _warn_of_cuts(terms.lengths(), windows)
+        rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
         pieces = {
             name: _empty(read + 2 if name == STATES else read, self.views[name])
             for name in wanted
             if name in PIECE_VIEWS
         }
+        starts = terms.offsets[windows.owners] + windows.starts
         # texts of like length share a run, so that little is spent on padding; a stable sort keeps it reproducible
         order = np.argsort(read, kind="stable")
         for start in range(0, len(order), self.batch_size):
             batch = order[start : start + self.batch_size]
-            ids, mask = self._pad(terms, batch, read[batch])
+            ids, mask = self._pad(terms, starts[batch], read[batch])
             for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:
                     rows[name][batch] = output
                 else:
                     _scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
             if progress is not None:
-                progress(len(batch))
+                progress(int((windows.starts[batch] == 0).sum()))
+        if len(read) > len(terms):
+            rows = {name: windows.pooled(name, values) for name, values in rows.items()}
+            pieces = {name: windows.joined(values) for name, values in pieces.items()}
         return Encoding(
             terms=terms,
             pooled=rows.get("pooled"),
@@ -243,16 +245,95 @@ class OnnxEncoder:
             found |= dict(zip(above, outputs, strict=True))
         return found
 
-    def _pad(self, terms: Ragged, batch: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
-        """Put special tokens around each text and pad the batch; gives ids and mask, int64 (batch, longest)."""
+    def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
+        """Put special tokens around each window and pad the batch; gives ids and mask, int64 (batch, longest)."""
         places = np.arange(int(read.max()) + 2)
         inside = (places >= 1) & (places <= read[:, None])
-        ids = np.zeros((len(batch), len(places)), np.int64)
+        ids = np.zeros((len(read), len(places)), np.int64)
         ids[:, 0] = self.special[0]
-        ids[np.arange(len(batch)), read + 1] = self.special[1]
-        source = terms.offsets[batch][:, None] + places - 1
+        ids[np.arange(len(read)), read + 1] = self.special[1]
+        source = starts[:, None] + places - 1
         ids[inside] = terms.values[source[inside]]
         return ids, (places <= read[:, None] + 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How texts are cut into stretches that the encoder can read; those of a text follow one another.
+
+    Attributes
+    ----------
+    owners
+        int64 of shape (w,): the text of each window, ascending.
+    starts, lengths
+        int64 of shape (w,): the window's first word piece within its text, and its number of word pieces.
+    """
+
+    owners: IntArray
+    starts: IntArray
+    lengths: IntArray
+
+    @property
+    def firsts(self) -> IntArray:
+        """Each text's first window, int64 of shape (n,)."""
+        return np.flatnonzero(self.starts == 0)
+
+    def pooled(self, view: str, rows: FloatArray) -> FloatArray:
+        """One row per text of the rows (w, dim) of its windows: their maximum for ``entities``, else a mean by length."""
+        if view == "entities":
+            return np.maximum.reduceat(rows, self.firsts, axis=0)
+        weights = self.lengths.astype(np.float32)[:, None]
+        sums: FloatArray = np.add.reduceat(rows * weights, self.firsts, axis=0)
+        if view == "pooled":
+            sums /= np.linalg.norm(sums, axis=1, keepdims=True)
+        else:
+            sums /= np.add.reduceat(weights, self.firsts, axis=0)
+        alone = np.bincount(self.owners) == 1
+        sums[alone] = rows[self.firsts[alone]]  # to the last bit what it is without long texts beside it
+        return sums
+
+    def joined(self, rows: Ragged) -> Ragged:
+        """Word pieces of all windows of a text as one row."""
+        return Ragged(rows.values, rows.offsets[np.append(self.firsts, len(self.starts))])
+
+
+def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
+    """Cut texts into as few windows as hold them, of like length.
+
+    Parameters
+    ----------
+    lengths
+        Word pieces of each text, int64 (n,).
+    room
+        Word pieces of a window at most.
+    most
+        Windows of a text at most; what does not fit into them is not read.
+
+    Returns
+    -------
+    Windows
+        At least one for each text; they do not overlap.
+    """
+    read = np.minimum(lengths, most * room)
+    counts = np.maximum(-(-read // room), 1)
+    owners = np.repeat(np.arange(len(lengths)), counts)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = places * read[owners] // counts[owners]
+    ends = (places + 1) * read[owners] // counts[owners]
+    return Windows(owners, starts, ends - starts)
+
+
+def _warn_of_cuts(lengths: IntArray, windows: Windows) -> None:
+    """Warn of texts that are not read whole."""
+    read = np.bincount(windows.owners, weights=windows.lengths, minlength=len(lengths))
+    cut = np.flatnonzero(lengths > read)
+    if len(cut):
+        message = (
+            f"{len(cut)} of {len(lengths)} texts are longer than the {int(read.max())} word pieces that the encoder reads "
+            f"(the first is number {cut[0] + 1}, with {lengths[cut[0]]}); only their beginning was encoded: cut long "
+            "texts into passages"
+        )
+        warnings.warn(TruncationWarning(message, rows=cut.tolist()), stacklevel=3)
 
 
 def _empty(lengths: IntArray, dim: int) -> Ragged:

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, OnnxEncoder, TruncationWarning
+from semclass.encoder import cut_windows
 
 TEXTS = [
     "Who was Galileo?",
@@ -17,6 +18,7 @@ TEXTS = [
     "The tower was designed by the engineer Ada Merriweather, who had built bridges before. " * 4,
 ]
 VIEWS = ("pooled", "layers", "tokens")
+PASSAGE_VIEWS = (*VIEWS, "entities")
 
 
 def test_vectors_are_of_unit_length_and_mean_something(encoder):
@@ -68,19 +70,60 @@ def test_no_texts_give_no_rows(encoder):
     assert len(encoding.tokens) == len(encoding.terms) == 0
 
 
-def test_long_texts_are_cut_with_one_warning_but_their_terms_are_all_there(encoder):
-    long = "word " * 400
-    with pytest.warns(TruncationWarning, match="1 of 2 texts") as caught:
+def test_long_texts_are_read_in_windows(encoder):
+    # three windows of 200 pieces, each the same text
+    window = "In 1921 the museum was moved to Dublin by Ada Merriweather. " * 17
+    pieces = int(encoder.encode([window]).terms.lengths()[0])
+    assert 170 < pieces < 254
+    alone = encoder.encode([window], views=PASSAGE_VIEWS)
+    long = encoder.encode(["short", window * 3, "Who?"], views=PASSAGE_VIEWS)
+    assert long.tokens.lengths()[1] == long.terms.lengths()[1] == 3 * pieces
+    for view in ("pooled", "layers", "entities"):
+        np.testing.assert_allclose(long.rows(view)[1], alone.rows(view)[0], atol=2e-5)
+    np.testing.assert_allclose(long.tokens.row(1)[pieces : 2 * pieces], alone.tokens.values, atol=2e-5)
+    short = encoder.encode(["short"], views=PASSAGE_VIEWS)
+    np.testing.assert_allclose(long.pooled[0], short.pooled[0], atol=1e-6)
+
+
+def test_a_window_finds_what_the_others_lack(encoder):
+    dull = "It is as it was and so it will be for all of them. " * 40
+    without, within = encoder.encode([dull, f"{dull} Ada Merriweather came in 1921."], views=("entities",)).entities
+    assert (within >= without - 1e-3).all()
+    assert within[0] > without[0] + 2  # a person
+    assert within[3] > without[3] + 2  # a date
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=8), st.integers(1, 9), st.integers(1, 5))
+def test_windows_hold_as_much_as_they_may(lengths, room, most):
+    windows = cut_windows(np.array(lengths), room, most)
+    assert windows.lengths.max() <= room
+    for text, length in enumerate(lengths):
+        own = windows.owners == text
+        ends = windows.starts[own] + windows.lengths[own]
+        assert 1 <= own.sum() <= most
+        assert ends[-1] == min(length, room * most)
+        assert windows.starts[own].tolist() == [0, *ends[:-1].tolist()]
+        assert np.ptp(windows.lengths[own]) <= 1
+
+
+def test_longer_texts_are_cut_with_one_warning_but_their_terms_are_all_there(encoder):
+    long = "word " * 4100
+    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than the 4064 word pieces") as caught:
         encoding = encoder.encode(["short", long], views=("tokens",))
     assert len(caught) == 1
-    assert encoding.terms.lengths().tolist() == [1, 400]
-    assert encoding.tokens.lengths().tolist() == [1, 254]
+    assert encoding.terms.lengths().tolist() == [1, 4100]
+    assert encoding.tokens.lengths().tolist() == [1, 4064]
+    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than the 254 word pieces"):
+        encoding = encoder.encode(["short", "word " * 300], views=("states", "tokens"))
+    assert encoding.states.lengths().tolist() == [3, 256]
 
 
 def test_max_length_can_be_chosen(encoder):
     shorter = OnnxEncoder.load(MODELS / "encoder", max_length=8)
+    text = "one two three four five six seven eight"
     with pytest.warns(TruncationWarning):
-        assert shorter.encode(["one two three four five six seven eight"], views=("tokens",)).tokens.lengths() == [6]
+        assert shorter.encode([text], views=("states",)).states.lengths() == [8]
+    assert shorter.encode([text], views=("tokens",)).tokens.lengths() == [8]
     with pytest.raises(InputError, match="3 to 512"):
         OnnxEncoder.load(MODELS / "encoder", max_length=600)
 
