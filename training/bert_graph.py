@@ -454,12 +454,12 @@ def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.Mod
     (gamma,) = (item for item in whole.graph.initializer if item.name == "embeddings.gamma")
     states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", gamma.dims[0]])
     inputs = {item.name: item for item in whole.graph.input}
-    lower = _part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
-    upper = _part(whole, [states, inputs["attention_mask"]], list(whole.graph.output))
+    lower = part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
+    upper = part(whole, [states, inputs["attention_mask"]], list(whole.graph.output))
     return lower, upper
 
 
-def _part(
+def part(
     model: onnx.ModelProto, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
 ) -> onnx.ModelProto:
     """Keep the nodes and constants that lie between some tensors and others."""
@@ -470,9 +470,9 @@ def _part(
             needed.update(name for name in node.input if name)
     constants = [item for item in model.graph.initializer if item.name in needed]
     graph = helper.make_graph(nodes[::-1], model.graph.name, inputs, outputs, constants)
-    part = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
-    part.ir_version = model.ir_version
-    return part
+    kept = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
+    kept.ir_version = model.ir_version
+    return kept
 
 
 def float_graph(weights: dict[str, Array], config: BertConfig, views: Views) -> tuple[onnx.ModelProto, list[str]]:
