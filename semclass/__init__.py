@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SemclassError,
         TruncationWarning,
     )
+    from semclass.estimators import HeadClassifier, TextClassifier
     from semclass.index import PassageIndex
     from semclass.passages import PassageClassifier
     from semclass.questions import QuestionClassifier
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from semclass.rerank import Reranker
     from semclass.retriever import HybridRetriever
     from semclass.taxonomy import ABSTAIN
+    from semclass.texts import TextLabels, TextModel
     from semclass.types import Encoder, Encoding, Hit, Passage, PassageLabels, QuestionLabel
 
 __version__ = "0.1.0"
@@ -41,6 +43,7 @@ _HOMES = {
         "SemclassError",
         "TruncationWarning",
     ),
+    "estimators": ("HeadClassifier", "TextClassifier"),
     "index": ("PassageIndex",),
     "passages": ("PassageClassifier",),
     "questions": ("QuestionClassifier",),
@@ -48,6 +51,7 @@ _HOMES = {
     "rerank": ("Reranker",),
     "retriever": ("HybridRetriever",),
     "taxonomy": ("ABSTAIN",),
+    "texts": ("TextLabels", "TextModel"),
     "types": ("Encoder", "Encoding", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -58,6 +62,7 @@ __all__ = [
     "Encoder",
     "EncoderMismatchError",
     "Encoding",
+    "HeadClassifier",
     "Hit",
     "HybridRetriever",
     "InputError",
@@ -73,6 +78,9 @@ __all__ = [
     "Ranker",
     "Reranker",
     "SemclassError",
+    "TextClassifier",
+    "TextLabels",
+    "TextModel",
     "TruncationWarning",
     "__version__",
 ]

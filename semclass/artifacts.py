@@ -313,6 +313,7 @@ def save_head(
     title: str,
     sections: Sequence[tuple[str, str]],
     files: Mapping[str, bytes] | None = None,
+    facts: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a head: ``model.onnx``, any further files, the model card and the manifest.
 
@@ -330,6 +331,8 @@ def save_head(
         (heading, Markdown) pairs of the model card.
     files
         Further files of the folder, by name.
+    facts
+        Front matter of the model card; that of the heads which ship with semclass if None.
 
     Returns
     -------
@@ -353,10 +356,6 @@ def save_head(
         "threshold": list(card.threshold) if isinstance(card.threshold, Sequence) else card.threshold,
         **(card.extra or {}),
     }
-    text = model_card(
-        title,
-        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
-        sections,
-        ["semclass", card.task, "onnx"],
-    )
+    shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
+    text = model_card(title, shipped if facts is None else facts, sections, ["semclass", card.task, "onnx"])
     return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

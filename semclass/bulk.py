@@ -69,10 +69,25 @@ def classify_in_chunks(
         encoding, rows = encode_quietly(encoder, chunk, views)
         parts.append(job(chunk, encoding))
         cut += [start + row for row in rows]
+    warn_of_cuts(cut, len(texts), stacklevel=4)
+    return np.concatenate(parts)
+
+
+def warn_of_cuts(cut: Sequence[int], count: int, *, stacklevel: int = 3) -> None:
+    """Warn once of all texts that were cut.
+
+    Parameters
+    ----------
+    cut
+        Places of the texts that are longer than the encoder reads; no warning if there are none.
+    count
+        Number of all texts.
+    stacklevel
+        Whose line the warning names; 2 is the caller's.
+    """
     if cut:
         message = (
-            f"{len(cut)} of {len(texts)} texts are longer than the encoder reads (the first is number {cut[0] + 1}); only "
+            f"{len(cut)} of {count} texts are longer than the encoder reads (the first is number {cut[0] + 1}); only "
             "their beginning was encoded: cut long texts into passages"
         )
-        warnings.warn(TruncationWarning(message, rows=cut), stacklevel=3)
-    return np.concatenate(parts)
+        warnings.warn(TruncationWarning(message, rows=cut), stacklevel=stacklevel)

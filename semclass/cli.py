@@ -169,6 +169,40 @@ def classify_passages(
             click.echo(f"{passage.id}\t{' '.join(found.labels) or '-'}\t{_shorten(found.text)}")
 
 
+@classify.command("texts")
+@click.argument("texts", nargs=-1, metavar="[TEXT]...")
+@click.option("--model", type=click.Path(path_type=Path), required=True, help="Folder of a saved TextClassifier.")
+@click.option("--file", type=click.Path(path_type=Path), help="One text a line, or JSON lines with `text`.")
+@click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
+@click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1),
+    help=f"Say {semclass.ABSTAIN} below this probability; what the model was saved with by default.",
+)
+@_json
+@_threads
+def classify_texts(
+    texts: Sequence[str],
+    model: Path,
+    file: Path | None,
+    *,
+    encoder: str | None,
+    min_probability: float | None,
+    as_json: bool,
+    threads: int | None,
+) -> None:
+    """Classify texts with a model of your own."""
+    given = _texts(texts, file)
+    loaded = semclass.TextModel.load(model, encoder=encoder, threads=threads or 1)
+    for found in loaded.predict(given, min_probability=min_probability):
+        if as_json:
+            labels = {"labels": list(found.labels), "label": found.label, "probability": found.probability}
+            _print_json({"text": found.text, **labels, "probabilities": dict(found.probabilities)})
+        else:
+            said = " ".join(map(str, found.labels)) or semclass.ABSTAIN
+            click.echo(f"{said:<14} {found.probability:.3f}  {_shorten(found.text)}")
+
+
 def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]:
     """Passages from arguments, numbered from 1, or from a file."""
     from semclass.documents import read_passages

@@ -80,7 +80,8 @@ def head_to_onnx(head: FittedHead) -> bytes:
     writer = _Writer(onnx)
     views = [name for name in head.inputs if name != PIECES]
     dense = writer.op("Concat", views, "dense", axis=1) if len(views) > 1 else views[0]
-    weights, bias = writer.constant("weights", head.weights), writer.constant("bias", head.bias)
+    weights = writer.constant("weights", head.weights.astype(np.float32))
+    bias = writer.constant("bias", head.bias.astype(np.float32))
     features = dense if head.projection is None else _kernel(writer, head, dense)
     scores = writer.op("Gemm", [features, weights, bias], "linear_scores")
     if head.ngrams is not None:

@@ -20,6 +20,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.calibration import (
+    LINKS,
+    calibrate,
+    expected_calibration_error,
+    f1_score,
+    log_loss,
+    probabilities_of,
+)
 from semclass.errors import InputError, import_extra
 from semclass.types import DoubleArray, FloatArray, IntArray
 from semclass.validation import check_choice, check_positive
@@ -27,8 +35,6 @@ from semclass.views import PIECES
 
 KINDS = ("logistic", "svm")
 """Kinds of heads; ``kind="auto"`` lets cross-validation choose."""
-
-LINKS = ("softmax", "sigmoid")
 
 LOGISTIC_STRENGTHS = (3.0, 30.0, 300.0, 3000.0)
 """Inverse regularisation C that is tried; features have mean squared distance 1, so the range suits any views."""
@@ -60,6 +66,9 @@ NGRAM_TEXTS = 3
 equally good (cross-validated coarse 94.1 to 94.2, fine 88.8 to 88.9), and 3 takes half the room of 2."""
 
 _CLIP = 1e-12
+
+_NO_VARIANCE = 1e-10
+"""Share of the first principal axis's variance below which an axis is rounding error."""
 
 
 @dataclass(frozen=True)
@@ -145,15 +154,16 @@ class FittedHead:
     link
         ``"softmax"`` or ``"sigmoid"``.
     classes
-        Names of the output columns; one for ``"sigmoid"``.
+        Names of the output columns.
     inputs
         Name and dimension of each view, in the order in which they are concatenated; ``pieces`` is not concatenated.
     weights
-        float32 of shape (dim, scores) for a logistic head, (landmarks, scores) for a kernel head.
+        Floats of shape (dim, scores) for a logistic head, (landmarks, scores) for a kernel head; float32 in the network.
     bias
-        float32 of shape (scores,).
+        Floats of shape (scores,); float32 in the network.
     slope, intercept
-        Calibration: probabilities are link(slope * scores + intercept).
+        Calibration: probabilities are link(slope * scores + intercept). Of a sigmoid head with several columns, which
+        are calibrated each on their own, slopes and intercepts are part of `weights`, `ngrams` and `bias` instead.
     projection, landmarks, gamma
         Kernel head: coordinates of a text, those of the training texts (n, components), and the kernel's width.
     ngrams
@@ -161,6 +171,10 @@ class FittedHead:
     merge
         bool of shape (scores, classes): the scores of which the largest is a class's score; None where every score is
         a class.
+    out_of_fold
+        float64 of shape (n, classes): calibrated probabilities of the training texts, each from a head that was fitted
+        without it; nan for texts that were fitted on only. What thresholds, reliability diagrams and tables of
+        precision and recall are made of. None for a head that was not made by :func:`fit_head`.
     report
         Of the cross-validation, in JSON types: ``candidates`` (a row of figures each), ``chosen``, its ``accuracy``,
         ``log_loss``, ``calibration_error`` (and ``f1``) on held-out texts, ``uncalibrated_log_loss``, ``examples``,
@@ -172,8 +186,8 @@ class FittedHead:
     link: str
     classes: tuple[str, ...]
     inputs: Mapping[str, int]
-    weights: FloatArray
-    bias: FloatArray
+    weights: FloatArray | DoubleArray
+    bias: FloatArray | DoubleArray
     slope: float = 1.0
     intercept: float = 0.0
     projection: Projection | None = None
@@ -181,6 +195,7 @@ class FittedHead:
     gamma: float = 0.0
     ngrams: Ngrams | None = None
     merge: npt.NDArray[np.bool_] | None = None
+    out_of_fold: DoubleArray | None = None
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -213,18 +228,33 @@ class Candidate:
 class _Problem:
     """Checked training data.
 
-    `targets` are what a kernel machine regresses on, (n, scores); `truth` indexes `classes` (softmax) or is 0/1.
+    `targets` are what a kernel machine regresses on, (n, scores); `labels` what logistic regressions learn and `truth`
+    what is right: an index of `classes` for each text (softmax), or 0/1 for each text and class (sigmoid). The two
+    differ where classes are merged. `strata` is what folds are balanced by. `blocks` are the columns of `dense` that
+    principal components are found of together, each with its weight.
     """
 
     inputs: Mapping[str, int]
     dense: FloatArray
     pieces: IntArray | None
+    blocks: Sequence[tuple[slice, float]]
     labels: IntArray
     truth: IntArray
+    strata: IntArray
     targets: DoubleArray
     classes: tuple[str, ...]
     link: str
-    merge: npt.NDArray[np.bool_] | None
+    judged: npt.NDArray[np.bool_]
+    weight: DoubleArray | None = None
+    merge: npt.NDArray[np.bool_] | None = None
+
+    def weight_of(self, rows: IntArray) -> DoubleArray | None:
+        """Weights of some texts; None where all count the same."""
+        return None if self.weight is None else self.weight[rows]
+
+    def used(self, rows: IntArray) -> IntArray:
+        """Those of some texts that count at all."""
+        return rows if self.weight is None else rows[self.weight[rows] > 0]
 
 
 def fit_head(
@@ -233,12 +263,15 @@ def fit_head(
     *,
     kind: str = "auto",
     link: str = "softmax",
-    name: str = "yes",
+    name: str | Sequence[str] = "yes",
     parents: Mapping[str, str] | None = None,
     merge: bool = False,
     groups: Sequence[str] | None = None,
+    sample_weight: npt.NDArray[Any] | None = None,
+    judged: npt.NDArray[np.bool_] | None = None,
+    view_weights: Mapping[str, float] | None = None,
     components: int = 384,
-    folds: int = 5,
+    folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,
     seed: int = 0,
     progress: Callable[[str], object] | None = None,
 ) -> FittedHead:
@@ -250,13 +283,14 @@ def fit_head(
         float32 (n, dim) by name; all but ``pieces`` are concatenated in the order given. ``pieces`` holds word-piece
         ids, padded with -1, and is read by kernel heads only.
     labels
-        n class names; for ``link="sigmoid"`` n times 0 or 1.
+        n class names; for ``link="sigmoid"`` 0 or 1, of shape (n,) for one class or (n, classes) for several.
     kind
         ``"logistic"``, ``"svm"`` or ``"auto"``, which tries both.
     link
-        ``"softmax"``: one class of several. ``"sigmoid"``: one class or not.
+        ``"softmax"``: one class of several. ``"sigmoid"``: for each class, yes or no. Several classes share the kind and
+        the regularisation, and have weights, calibration and decision each of their own.
     name
-        Name of the one column of a sigmoid head.
+        Name of the one column of a sigmoid head, or the names of its columns.
     parents
         Superclass of each class name. A kernel machine then also regresses on the superclass, which helps classes with
         few examples: neighbours of the same superclass are half right.
@@ -266,10 +300,20 @@ def fit_head(
     groups
         n names; texts of one group are kept in one fold. Put near-duplicates into one group, or the choice will be
         for memorising. None: every text is a group of its own.
+    sample_weight
+        n numbers, at least 0: as how many examples a text counts, in fitting, choice and calibration. 0 leaves it out.
+    judged
+        n times whether a text also takes part in choice, calibration and report; one that does not is only fitted on.
+        Meant for altered copies of texts, in one group with the original, and for labels of less worth. None: all.
+    view_weights
+        Root mean square length that each view gets where the penalty works, by name, all but ``pieces``: a view then
+        counts for what it says, not for its number of columns, and has principal components of its own. None: all
+        columns are standardised alike and have their principal components together.
     components
-        Principal components at most.
+        Principal components at most, of each view if it has its own.
     folds
-        Folds of the cross-validation, at least 2; fewer are used where a sigmoid head has fewer examples of a side.
+        Folds of the cross-validation, at least 2; fewer are used where there are fewer examples of a side or class. Or
+        pairs of rows to fit on and rows to score; rows that are never scored are only fitted on.
     seed
         Of the folds.
     progress
@@ -283,36 +327,41 @@ def fit_head(
     Raises
     ------
     InputError
-        If views, labels and groups do not have n rows, hold values that are not finite, or the labels hold fewer than
-        two classes with at least two examples each.
+        If views, labels, groups or weights do not have n rows, hold values that are not finite, or the labels hold fewer
+        than two classes with at least two examples each.
     MissingExtraError
         If scikit-learn is not installed.
 
     Notes
     -----
-    Calibration is fitted on out-of-fold scores: each text is scored by a head that was fitted without it. A softmax head
-    gets one temperature, which leaves every decision as it is (Guo et al. 2017, "On Calibration of Modern Neural
-    Networks"); a sigmoid head gets slope and intercept with Platt's smoothed targets (Platt 1999).
+    Calibration is fitted on out-of-fold scores: each text is scored by a head that was fitted without it; see
+    :func:`semclass.calibration.calibrate`.
     """
     check_choice(kind, ("auto", *KINDS), "kind")
     check_choice(link, LINKS, "link")
     check_positive(components, "components")
     problem = _check(views, labels, link, name, parents, merge)
+    problem = _with_weights(problem, sample_weight, judged, view_weights)
     say = progress or (lambda line: None)
     candidates = _candidates(kind)
-    splits = _splits(problem, groups, folds, seed)
+    problem, splits = _with_folds(problem, groups, folds, seed)
     held_out = [
         merged(scores, problem.merge) for scores in _cross_validate(problem, candidates, splits, components, say)
     ]
-    calibrations = [_calibrate(scores, problem) for scores in held_out]
+    judgement = _judgement(problem)
+    calibrations = [calibrate(scores[problem.judged], *judgement) for scores in held_out]
+    out_of_fold = [
+        probabilities_of(slope * scores + intercept, link)
+        for scores, (slope, intercept) in zip(held_out, calibrations, strict=True)
+    ]
     rows = [
-        _row(candidate, scores, problem, *calibration)
-        for candidate, scores, calibration in zip(candidates, held_out, calibrations, strict=True)
+        {"candidate": str(candidate), **_figures(probabilities[problem.judged], *judgement)}
+        for candidate, probabilities in zip(candidates, out_of_fold, strict=True)
     ]
     for row in rows:
         say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in row.items()))
     best = _best(rows, link)
-    slope, intercept = calibrations[best]
+    say(f"fitting {candidates[best]} to all")
     estimator = _fit(problem, candidates[best], components)
     report = {
         "examples": len(problem.labels),
@@ -321,10 +370,11 @@ def fit_head(
         "chosen": str(candidates[best]),
         "candidates": rows,
         "rounding_error": _rounding_error(problem, estimator),
-        "uncalibrated_log_loss": _log_loss(_link(held_out[best], problem.link), problem),
+        "uncalibrated_log_loss": log_loss(probabilities_of(held_out[best][problem.judged], link), *judgement),
         **{key: value for key, value in rows[best].items() if key != "candidate"},
     }
-    return replace(estimator.head, slope=slope, intercept=intercept, report=report)
+    probabilities = np.where(problem.judged[:, None], out_of_fold[best], np.nan)
+    return replace(_calibrated(estimator.head, *calibrations[best]), out_of_fold=probabilities, report=report)
 
 
 def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
@@ -358,7 +408,7 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
     """Compute a head's calibrated probabilities in numpy, float64 of shape (n, classes)."""
-    return _link(head.slope * merged(head_scores(head, views), head.merge) + head.intercept, head.link)
+    return probabilities_of(head.slope * merged(head_scores(head, views), head.merge) + head.intercept, head.link)
 
 
 def ngram_slots(pieces: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
@@ -394,36 +444,94 @@ def _check(
     views: Mapping[str, FloatArray],
     labels: Sequence[str] | Sequence[int] | npt.NDArray[Any],
     link: str,
-    name: str,
+    name: str | Sequence[str],
     parents: Mapping[str, str] | None,
     merge: bool,
 ) -> _Problem:
     """Refuse data that no head can be fitted to, and bring the rest into arrays."""
     given = list(labels)
     inputs = _check_views(views, len(given))
-    dense = np.concatenate([views[view] for view in inputs if view != PIECES], axis=1).astype(np.float32)
-    pieces = views[PIECES].astype(np.int64) if PIECES in inputs else None
     if link == "sigmoid":
         if parents is not None or merge:
-            raise InputError("parents and merge belong to softmax heads; a sigmoid head has one class")
-        truth = _check_binary(given)
-        signs = 2 * truth.astype(np.float64)[:, None] - 1
-        return _Problem(inputs, dense, pieces, truth, truth, signs, (name,), link, None)
-    names, truth = _check_classes(given)
-    targets = np.eye(len(names), dtype=np.float64)[truth]
+            raise InputError("parents and merge belong to softmax heads; a sigmoid head has no superclasses")
+        names = (name,) if isinstance(name, str) else tuple(name)
+        labels_of = _check_binary(given, names)
+        strata, targets = _rarest(labels_of), 2 * labels_of.astype(np.float64) - 1
+    else:
+        names, labels_of = check_classes(given)
+        strata, targets = labels_of, np.eye(len(names), dtype=np.float64)[labels_of]
+    problem = _Problem(
+        inputs=inputs,
+        dense=np.concatenate([views[view] for view in inputs if view != PIECES], axis=1).astype(np.float32),
+        pieces=views[PIECES].astype(np.int64) if PIECES in inputs else None,
+        blocks=[(slice(0, sum(dim for view, dim in inputs.items() if view != PIECES)), 1.0)],
+        labels=labels_of,
+        truth=labels_of,
+        strata=strata,
+        targets=targets,
+        classes=names,
+        link=link,
+        judged=np.ones(len(given), np.bool_),
+    )
+    return _with_parents(problem, parents, merge)
+
+
+def _with_parents(problem: _Problem, parents: Mapping[str, str] | None, merge: bool) -> _Problem:
+    """Let superclasses be learned beside the classes, or decided between instead of them."""
     if parents is None:
         if merge:
             raise InputError("merge needs parents: the superclass of each class name")
-        return _Problem(inputs, dense, pieces, truth, truth, targets, names, link, None)
-    missing = [label for label in names if label not in parents]
+        return problem
+    missing = [label for label in problem.classes if label not in parents]
     if missing:
         raise InputError(f"parents names no superclass of {missing[0]!r}")
-    above = sorted({parents[label] for label in names})
-    member = np.array([[parents[label] == parent for parent in above] for label in names])
-    targets = targets + (member.astype(np.float64) @ member.T)[truth]
+    above = sorted({parents[label] for label in problem.classes})
+    member = np.array([[parents[label] == parent for parent in above] for label in problem.classes])
+    problem = replace(problem, targets=problem.targets + (member.astype(np.float64) @ member.T)[problem.labels])
     if not merge:
-        return _Problem(inputs, dense, pieces, truth, truth, targets, names, link, None)
-    return _Problem(inputs, dense, pieces, truth, member[truth].argmax(axis=1), targets, tuple(above), link, member)
+        return problem
+    return replace(problem, truth=member[problem.labels].argmax(axis=1), classes=tuple(above), merge=member)
+
+
+def _with_weights(
+    problem: _Problem,
+    sample_weight: npt.NDArray[Any] | None,
+    judged: npt.NDArray[np.bool_] | None,
+    view_weights: Mapping[str, float] | None,
+) -> _Problem:
+    """Check the weights of texts and of views, and add them."""
+    count = len(problem.labels)
+    if sample_weight is not None:
+        weight = np.array(sample_weight, np.float64)
+        if weight.shape != (count,):
+            raise InputError(
+                f"sample_weight has shape {weight.shape}; it must be ({count},), one number for each label"
+            )
+        if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
+            raise InputError("sample_weight must hold finite numbers of at least 0, and not zero for all")
+        problem = replace(problem, weight=weight)
+        if np.sort(np.bincount(problem.strata[weight > 0], minlength=2))[-2] < 2:
+            raise InputError("fewer than two classes have two examples each with a sample_weight above 0")
+    if judged is not None:
+        mask = np.array(judged, np.bool_)
+        if mask.shape != (count,) or not mask.any():
+            raise InputError(f"judged has shape {mask.shape}; it must be ({count},), with at least one true")
+        problem = replace(problem, judged=mask)
+    if view_weights is None:
+        return problem
+    dense = [view for view in problem.inputs if view != PIECES]
+    if sorted(view_weights) != sorted(dense) or min(view_weights.values()) <= 0:
+        raise InputError(f"view_weights must have a number above 0 for each of {', '.join(dense)}")
+    return replace(problem, blocks=_blocks({view: problem.inputs[view] for view in dense}, view_weights))
+
+
+def _blocks(dims: Mapping[str, int], weights: Mapping[str, float]) -> list[tuple[slice, float]]:
+    """Columns of each view, and what they are multiplied by for a root mean square length of the view's weight."""
+    ends = np.cumsum([0, *dims.values()]).tolist()
+    return [
+        (slice(start, end), weights[view] / np.sqrt(end - start))
+        for view, start, end in zip(dims, ends[:-1], ends[1:], strict=True)
+    ]
 
 
 def _check_views(views: Mapping[str, FloatArray], rows: int) -> dict[str, int]:
@@ -438,22 +546,59 @@ def _check_views(views: Mapping[str, FloatArray], rows: int) -> dict[str, int]:
     return {view: int(values.shape[1]) for view, values in views.items()}
 
 
-def _check_binary(labels: list[Any]) -> IntArray:
-    """Bring 0/1 labels into an array; both must come at least twice."""
-    strange = [label for label in labels if label not in (0, 1)]
-    if strange:
-        raise InputError(f"labels of a sigmoid head must be 0 or 1, not {strange[0]!r}")
-    truth = np.array(labels, np.int64)
-    counts = np.bincount(truth, minlength=2)
-    if counts.min() < 2:
+def _check_binary(labels: list[Any], names: tuple[str, ...]) -> IntArray:
+    """Bring 0/1 labels into an array (n, classes).
+
+    Both must come at least twice for one class at least; another class may be rarer, or have no example at all, as happens
+    in the parts of a cross-validation.
+    """
+    try:
+        truth = np.array(labels)
+    except ValueError as error:
+        raise InputError(f"labels of a sigmoid head must have 0 or 1 for each of {len(names)} classes") from error
+    truth = truth[:, None] if truth.ndim == 1 else truth
+    if truth.ndim != 2 or truth.shape[1] != len(names) or len(set(names)) != len(names):
         raise InputError(
-            f"there are {counts[1]} examples of the class and {counts[0]} of its absence; both need at least 2"
+            f"labels have shape {truth.shape[1:]} each; name has {len(names)} names, which must be different"
+        )
+    strange = truth[~np.isin(truth, (0, 1))]
+    if len(strange):
+        raise InputError(f"labels of a sigmoid head must be 0 or 1, not {strange.tolist()[0]!r}")
+    truth = truth.astype(np.int64)
+    positives = truth.sum(axis=0)
+    negatives = len(truth) - positives
+    if not ((positives >= 2) & (negatives >= 2)).any():
+        raise InputError(
+            f"there are {positives.max()} examples of the class and {negatives[positives.argmax()]} of its absence; both "
+            "need at least 2"
         )
     return truth
 
 
-def _check_classes(labels: list[Any]) -> tuple[tuple[str, ...], IntArray]:
-    """Sort the class names and index the labels; two classes must come at least twice."""
+def _rarest(truth: IntArray) -> IntArray:
+    """The rarest class of each text, from 1, or 0 for none: what folds of several classes are balanced by."""
+    counts = np.where(truth == 1, truth.sum(axis=0), len(truth) + 1)
+    return np.where(truth.any(axis=1), counts.argmin(axis=1) + 1, 0)
+
+
+def check_classes(labels: list[Any]) -> tuple[tuple[str, ...], IntArray]:
+    """Sort the class names and index the labels, as :func:`fit_head` does for softmax heads.
+
+    Parameters
+    ----------
+    labels
+        n class names.
+
+    Returns
+    -------
+    tuple
+        Names, and their indices for each label, int64 of shape (n,).
+
+    Raises
+    ------
+    InputError
+        If a label is no string, or fewer than two classes come at least twice.
+    """
     strange = [label for label in labels if not isinstance(label, str)]
     if strange:
         raise InputError(f"labels must be class names, not {type(strange[0]).__name__}: {strange[0]!r}")
@@ -475,20 +620,52 @@ def _candidates(kind: str) -> list[Candidate]:
     return {"logistic": logistic, "svm": kernel, "auto": logistic + kernel}[kind]
 
 
-def _project(dense: FloatArray, components: int) -> Projection:
-    """Standardise, rotate to principal axes, and scale to a mean squared distance of 1."""
-    pca = import_extra("sklearn.decomposition", "train").PCA
-    mean = dense.mean(axis=0, dtype=np.float64)
-    spread = dense.std(axis=0, dtype=np.float64)
+def _project(
+    dense: FloatArray,
+    components: int,
+    blocks: Sequence[tuple[slice, float]] | None = None,
+    weight: DoubleArray | None = None,
+) -> Projection:
+    """Standardise, rotate each block of columns to its principal axes, and scale to a mean squared distance of 1."""
+    mean = np.average(dense, axis=0, weights=weight) if weight is not None else dense.mean(axis=0, dtype=np.float64)
+    if weight is None:
+        spread = dense.std(axis=0, dtype=np.float64)
+    else:
+        spread = np.sqrt(np.average((dense - mean) ** 2, axis=0, weights=weight))
     spread[spread < 1e-6] = 1.0  # a column that never varies says nothing; do not blow up its rounding errors
     standard = (dense - mean) / spread
-    count = min(components, dense.shape[1], len(dense) - 1)
-    solver = "covariance_eigh" if len(dense) > dense.shape[1] else "full"
-    fitted = pca(count, svd_solver=solver).fit(standard)
+    matrices, variance = [], 0.0
+    for part, length in [(slice(0, dense.shape[1]), 1.0)] if blocks is None else blocks:
+        axes, variances = _principal_axes(standard[:, part], components, weight)
+        rows = np.zeros((dense.shape[1], len(axes)))
+        rows[part] = axes.T / spread[part, None] * length
+        matrices.append(rows)
+        variance += float(variances.sum()) * length**2
     # two independent rows are on average twice the total variance apart
-    total = np.sqrt(max(2 * float(fitted.explained_variance_.sum()), _CLIP))
-    matrix = Quantised.of(fitted.components_.T / spread[:, None] / total)
+    total = np.sqrt(max(2 * variance, _CLIP))
+    matrix = Quantised.of(np.concatenate(matrices, axis=1) / total)
     return Projection(matrix, (mean @ matrix.dense()).astype(np.float32))
+
+
+def _principal_axes(
+    standard: DoubleArray, components: int, weight: DoubleArray | None
+) -> tuple[DoubleArray, DoubleArray]:
+    """Principal axes, (components, columns), and their variances; directions in which nothing varies are left out."""
+    rows, columns = standard.shape
+    count = min(components, columns, rows - 1)
+    if weight is None:
+        pca = import_extra("sklearn.decomposition", "train").PCA
+        fitted = pca(count, svd_solver="covariance_eigh" if rows > columns else "full").fit(standard)
+        axes, variances = fitted.components_, fitted.explained_variance_
+    else:
+        # scikit-learn's has no weights; a text of weight 2 must be the same as that text twice
+        examples = float(weight.sum())
+        scaled = standard * np.sqrt(weight / max(examples - 1, examples / 2))[:, None]
+        _, values, axes = np.linalg.svd(scaled if rows <= columns else np.linalg.qr(scaled, mode="r"))
+        axes, variances = axes[:count], values[:count] ** 2
+    kept = variances > _NO_VARIANCE * max(float(variances[0]), _CLIP)
+    kept[0] = True
+    return axes[kept], variances[kept]
 
 
 def _squared_distances(left: DoubleArray, right: DoubleArray) -> DoubleArray:
@@ -528,25 +705,27 @@ class _Space:
     squared: DoubleArray
     rows: npt.NDArray[np.int32] | None
     ngrams: Any
+    ngram_kernel: DoubleArray | None
     scale: float
 
 
 def _space(problem: _Problem, chosen: IntArray, components: int, kernel: bool) -> _Space:
     """Compute what every setting shares, from the chosen texts alone."""
-    projection = _project(problem.dense[chosen], components)
+    projection = _project(problem.dense[chosen], components, problem.blocks, problem.weight_of(chosen))
     coordinates = projection(problem.dense[chosen])
     landmarks = Quantised.of(coordinates)
     if not kernel:
-        return _Space(projection, landmarks, np.zeros((0, 0)), None, None, 0.0)
+        return _Space(projection, landmarks, np.zeros((0, 0)), None, None, None, 0.0)
     points = landmarks.dense()
     squared = _squared_distances(points, points)
     if problem.pieces is None:
-        return _Space(projection, landmarks, squared, None, None, 0.0)
+        return _Space(projection, landmarks, squared, None, None, None, 0.0)
     rows = _ngram_rows(problem.pieces[chosen])
     raw = _ngram_features(problem.pieces[chosen], rows, 1.0)
     norm = raw.multiply(raw).sum() / len(chosen)
     scale = float(np.sqrt(NGRAM_WEIGHT / norm)) if norm > 0 else 0.0
-    return _Space(projection, landmarks, squared, rows, raw * scale, scale)
+    ngrams = raw * scale
+    return _Space(projection, landmarks, squared, rows, ngrams, (ngrams @ ngrams.T).toarray(), scale)
 
 
 @dataclass(frozen=True)
@@ -569,55 +748,71 @@ def _fit_one(problem: _Problem, chosen: IntArray, candidate: Candidate, space: _
 
 def _fit(problem: _Problem, candidate: Candidate, components: int) -> _Estimator:
     """Fit one setting to all texts."""
-    everything = np.arange(len(problem.labels))
+    everything = problem.used(np.arange(len(problem.labels)))
     return _fit_one(problem, everything, candidate, _space(problem, everything, components, candidate.kind == "svm"))
 
 
 def _fit_logistic(problem: _Problem, chosen: IntArray, candidate: Candidate, space: _Space) -> _Estimator:
     """Fit a logistic regression in the coordinates, and fold them into its weights."""
-    linear = import_extra("sklearn.linear_model", "train")
-    model = linear.LogisticRegression(C=candidate.strength, max_iter=5000, tol=1e-6)
-    model.fit(space.projection(problem.dense[chosen]), problem.labels[chosen])
-
-    def scores_of(values: DoubleArray) -> DoubleArray:
-        # one row of log odds means two classes; a sigmoid head wants just that, a softmax head a score for each
-        if values.shape[1] == 1 and problem.link == "softmax":
-            values = np.concatenate([-values, values], axis=1) / 2
-        return values
-
-    coefficients, bias = scores_of(model.coef_.T), scores_of(model.intercept_[None])[0]
+    coordinates, labels = space.projection(problem.dense[chosen]), problem.labels[chosen]
+    weight = problem.weight_of(chosen)
     if problem.link == "softmax":
-        # a class that a fold does not hold at all scores below every other
-        missing = np.setdiff1d(np.arange(problem.targets.shape[1]), model.classes_)
-        places = missing - np.arange(len(missing))
-        coefficients = np.insert(coefficients, places, 0.0, axis=1)
-        bias = np.insert(bias, places, bias.min() - 10.0)
+        coefficients, bias = _one_of_many(coordinates, labels, weight, candidate.strength, problem.targets.shape[1])
+    else:
+        columns = [_yes_or_no(coordinates, column, weight, candidate.strength) for column in labels.T]
+        coefficients = np.stack([column for column, _ in columns], axis=1)
+        bias = np.array([intercept for _, intercept in columns])
     head = FittedHead(
         kind="logistic",
         link=problem.link,
         classes=problem.classes,
         inputs={view: dim for view, dim in problem.inputs.items() if view != PIECES},
-        weights=(space.projection.matrix.dense() @ coefficients).astype(np.float32),
-        bias=(bias - space.projection.offset @ coefficients).astype(np.float32),
+        weights=space.projection.matrix.dense() @ coefficients,
+        bias=bias - space.projection.offset @ coefficients,
         merge=problem.merge,
     )
+    return _Estimator(head, lambda dense, pieces: np.asarray(space.projection(dense) @ coefficients + bias))
 
-    def predict(dense: FloatArray, pieces: IntArray | None) -> DoubleArray:
-        decision = model.decision_function(space.projection(dense))
-        return scores_of(decision[:, None] if decision.ndim == 1 else decision)
 
-    return _Estimator(head, predict)
+def _logistic(strength: float) -> Any:
+    linear = import_extra("sklearn.linear_model", "train")
+    return linear.LogisticRegression(C=strength, max_iter=5000, tol=1e-6)
+
+
+def _one_of_many(
+    coordinates: DoubleArray, labels: IntArray, weight: DoubleArray | None, strength: float, count: int
+) -> tuple[DoubleArray, DoubleArray]:
+    """Coefficients (components, classes) and intercepts (classes,) of a multinomial regression on class numbers."""
+    model = _logistic(strength).fit(coordinates, labels, weight)
+    coefficients, bias = model.coef_.T, model.intercept_
+    if coefficients.shape[1] == 1:  # one row of log odds means two classes; half of it for each, of either sign
+        coefficients = np.concatenate([-coefficients, coefficients], axis=1) / 2
+        bias = np.concatenate([-bias, bias]) / 2
+    # a class that a fold does not hold at all scores below every other
+    missing = np.setdiff1d(np.arange(count), model.classes_)
+    places = missing - np.arange(len(missing))
+    return np.insert(coefficients, places, 0.0, axis=1), np.insert(bias, places, bias.min() - 10.0)
+
+
+def _yes_or_no(
+    coordinates: DoubleArray, labels: IntArray, weight: DoubleArray | None, strength: float
+) -> tuple[DoubleArray, float]:
+    """Coefficients (components,) and intercept of one binary regression."""
+    if labels.min() == labels.max():  # a rare class is missing from a fold: all there is to learn are its odds
+        return np.zeros(coordinates.shape[1]), float(np.log((labels.sum() + 0.5) / ((1 - labels).sum() + 0.5)))
+    model = _logistic(strength).fit(coordinates, labels, weight)
+    return model.coef_[0], float(model.intercept_[0])
 
 
 def _fit_kernel(problem: _Problem, chosen: IntArray, candidate: Candidate, space: _Space) -> _Estimator:
     """Solve the kernel machine; the n-gram kernel is linear, so its part becomes one weight per n-gram."""
     ridge = import_extra("sklearn.kernel_ridge", "train").KernelRidge
     kernel = np.exp(-candidate.gamma * space.squared)
-    if space.ngrams is not None:
-        kernel += (space.ngrams @ space.ngrams.T).toarray()
-    targets = problem.targets[chosen]
-    bias = targets.mean(axis=0)
-    model = ridge(alpha=candidate.strength, kernel="precomputed").fit(kernel, targets - bias)
+    if space.ngram_kernel is not None:
+        kernel += space.ngram_kernel
+    targets, weight = problem.targets[chosen], problem.weight_of(chosen)
+    bias = np.average(targets, axis=0, weights=weight)
+    model = ridge(alpha=candidate.strength, kernel="precomputed").fit(kernel, targets - bias, weight)
     ngrams = None
     if space.rows is not None:
         ngrams = Ngrams.of(space.rows, space.scale * (space.ngrams.T @ model.dual_coef_))
@@ -626,8 +821,8 @@ def _fit_kernel(problem: _Problem, chosen: IntArray, candidate: Candidate, space
         link=problem.link,
         classes=problem.classes,
         inputs=problem.inputs,
-        weights=model.dual_coef_.astype(np.float32),
-        bias=bias.astype(np.float32),
+        weights=model.dual_coef_,
+        bias=bias,
         projection=space.projection,
         landmarks=space.landmarks,
         gamma=candidate.gamma,
@@ -649,8 +844,46 @@ def _fit_kernel(problem: _Problem, chosen: IntArray, candidate: Candidate, space
 # -- cross-validation and calibration ---------------------------------------------------------------------------------
 
 
+def _with_folds(
+    problem: _Problem,
+    groups: Sequence[str] | None,
+    folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]],
+    seed: int,
+) -> tuple[_Problem, list[tuple[IntArray, IntArray]]]:
+    """Rows to fit on and rows to score, for each fold; rows that no fold scores are judged no longer."""
+    found = _given_folds(problem, folds) if isinstance(folds, Sequence) else _splits(problem, groups, folds, seed)
+    splits = []
+    scored = np.zeros(len(problem.labels), np.bool_)
+    for fit_rows, score_rows in found:
+        fit_rows, score_rows = problem.used(fit_rows), problem.used(score_rows)
+        score_rows = score_rows[problem.judged[score_rows]]
+        # a sigmoid head of several classes bears that a fold holds none of a rare one
+        if len(np.unique(problem.strata[fit_rows])) < 2:
+            raise InputError("a fold would be fitted on one class only; give more examples, more groups or fewer folds")
+        scored[score_rows] = True
+        splits.append((fit_rows, score_rows))
+    if not scored.any():
+        raise InputError("the folds score no text; cross-validation needs some")
+    return replace(problem, judged=problem.judged & scored), splits
+
+
+def _given_folds(
+    problem: _Problem, folds: Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+) -> list[tuple[IntArray, IntArray]]:
+    """Check pairs of rows that the caller chose."""
+    count = len(problem.labels)
+    found = []
+    for pair in folds:
+        fit_rows, score_rows = (np.asarray(rows, np.int64) for rows in pair)
+        both = np.concatenate([fit_rows, score_rows])
+        if both.min(initial=0) < 0 or both.max(initial=0) >= count:
+            raise InputError(f"folds names rows that are not there; rows go from 0 to {count - 1}")
+        found.append((fit_rows, score_rows))
+    return found
+
+
 def _splits(problem: _Problem, groups: Sequence[str] | None, folds: int, seed: int) -> list[tuple[IntArray, IntArray]]:
-    """Rows to fit on and rows to score, for each fold."""
+    """Balanced folds that keep groups together."""
     selection = import_extra("sklearn.model_selection", "train")
     if check_positive(folds, "folds") < 2:
         raise InputError("folds is 1; cross-validation needs at least 2")
@@ -661,20 +894,18 @@ def _splits(problem: _Problem, groups: Sequence[str] | None, folds: int, seed: i
         if len(groups) != count:
             raise InputError(f"groups has {len(groups)} items; it must have one for each of {count} labels")
         codes = np.unique(np.asarray(groups, dtype=np.str_), return_inverse=True)[1]
-    sizes = np.bincount(problem.labels)
-    rarest = int(sizes.min()) if problem.link == "sigmoid" else int(np.sort(sizes)[-2])
-    folds = min(folds, rarest, len(np.unique(codes)))
+    rows = problem.used(np.arange(count))
+    sizes = np.sort(np.bincount(problem.strata[rows]))
+    rarest = int(sizes[0] if problem.link == "sigmoid" and len(problem.classes) == 1 else sizes[-2])
+    folds = min(folds, rarest, len(np.unique(codes[rows])))
     if folds < 2:
         raise InputError("all texts are in one group; cross-validation needs at least two")
     splitter = selection.StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     with warnings.catch_warnings():
         # classes rarer than the folds are missing from some; that is known and handled
         warnings.simplefilter("ignore", UserWarning)
-        found = list(splitter.split(np.zeros(count), problem.labels, codes))
-    for fit_rows, _ in found:
-        if len(np.unique(problem.labels[fit_rows])) < 2:
-            raise InputError("a fold would be fitted on one class only; give more examples, more groups or fewer folds")
-    return found
+        found = list(splitter.split(np.zeros(len(rows)), problem.strata[rows], codes[rows]))
+    return [(rows[fit_rows], rows[score_rows]) for fit_rows, score_rows in found]
 
 
 def _cross_validate(
@@ -698,8 +929,7 @@ def _cross_validate(
 
 def _rounding_error(problem: _Problem, estimator: _Estimator) -> float:
     """Largest difference between the scores of the head's arrays and of the scikit-learn estimator, over all texts."""
-    everything = np.arange(len(problem.labels))
-    scores = head_scores(estimator.head, _rows_of(problem, everything))
+    scores = head_scores(estimator.head, _rows_of(problem, np.arange(len(problem.labels))))
     return float(np.abs(scores - estimator.predict(problem.dense, problem.pieces)).max())
 
 
@@ -736,102 +966,44 @@ def merged(scores: DoubleArray, merge: npt.NDArray[np.bool_] | None) -> DoubleAr
     return np.stack([scores[:, members].max(axis=1) for members in merge.T], axis=1)
 
 
-def _link(scores: DoubleArray, link: str) -> DoubleArray:
-    """Turn calibrated scores into probabilities."""
+def _judgement(problem: _Problem) -> tuple[IntArray, str, DoubleArray | None]:
+    """Truth, link and weights of the judged texts, as the functions of :mod:`semclass.calibration` take them."""
+    rows = np.flatnonzero(problem.judged)
+    return problem.truth[rows], problem.link, problem.weight_of(rows)
+
+
+def _calibrated(head: FittedHead, slope: DoubleArray, intercept: DoubleArray) -> FittedHead:
+    """Add the calibration to a head: as two numbers if it has one slope, and within its weights otherwise."""
+    if len(slope) == 1:
+        return replace(head, slope=float(slope[0]), intercept=float(intercept[0]))
+    ngrams = head.ngrams
+    if ngrams is not None:
+        ngrams = replace(ngrams, scale=(ngrams.scale * slope).astype(np.float32))
+    return replace(head, weights=head.weights * slope, bias=head.bias * slope + intercept, ngrams=ngrams)
+
+
+def _figures(probabilities: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None) -> dict[str, float]:
+    """Figures of held-out probabilities; of several sigmoid columns the means."""
+    figures = {}
     if link == "sigmoid":
-        return np.asarray(0.5 * (1 + np.tanh(scores / 2)), np.float64)  # the same as 1 / (1 + exp(-x)), never overflows
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    probabilities: DoubleArray = powers / powers.sum(axis=1, keepdims=True)
-    return probabilities
-
-
-def _log_loss(probabilities: DoubleArray, problem: _Problem) -> float:
-    """Mean negative logarithm of the probability of the truth."""
-    if problem.link == "sigmoid":
-        right = np.where(problem.truth == 1, probabilities[:, 0], 1 - probabilities[:, 0])
+        said, true = probabilities >= 0.5, truth == 1
+        columns = range(truth.shape[1])
+        accuracy = float(np.average((said == true).mean(axis=1), weights=weight))
+        figures["f1"] = float(np.mean([f1_score(said[:, k], true[:, k], weight) for k in columns]))
+        errors = [expected_calibration_error(probabilities[:, k], true[:, k], weight=weight) for k in columns]
+        error = float(np.mean(errors))
     else:
-        right = probabilities[np.arange(len(probabilities)), problem.truth]
-    return float(-np.log(np.maximum(right, _CLIP)).mean())
-
-
-def _calibrate(scores: DoubleArray, problem: _Problem) -> tuple[float, float]:
-    """Slope and intercept that make held-out scores probabilities; see the notes of :func:`fit_head`."""
-    optimise = import_extra("scipy.optimize", "train")
-    if problem.link == "softmax":
-
-        def loss(log_slope: float) -> float:
-            return _log_loss(_link(np.exp(log_slope) * scores, "softmax"), problem)
-
-        found = optimise.minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
-        return float(np.exp(found.x)), 0.0
-    positives = int(problem.truth.sum())
-    negatives = len(problem.truth) - positives
-    smoothed = np.where(problem.truth == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
-    column = scores[:, 0]
-    scale = max(float(column.std()), _CLIP)
-
-    def platt(parameters: DoubleArray) -> float:
-        # the slope is an exponential, so that a higher score never means a lower probability
-        logits = np.exp(np.clip(parameters[0], -10, 10)) / scale * column + parameters[1]
-        return float((np.logaddexp(0.0, logits) - smoothed * logits).mean())
-
-    start = np.array([0.0, np.log(positives / negatives)])
-    found = optimise.minimize(platt, start, method="BFGS")
-    return float(np.exp(np.clip(found.x[0], -10, 10)) / scale), float(found.x[1])
-
-
-def expected_calibration_error(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10) -> float:
-    """Mean distance between confidence and accuracy (Guo et al. 2017, eq. 3).
-
-    Parameters
-    ----------
-    probabilities
-        float64 of shape (n,): of the decision that was taken, in [0, 1].
-    right
-        bool of shape (n,): whether it was right.
-    bins
-        Number of equal bins of [0, 1].
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 is best.
-    """
-    places = np.minimum((probabilities * bins).astype(np.int64), bins - 1)
-    gaps = np.bincount(places, weights=probabilities - right, minlength=bins)
-    return float(np.abs(gaps).sum() / len(probabilities))
-
-
-def _row(
-    candidate: Candidate, scores: DoubleArray, problem: _Problem, slope: float, intercept: float
-) -> dict[str, Any]:
-    """Figures of one candidate on its held-out scores."""
-    probabilities = _link(slope * scores + intercept, problem.link)
-    if problem.link == "sigmoid":
-        positive = probabilities[:, 0]
-        right = (positive >= 0.5) == (problem.truth == 1)
-        error = expected_calibration_error(positive, problem.truth == 1)
-        figures = {"f1": _f1(positive >= 0.5, problem.truth == 1)}
-    else:
-        right = probabilities.argmax(axis=1) == problem.truth
-        error = expected_calibration_error(probabilities.max(axis=1), right)
-        figures = {}
-    return {
-        "candidate": str(candidate),
-        "accuracy": float(right.mean()),
-        **figures,
-        "log_loss": _log_loss(probabilities, problem),
-        "calibration_error": error,
-    }
-
-
-def _f1(said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> float:
-    """Harmonic mean of precision and recall."""
-    return float(2 * (said & true).sum() / max(int(said.sum() + true.sum()), 1))
+        right = probabilities.argmax(axis=1) == truth
+        accuracy = float(np.average(right, weights=weight))
+        error = expected_calibration_error(probabilities.max(axis=1), right, weight=weight)
+    loss = log_loss(probabilities, truth, link, weight)
+    return {"accuracy": accuracy, **figures, "log_loss": loss, "calibration_error": error}
 
 
 def _best(rows: list[dict[str, Any]], link: str) -> int:
-    """Place of the best candidate: by log loss for sigmoid; by accuracy, then log loss, for softmax; then the first."""
-    if link == "sigmoid":
-        return min(range(len(rows)), key=lambda place: (round(rows[place]["log_loss"], 6), place))
-    return min(range(len(rows)), key=lambda place: (-rows[place]["accuracy"], round(rows[place]["log_loss"], 6), place))
+    """Place of the best candidate: by log loss for sigmoid; by accuracy, then log loss, for softmax; then the first.
+
+    Figures are rounded, so that what differs by rounding errors alone does not decide.
+    """
+    figures = [(0.0 if link == "sigmoid" else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
+    return min(range(len(rows)), key=lambda place: (figures[place], place))

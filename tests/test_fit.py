@@ -7,6 +7,14 @@ import onnxruntime
 import pytest
 
 from semclass import fit
+from semclass.calibration import (
+    LINKS,
+    best_threshold,
+    calibrate,
+    expected_calibration_error,
+    probabilities_of,
+    reliability,
+)
 from semclass.errors import InputError, MissingExtraError
 from semclass.export import head_to_onnx
 from semclass.views import PIECES
@@ -73,7 +81,7 @@ def test_logistic_is_scikit_learns():
     coordinates = fit._project(dense, 384)(dense)
     model = linear_model.LogisticRegression(C=strength, max_iter=5000, tol=1e-6).fit(coordinates, labels)
     assert tuple(model.classes_) == head.classes
-    expected = fit._link(head.slope * model.decision_function(coordinates), "softmax")
+    expected = probabilities_of(head.slope * model.decision_function(coordinates), "softmax")
     np.testing.assert_allclose(run(head, views), expected, atol=1e-4)
 
 
@@ -87,7 +95,7 @@ def test_kernel_machine_is_scikit_learns():
     targets = np.array([[label == name for name in CLASSES] for label in labels], np.float64)
     model = kernel_ridge.KernelRidge(alpha=ridge, kernel="rbf", gamma=head.gamma)
     scores = model.fit(points, targets - targets.mean(axis=0)).predict(texts) + targets.mean(axis=0)
-    np.testing.assert_allclose(run(head, views), fit._link(head.slope * scores, "softmax"), atol=1e-4)
+    np.testing.assert_allclose(run(head, views), probabilities_of(head.slope * scores, "softmax"), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", fit.KINDS)
@@ -104,7 +112,7 @@ def test_one_class_or_not(kind):
     assert head.slope > 0
 
 
-@pytest.mark.parametrize("link", fit.LINKS)
+@pytest.mark.parametrize("link", LINKS)
 def test_calibration_does_not_hurt(link):
     views, labels = questions()
     target = labels if link == "softmax" else [int(label == "NUM:date") for label in labels]
@@ -192,7 +200,7 @@ def test_progress_is_told():
     views, labels = questions(n=40)
     lines = []
     fit.fit_head(views, labels, folds=2, progress=lines.append)
-    assert len(lines) == 2 + len(fit.LOGISTIC_STRENGTHS) + len(fit.KERNEL_WIDTHS) * len(fit.KERNEL_RIDGES)
+    assert len(lines) == 2 + 1 + len(fit.LOGISTIC_STRENGTHS) + len(fit.KERNEL_WIDTHS) * len(fit.KERNEL_RIDGES)
 
 
 BAD = {
@@ -232,5 +240,132 @@ def test_a_missing_extra_is_named(monkeypatch):
 
 
 def test_expected_calibration_error():
-    assert fit.expected_calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
-    assert fit.expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False])) == pytest.approx(0.3)
+    assert expected_calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
+    assert expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False])) == pytest.approx(0.3)
+
+
+# -- weights, judged texts, views with weights, several classes at once -------------------------------------------------
+
+
+def test_out_of_fold_probabilities_are_what_the_report_tells_of():
+    views, labels = questions()
+    head = fit.fit_head(views, labels, folds=3)
+    said = [head.classes[place] for place in head.out_of_fold.argmax(axis=1)]
+    assert np.mean([a == b for a, b in zip(said, labels, strict=True)]) == head.report["accuracy"]
+    np.testing.assert_allclose(head.out_of_fold.sum(axis=1), 1)
+    assert np.abs(head.out_of_fold - fit.head_probabilities(head, views)).max() > 0.01  # these have seen the texts
+
+
+@pytest.mark.parametrize("kind", fit.KINDS)
+@pytest.mark.parametrize("link", LINKS)
+def test_a_weight_is_a_number_of_examples(kind, link):
+    views, labels = questions(n=90)
+    views = without_pieces(views)
+    labels = labels if link == "softmax" else [int(label == "NUM:date") for label in labels]
+    weight = np.random.default_rng(5).integers(0, 3, 90)
+    rows = np.repeat(np.arange(90), weight)
+    # the same folds, whether a text is written twice or has weight 2
+    parts = np.arange(90) % 3
+    folds = [(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(3)]
+    again = [(np.flatnonzero(parts[rows] != k), np.flatnonzero(parts[rows] == k)) for k in range(3)]
+    weighted = fit.fit_head(views, labels, kind=kind, link=link, sample_weight=weight, folds=folds)
+    written = {name: values[rows] for name, values in views.items()}
+    repeated = fit.fit_head(written, [labels[row] for row in rows], kind=kind, link=link, folds=again)
+    new, _ = questions(seed=1)
+    np.testing.assert_allclose(fit.head_probabilities(weighted, new), fit.head_probabilities(repeated, new), atol=1e-4)
+    assert weighted.report["chosen"] == repeated.report["chosen"]
+    assert np.isnan(weighted.out_of_fold[weight == 0]).all()
+
+
+def test_texts_that_are_not_judged_are_fitted_on_only():
+    views, labels = questions(n=60)
+    both = {name: np.concatenate([values, values + (name != PIECES)]) for name, values in views.items()}
+    judged = np.arange(120) < 60
+    groups = [str(place % 60) for place in range(120)]
+    head = fit.fit_head(both, labels * 2, judged=judged, groups=groups, folds=3)
+    assert np.isfinite(head.out_of_fold[:60]).all()
+    assert np.isnan(head.out_of_fold[60:]).all()
+    alone = fit.fit_head(views, labels, folds=3)
+    assert np.abs(fit.head_probabilities(head, views) - fit.head_probabilities(alone, views)).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", fit.KINDS)
+def test_views_can_have_weights(kind):
+    views, labels = questions()
+    weighted = fit.fit_head(views, labels, kind=kind, folds=3, view_weights={"a": 10.0, "b": 0.01})
+    plain = fit.fit_head(views, labels, kind=kind, folds=3)
+    assert weighted.report["log_loss"] < plain.report["log_loss"]  # b is noise
+    np.testing.assert_allclose(run(weighted, views), fit.head_probabilities(weighted, views), atol=1e-4)
+    few = fit.fit_head(views, labels, kind="svm", folds=3, view_weights={"a": 1.0, "b": 1.0}, components=3)
+    assert few.landmarks.values.shape == (150, 6)  # three of each view
+    # each view has the length that was asked for, times a factor for both
+    axes = fit._project(
+        np.concatenate([views["a"], views["b"]], axis=1), 12, fit._blocks({"a": 12, "b": 5}, {"a": 4.0, "b": 2.0})
+    )
+    spread = axes(np.concatenate([views["a"], views["b"]], axis=1)).var(axis=0)
+    assert spread[:12].sum() / spread[12:].sum() == pytest.approx(4.0, rel=0.05)
+
+
+@pytest.mark.parametrize("kind", fit.KINDS)
+def test_several_classes_yes_or_no(kind):
+    views, labels = questions()
+    truth = np.array([[label == name for name in CLASSES] + [label.startswith("LOC"), False] for label in labels], int)
+    names = (*CLASSES, "LOC", "never")
+    head = fit.fit_head(views, truth, kind=kind, link="sigmoid", name=names, folds=3)
+    new, _ = questions(seed=1)
+    found = run(head, new)
+    assert head.classes == names
+    np.testing.assert_allclose(found, fit.head_probabilities(head, new), atol=1e-4)
+    assert found[:, 4].max() < 0.1
+    assert head.report["accuracy"] > 0.8
+    alone = fit.fit_head(views, truth[:, 3], kind=kind, link="sigmoid", name="LOC", folds=3)
+    if alone.report["chosen"] == head.report["chosen"]:
+        assert np.abs(fit.head_probabilities(alone, new)[:, 0] - found[:, 3]).max() < 0.2  # other folds, the same fit
+
+
+def test_few_texts_that_are_all_right_make_nothing_certain():
+    scores = np.array([[9.0, 0.0]] * 4 + [[0.0, 9.0]] * 4)
+    slope, intercept = calibrate(scores, np.repeat([0, 1], 4), "softmax")
+    assert probabilities_of(slope * scores + intercept, "softmax").max(axis=1) == pytest.approx(
+        np.full(8, 0.9), abs=1e-3
+    )
+    slope, intercept = calibrate(scores[:, :1], np.repeat([1, 0], 4)[:, None], "sigmoid")
+    assert probabilities_of(slope * scores[:, :1] + intercept, "sigmoid").max() == pytest.approx(5 / 6, abs=1e-2)
+
+
+def test_thresholds_are_in_the_middle_of_the_good_ones():
+    probabilities = np.array([0.9, 0.8, 0.3, 0.1])
+    assert best_threshold(probabilities, np.array([True, True, False, False])) == pytest.approx(0.55)
+    assert best_threshold(probabilities, np.array([True] * 4)) < 0.1
+
+
+def test_reliability_tells_of_each_bin():
+    rows = reliability(np.array([0.05, 0.95, 1.0, 0.92]), np.array([False, True, True, False]))
+    assert [(row["from"], row["count"], row["share"]) for row in rows] == [
+        (0.0, 1, 0.0),
+        (0.9, 3, pytest.approx(2 / 3)),
+    ]
+    weight = np.array([4.0, 1.0])
+    error = expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False]), weight=weight)
+    assert error == pytest.approx(0)
+
+
+WRONG = {
+    "weights": ({"sample_weight": np.ones(5)}, "sample_weight has shape"),
+    "negative": ({"sample_weight": -np.ones(9)}, "at least 0"),
+    "one class has weight": ({"sample_weight": np.arange(9) % 3 == 0}, "sample_weight above 0"),
+    "judged": ({"judged": np.zeros(9, bool)}, "judged"),
+    "views": ({"view_weights": {"b": 1.0}}, "view_weights"),
+    "no fold": ({"folds": []}, "score no text"),
+    "far rows": ({"folds": [([0, 1], [9])]}, "rows go from 0 to 8"),
+    "names": ({"link": "sigmoid", "name": ("x", "y")}, "2 names"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_settings_are_refused(case):
+    settings, message = WRONG[case]
+    views = {"a": np.random.default_rng(0).normal(size=(9, 2)).astype(np.float32)}
+    labels = [0, 1, 0] * 3 if "link" in settings else ["x", "y", "z"] * 3
+    with pytest.raises(InputError, match=message):
+        fit.fit_head(views, labels, **settings)

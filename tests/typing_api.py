@@ -40,3 +40,14 @@ def build(texts: Mapping[str, str], folder: str) -> int:
 def rerank(question: str, passages: list[semclass.Passage]) -> dict[str, float]:
     hits = semclass.Reranker.load().rerank(question, passages, k=3)
     return {hit.id: hit.components["answers"] for hit in hits}
+
+
+def train(texts: list[str], labels: list[str], folder: str) -> list[tuple[str, bool]]:
+    model = semclass.TextClassifier(
+        "hub:some-model", kind="logistic", min_probability=0.7, cache="kept", progress=print
+    )
+    model.fit(texts, labels, sample_weight=[1.0] * len(texts)).save(folder, language="de")
+    report: dict[str, object] = model.report_
+    served = semclass.TextModel.load(folder, encoder="hub:some-model", threads=2)
+    found: list[semclass.TextLabels] = served.predict(iter(texts), min_probability=0.5)
+    return [(item.text, item.label == semclass.ABSTAIN) for item in found if report and item.probability > 0.1]

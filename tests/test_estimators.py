@@ -1,0 +1,439 @@
+"""Your own taxonomy: estimators that train on texts and labels, and the light model that runs what they saved."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from conftest import ROOT, FakeEncoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from semclass import (
+    ABSTAIN,
+    EncoderMismatchError,
+    HeadClassifier,
+    InputError,
+    InputTypeError,
+    TextClassifier,
+    TextModel,
+    TruncationWarning,
+    cli,
+)
+from semclass.export import head_to_onnx
+
+WORDS = {
+    "boat": "harbour sail mast anchor rope",
+    "cake": "flour sugar butter oven cream",
+    "song": "tune choir verse drum",
+}
+ENCODER = FakeEncoder()
+
+
+@dataclass(frozen=True)
+class CountingEncoder(FakeEncoder):
+    """Remembers how many texts it encoded."""
+
+    counts: list[int] = field(default_factory=list)
+
+    def encode(self, texts, *, views=("pooled",)):
+        self.counts.append(len(texts))
+        return super().encode(texts, views=views)
+
+
+def corpus(each=12, seed=0):
+    """Texts of three words: two of the class, one of any."""
+    rng = np.random.default_rng(seed)
+    everything = " ".join(WORDS.values()).split()
+    rows = [
+        (" ".join([*rng.choice(words.split(), 2), rng.choice(everything)]), label)
+        for label, words in WORDS.items()
+        for _ in range(each)
+    ]
+    return [text for text, _ in rows], [label for _, label in rows]
+
+
+def classifier(**settings):
+    return TextClassifier(ENCODER, **{"kind": "logistic", "cv": 3, **settings})
+
+
+# -- vectors ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([HeadClassifier("logistic", cv=2), HeadClassifier("svm", cv=2)])
+def test_numeric_heads_are_scikit_learn_estimators(estimator, check):
+    check(estimator)
+
+
+def test_a_head_of_vectors_can_be_written_as_a_network():
+    import onnxruntime
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)).astype(np.float32), rng.integers(10, 13, 60)
+    X[:, 0] += y
+    model = HeadClassifier("svm", cv=3).fit(X, y)
+    session = onnxruntime.InferenceSession(head_to_onnx(model.head_), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"features": X})[0], model.predict_proba(X), atol=1e-4)
+    assert model.predict(X).dtype == y.dtype
+    assert model.head_.classes == ("10", "11", "12")
+    assert model.score(X, y) > 0.6
+
+
+def test_folds_may_be_a_splitter_of_scikit_learn():
+    from sklearn.model_selection import LeaveOneOut
+
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 20
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+def test_texts_and_labels_in_labels_out():
+    texts, labels = corpus()
+    model = TextClassifier(ENCODER).fit(texts, labels)
+    assert model.classes_.tolist() == ["boat", "cake", "song"]
+    assert model.predict(["anchor and mast", "butter in the oven"]).tolist() == ["boat", "cake"]
+    probabilities = model.predict_proba(iter(texts))
+    assert probabilities.shape == (36, 3)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert model.score(texts, labels) > 0.9 > 0.5 < model.report_["accuracy"]
+
+
+@pytest.mark.parametrize("settings", [{}, {"kind": "svm"}, {"kind": "svm", "views": ("pooled", "surface")}])
+def test_what_is_saved_gives_the_same_probabilities(tmp_path, settings):
+    texts, labels = corpus()
+    model = classifier(min_probability=0.6, **settings).fit(texts, labels)
+    manifest = json.loads(model.save(tmp_path / "head", title="Boats and cakes", language="en").read_text())
+    loaded = TextModel.load(tmp_path / "head", encoder=ENCODER)
+    np.testing.assert_allclose(loaded.predict_proba(texts), model.predict_proba(texts), atol=1e-4)
+    assert [found.label for found in loaded.predict(texts)] == model.predict(texts).tolist()
+    assert loaded.predict([]) == []
+    assert loaded.min_probability == 0.6
+    assert manifest["metrics"]["cross_validation"] == model.report_
+    card = (tmp_path / "head" / "README.md").read_text()
+    assert "# Boats and cakes" in card
+    assert f"| boat | {model.report_['classes'][0]['precision']:.3f} |" in card
+    with pytest.raises(EncoderMismatchError):
+        TextModel.load(tmp_path / "head", encoder=FakeEncoder("other"))
+
+
+def test_a_service_needs_no_training_library(tmp_path):
+    texts, labels = corpus(each=4)
+    TextClassifier(kind="logistic", cv=2).fit(texts, labels).save(tmp_path)
+    code = f"""
+import sys
+for name in ("sklearn", "scipy", "joblib", "onnx"):
+    sys.modules[name] = None
+from semclass import TextModel
+found = TextModel.load({str(tmp_path)!r}).predict(["the mast of a sailing boat"])[0]
+print(found.label, found.label in found.labels, found.probability == found.probabilities["boat"])
+try:
+    from semclass import TextClassifier
+except ImportError as error:
+    print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    said, missing = run.stdout.splitlines()
+    assert said == "boat True True"
+    assert missing.endswith('pip install "semclass[train]"')
+
+
+def test_integers_stay_integers(tmp_path):
+    texts, labels = corpus()
+    numbers = np.array([sorted(WORDS).index(label) * 5 for label in labels])  # 10 sorts behind 5, unlike "10" and "5"
+    model = classifier(min_probability=0.5, abstain_label=-1).fit(texts, numbers)
+    assert model.classes_.tolist() == [0, 5, 10]
+    assert model.predict(["anchor mast"]).dtype == model.classes_.dtype
+    model.save(tmp_path)
+    loaded = TextModel.load(tmp_path, encoder=ENCODER)
+    assert loaded.predict(["anchor mast"])[0].labels == (0,)
+    assert loaded.classes == (0, 5, 10)
+    assert loaded.head.classes == ("0", "5", "10")
+
+
+def test_it_declines_when_it_is_not_sure():
+    texts, labels = corpus()
+    model = classifier(min_probability=0.7).fit(texts, labels)
+    unsure = model.predict_proba(texts).max(axis=1) < 0.7
+    model.min_probability = 1.0
+    assert set(model.predict(texts)) == {ABSTAIN}
+    model.min_probability = 0.7
+    assert (model.predict(texts) == ABSTAIN).tolist() == unsure.tolist()
+    told = model.report_["coverage"]
+    assert told[0] == {"min_probability": 0.0, "answered": 1.0, "accuracy": model.report_["accuracy"]}
+    assert [row["answered"] for row in told] == sorted((row["answered"] for row in told), reverse=True)
+
+
+def test_several_labels_a_text(tmp_path):
+    texts, labels = corpus(each=20)
+    both = [(label, "oven") if "oven" in text else (label,) for text, label in zip(texts, labels, strict=True)]
+    texts, both = [*texts, "the of", "of the and", "and"], [*both, (), (), ()]
+    model = classifier(multi_label=True).fit(texts, both)
+    assert model.classes_.tolist() == ["boat", "cake", "oven", "song"]
+    assert {"cake", "oven"} <= set(model.predict(["oven flour"])[0])
+    assert model.score(texts, both) > 0.5
+    assert model.thresholds_.shape == (4,)
+    model.save(tmp_path)
+    loaded = TextModel.load(tmp_path, encoder=ENCODER)
+    np.testing.assert_allclose(loaded.predict_proba(texts), model.predict_proba(texts), atol=1e-4)
+    assert [found.labels for found in loaded.predict(texts)] == model.predict(texts)
+    assert loaded.predict(["oven flour"], min_probability=1.0)[0].label == ABSTAIN
+
+    indicator = MultiLabelBinarizer().fit_transform(both)
+    folds = KFold(3, shuffle=True, random_state=0)
+    said = cross_val_predict(classifier(multi_label=True), texts, indicator, cv=folds)
+    assert said.shape == indicator.shape
+    assert (said == indicator).mean() > 0.7
+    assert 0.3 < cross_val_score(classifier(multi_label=True), texts, indicator, cv=folds).mean() < 1
+
+
+def test_one_label_that_a_text_has_or_not():
+    texts, labels = corpus()
+    model = classifier(multi_label=True).fit(texts, [("boat",) if label == "boat" else () for label in labels])
+    assert model.predict(["anchor mast", "sugar cream"]) == [("boat",), ()]
+
+
+# -- scikit-learn -----------------------------------------------------------------------------------------------------
+
+
+def test_it_works_in_pipelines_and_searches():
+    texts, labels = corpus()
+    lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
+    search = GridSearchCV(
+        Pipeline([("lower", lower), ("classify", classifier())]),
+        {"classify__views": [("pooled",), ("layers", "surface")], "classify__kind": ["logistic", "svm"]},
+        cv=2,
+    )
+    search.fit([text.upper() for text in texts], labels)
+    assert search.best_score_ > 0.5
+    assert search.predict(["ANCHOR MAST"]).tolist() == ["boat"]
+    assert search.best_estimator_["classify"].encoder is ENCODER
+
+
+def test_cross_validation_counts_unseen_labels_as_wrong():
+    texts, labels = corpus()
+    assert cross_val_score(classifier(), np.array(texts), np.array(labels), cv=3).shape == (3,)
+    model = classifier().fit(texts, labels)
+    assert model.score(["anchor mast", "anchor mast"], ["boat", "unseen"]) == 0.5
+    assert model.score(["anchor mast", "anchor mast"], ["boat", "unseen"], sample_weight=[3, 1]) == 0.75
+
+
+def test_clones_share_the_encoder_and_what_is_fitted_can_be_pickled():
+    texts, labels = corpus()
+    model = classifier(min_probability=0.2, seed=7)
+    again = clone(model)
+    assert again.encoder is model.encoder
+    assert again.get_params() == model.get_params()
+    assert "seed=7" in repr(model)
+    model.fit(texts, labels)
+    assert not hasattr(again, "classes_")
+    copied = pickle.loads(pickle.dumps(model))  # noqa: S301
+    np.testing.assert_array_equal(copied.predict_proba(texts), model.predict_proba(texts))
+
+
+# -- the command line -------------------------------------------------------------------------------------------------
+
+
+def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
+    texts, labels = corpus(each=4)
+    TextClassifier(kind="logistic", cv=2, min_probability=0.2).fit(texts, labels).save(tmp_path)
+    cli.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["label"] == "boat"
+    assert list(found["probabilities"]) == ["boat", "cake", "song"]
+    cli.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--min-probability", "1"])
+    assert capsys.readouterr().out.split()[0] == ABSTAIN
+
+
+# -- what must not matter ---------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=5, deadline=None)
+@given(order=st.permutations(range(36)))
+def test_the_order_of_the_texts_makes_no_difference(order):
+    texts, labels = corpus()
+    shuffled = classifier().fit([texts[place] for place in order], [labels[place] for place in order])
+    np.testing.assert_array_equal(shuffled.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts))
+
+
+@settings(max_examples=5, deadline=None)
+@given(names=st.lists(st.text(min_size=1, max_size=5), min_size=3, max_size=3, unique=True))
+def test_names_of_classes_make_no_difference(names):
+    texts, labels = corpus()
+    new = dict(zip(sorted(WORDS), sorted(names), strict=True))
+    renamed = classifier().fit(texts, [new[label] for label in labels])
+    assert renamed.classes_.tolist() == sorted(names)
+    np.testing.assert_array_equal(renamed.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts))
+
+
+def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there():
+    texts, labels = corpus()
+    once = classifier().fit([*texts, "sail"], [*labels, "cake"], sample_weight=[1.0] * 36 + [0.0])
+    np.testing.assert_allclose(
+        once.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts), atol=1e-3
+    )
+    twice = classifier().fit(texts + texts, labels + labels).predict_proba(texts)
+    np.testing.assert_allclose(classifier().fit(texts, labels, [2] * 36).predict_proba(texts), twice, atol=1e-3)
+
+
+def test_equal_texts_are_in_one_fold():
+    texts, _ = corpus(each=6)
+    noise = np.random.default_rng(0).choice(["x", "y"], 18).tolist()
+    model = classifier(kind="svm").fit([*texts, *map(str.upper, texts)], noise * 2)
+    assert model.report_["accuracy"] < 0.8
+
+
+# -- few, rare, many --------------------------------------------------------------------------------------------------
+
+
+def test_eight_texts_a_class_are_enough_to_begin():
+    model = TextClassifier(ENCODER).fit(*corpus(each=8))
+    assert model.score(*corpus(each=30, seed=1)) > 0.6
+
+
+def test_a_class_with_one_text_is_kept():
+    texts, labels = corpus()
+    model = classifier().fit([*texts, "zebra"], [*labels, "animal"])
+    assert model.classes_.tolist() == ["animal", "boat", "cake", "song"]
+    assert model.report_["classes"][0]["examples"] == 1
+    both = classifier(multi_label=True).fit([*texts, "zebra"], [(label,) for label in [*labels, "animal"]])
+    assert np.isfinite(both.predict_proba(texts)).all()
+
+
+def test_a_rare_class_is_found():
+    texts, labels = corpus(each=60)
+    kept = [place for place, label in enumerate(labels) if label != "song"] + list(range(120, 126))
+    model = classifier().fit([texts[place] for place in kept], [labels[place] for place in kept])
+    assert model.report_["classes"][2]["examples"] == 6
+    assert model.report_["classes"][2]["f1"] > 0.3
+
+
+@pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
+def test_kernel_machines_are_tried_where_they_can_help(monkeypatch, limits, tried):
+    from semclass import estimators
+
+    monkeypatch.setattr(estimators, "KERNEL_TEXTS", limits)
+    model = classifier(kind="auto").fit(*corpus())
+    assert any(row["candidate"].startswith("svm") for row in model.report_["candidates"]) == tried
+
+
+# -- cache and progress -----------------------------------------------------------------------------------------------
+
+
+def test_the_second_fit_comes_from_the_cache(tmp_path):
+    texts, labels = corpus()
+    encoder = CountingEncoder()
+    lines: list[str] = []
+    first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(texts, labels)
+    assert encoder.counts == [len(set(texts))]
+    assert any("fold 1 of 5" in line for line in lines)
+    lines.clear()
+    again = clone(first).fit(texts[::-1], labels[::-1])
+    assert encoder.counts == [len(set(texts))]
+    assert not any("fold" in line for line in lines)
+    np.testing.assert_array_equal(again.head_.weights, first.head_.weights)
+    clone(first).set_params(seed=1).fit(texts, labels)  # fits, but does not encode
+    assert len(encoder.counts) == 1
+    clone(first).set_params(views=("pooled",)).fit(texts, labels)
+    assert len(encoder.counts) == 2
+
+
+def test_nothing_is_shown_unless_asked_for_and_then_on_a_terminal_only(capsys, monkeypatch):
+    texts, labels = corpus()
+    classifier().fit(texts, labels)
+    classifier(progress=True).fit(texts, labels)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    classifier(progress=True).fit(texts, labels)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "\rfold 1 of 3" in shown.err
+    assert shown.err.endswith("\r\x1b[K")
+
+
+def test_long_texts_are_said_once(encoder):
+    texts = ["harbour " * 5000, "a boat", "the boat", "one boat", "a cake", "the cake", "one cake", "no cake"]
+    with pytest.warns(TruncationWarning, match="longer than the encoder reads") as caught:
+        TextClassifier(encoder, kind="logistic").fit(texts, ["boat"] * 4 + ["cake"] * 4)
+    assert len(caught) == 1
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+TEXTS = ["a b", "b c", "x y", "y z"]
+PAIRS = ["p", "p", "q", "q"]
+BAD = {
+    "lengths": (TEXTS, ["p", "q"], {}, InputError, "4 texts and 2 labels"),
+    "no labels": (TEXTS, None, {}, InputTypeError, "labels must be"),
+    "a string as labels": (TEXTS, "ppqq", {}, InputTypeError, "labels must be"),
+    "a string as texts": ("a b", PAIRS, {}, InputTypeError, "not one string"),
+    "an empty text": (["a", " ", "x", "y"], PAIRS, {}, InputError, r"texts\[1\] is empty"),
+    "no texts": ([], [], {}, InputError, "there are no texts"),
+    "one class": (TEXTS, ["p"] * 4, {}, InputError, "at least two classes"),
+    "one text a class": (TEXTS, ["p", "q", "r", "s"], {}, InputError, "two examples each"),
+    "a float": (TEXTS, [0.5, 1, 2, 3], {}, InputTypeError, r"labels\[0\] must be a string or an integer"),
+    "several labels": (TEXTS, [("p",)] * 4, {}, InputTypeError, "set multi_label=True"),
+    "mixed": (TEXTS, ["p", 1, "p", 1], {}, InputTypeError, "mix strings and integers"),
+    "one label": (TEXTS, PAIRS, {"multi_label": True}, InputTypeError, r"write \('p',\)"),
+    "no label anywhere": (TEXTS, [()] * 4, {"multi_label": True}, InputError, "no text has a label"),
+    "two, not 0 or 1": (TEXTS, np.full((4, 2), 2), {"multi_label": True}, InputError, "0 or 1"),
+    "always": (TEXTS, [("p",)] * 4, {"multi_label": True}, InputError, "at least 2"),
+    "view": (TEXTS, PAIRS, {"views": ("tokens",)}, InputError, "view is 'tokens'"),
+    "views": (TEXTS, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
+    "kind": (TEXTS, PAIRS, {"kind": "forest"}, InputError, "kind is 'forest'"),
+    "cv": (TEXTS, PAIRS, {"cv": 0}, InputError, "cv is 0"),
+    "probability": (TEXTS, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
+    "abstain": (TEXTS, [0, 0, 1, 1], {"min_probability": 0.5}, InputError, "abstain_label is 'ABSTAIN'"),
+    "abstain is a class": (TEXTS, PAIRS, {"min_probability": 0.5, "abstain_label": "p"}, InputError, "abstain_label"),
+    "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data_is_refused(case):
+    texts, labels, settings, error, message = BAD[case]
+    with pytest.raises(error, match=message):
+        classifier(**settings).fit(texts, labels)
+
+
+def test_weights_are_checked():
+    with pytest.raises(InputError, match="4 texts and 3 weights"):
+        classifier().fit(TEXTS, PAIRS, sample_weight=[1, 1, 1])
+    with pytest.raises(InputError, match="sample_weight must hold"):
+        classifier().fit(TEXTS, PAIRS, sample_weight=[1, 1, 1, -1])
+    with pytest.raises(InputError, match="sample_weight above 0"):
+        classifier().fit(TEXTS, PAIRS, sample_weight=[1, 1, 1, 0])
+
+
+def test_another_encoder_than_the_fitted_one_is_refused():
+    model = classifier().fit(*corpus())
+    model.encoder = FakeEncoder("other")
+    with pytest.raises(InputError, match="changed after fitting"):
+        model.predict(["x"])
+
+
+# -- the examples -----------------------------------------------------------------------------------------------------
+
+
+def test_the_routing_example_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.syspath_prepend(str(ROOT / "training"))
+    monkeypatch.setattr(sys, "argv", ["example_routing.py", "--out", str(tmp_path / "routing")])
+    import example_routing
+
+    example_routing.main()
+    shown = capsys.readouterr().out
+    assert float(shown.partition("accuracy ")[2].partition(",")[0]) > 0.95
+    assert [line.split()[0] for line in shown.splitlines()[-5:-1]] == ["in", "in", "chit-chat", "chit-chat"]
+    assert (tmp_path / "routing" / "model.onnx").is_file()
