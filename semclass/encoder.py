@@ -391,3 +391,25 @@ def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
         38 characters.
     """
     return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))
+
+
+def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
+    """Tell whether a head that reads some views of one encoder can be used with another.
+
+    Parameters
+    ----------
+    made_for, used
+        Fingerprints.
+    views
+        Views that the head reads. One that reads ``states`` alone goes on from the lower part: it does not matter to it
+        if the upper part was exported again, with another view say.
+
+    Returns
+    -------
+    bool
+        Whether the vectors are the same.
+    """
+    if made_for == used or set(views) != {STATES}:
+        return made_for == used
+    parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
+    return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])

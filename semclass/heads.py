@@ -11,6 +11,7 @@ import numpy as np
 import onnxruntime
 
 from semclass import artifacts
+from semclass.encoder import fits
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.sessions import open_session
 from semclass.types import DoubleArray, FloatArray
@@ -65,7 +66,7 @@ class Head:
         """
         artifact = artifacts.load(folder, "head")
         made_for = artifact.field("encoder")
-        if made_for is not None and made_for != encoder:
+        if made_for is not None and not fits(str(made_for), encoder or "", artifact.field("inputs")):
             raise EncoderMismatchError(
                 f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "
                 f"{(encoder or 'none')[:12]}: use that encoder, or train the head for this one"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, OnnxEncoder, TruncationWarning
-from semclass.encoder import cut_windows
+from semclass.encoder import cut_windows, fits
 
 TEXTS = [
     "Who was Galileo?",
@@ -116,6 +116,16 @@ def test_longer_texts_are_cut_with_one_warning_but_their_terms_are_all_there(enc
     with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than the 254 word pieces"):
         encoding = encoder.encode(["short", "word " * 300], views=("states", "tokens"))
     assert encoding.states.lengths().tolist() == [3, 256]
+
+
+def test_heads_over_states_depend_on_the_lower_part_alone():
+    lower, upper, tokenizer = "1" * 12, "2" * 12, "3" * 12
+    whole, other_upper = f"{lower}-{upper}-{tokenizer}", f"{lower}-{'4' * 12}-{tokenizer}"
+    assert fits(whole, whole, ("layers", "surface"))
+    assert fits(whole, other_upper, ("states",))
+    assert not fits(whole, other_upper, ("states", "layers"))
+    assert not fits(whole, f"{'5' * 12}-{upper}-{tokenizer}", ("states",))
+    assert not fits(whole, "", ("states",))
 
 
 def test_max_length_can_be_chosen(encoder):
