@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from semclass.bulk import classify_in_chunks
 from semclass.encoder import open_models
 from semclass.heads import Head
+from semclass.spelling import WORDS, Speller, with_mark
 from semclass.taxonomy import ABSTAIN, coarse_of
 from semclass.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.validation import check_choice, check_probability, check_texts
@@ -107,7 +108,7 @@ class QuestionClassifier:
         """
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")
-        fine = classify_in_chunks(self.encoder, texts, self.encoder_views, self.fine_probabilities)
+        fine = self._classify(texts)
         coarse = fine @ self._membership
         best = coarse.argmax(axis=1)
         within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
@@ -150,8 +151,8 @@ class QuestionClassifier:
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
-        run = self.probabilities if level == "coarse" else self.fine_probabilities
-        return classify_in_chunks(self.encoder, texts, self.encoder_views, run)
+        fine = self._classify(texts)
+        return fine if level == "fine" else np.asarray(fine @ self._membership)
 
     def probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
         """Coarse class probabilities of questions that are encoded already.
@@ -171,8 +172,38 @@ class QuestionClassifier:
         return np.asarray(self.fine_probabilities(questions, encoding) @ self._membership)
 
     def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions that are encoded already, float64 of shape (n, fine classes)."""
-        return _in_batches(self.head, questions, encoding)
+        """Fine class probabilities of questions that are encoded already, float64 of shape (n, fine classes).
+
+        Those with misspelt words or without question mark are encoded once more, as the head reads them.
+        """
+        meant = self._spelt(questions)
+        changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
+        if not changed:
+            return _in_batches(self.head, questions, encoding)
+        corrected = [meant[row] for row in changed]
+        found = _in_batches(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
+        if len(changed) == len(questions):
+            return found
+        everything = _in_batches(self.head, questions, encoding)
+        everything[changed] = found
+        return everything
+
+    @cached_property
+    def speller(self) -> Speller | None:
+        """Corrects misspelt words as it did when the head was trained; None if the head reads texts as they are."""
+        artifact = self.head.artifact
+        if WORDS not in artifact.manifest["files"]:
+            return None
+        return Speller.of_words(artifact.path(WORDS).read_text(encoding="utf-8").splitlines())
+
+    def _spelt(self, texts: list[str]) -> list[str]:
+        """Texts as the head reads them."""
+        speller = self.speller
+        return texts if speller is None else [with_mark(speller(text)) for text in texts]
+
+    def _classify(self, texts: list[str]) -> DoubleArray:
+        """Fine class probabilities of texts, corrected and with a question mark before they are encoded."""
+        return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, partial(_in_batches, self.head))
 
     @cached_property
     def _membership(self) -> DoubleArray:

@@ -220,7 +220,7 @@ def test_unknown_options_exit_with_2(run):
 @pytest.mark.filterwarnings("default")
 def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     source = tmp_path / "long.jsonl"
-    source.write_text("".join(json.dumps({"text": "word " * 300}) + "\n" for _ in range(3)))
+    source.write_text("".join(json.dumps({"text": "word " * 4200}) + "\n" for _ in range(3)))
     code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
     assert code == 0
     assert err.count("warning:") == 1

@@ -81,10 +81,11 @@ def test_the_readme_names_the_two_set_up_commands():
     ]
 
 
-def test_the_readmes_code_prints_what_the_readme_says():
+def test_the_readmes_code_prints_what_the_readme_says(tmp_path, monkeypatch):
     """Each Python block runs as it stands; lines that begin with ``# `` behind a call are its output."""
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
     assert blocks
+    monkeypatch.chdir(tmp_path)  # a block may write
     names: dict[str, object] = {}
     for block in blocks:
         said = [line[2:] for line in block.splitlines() if line.startswith("# ")]

@@ -1,21 +1,25 @@
-"""Make ``models/questions``: heads that tell which type of answer a question asks for.
+"""Make a head over the frozen encoder that tells which type of answer a question asks for.
 
-    python training/train_questions.py --data DATA/trec --encoder models/encoder --out models/questions
+    python training/train_questions.py --data DATA/trec --encoder models/encoder --out FOLDER
+
+``tune_questions.py`` makes better heads; this script needs no torch, works with any encoder and takes minutes.
 
 Labels are the TREC questions of Li and Roth (2002): 5,452 to train on, 500 to test, 6 coarse and 50 fine classes. DATA/trec
 holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question, or the public originals
-``train_5500.label`` and ``TREC_10.label``; without --data these are downloaded and kept in a cache folder.
+``train_5500.label`` and ``TREC_10.label``; without --data these are downloaded and kept in a cache folder. Questions that
+--originals, --natural and --extra name are trained on besides.
 
 Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
-the fine classes and their coarse ones at once; the coarse head gives a coarse class the score of its best fine class. Kind
-and regularisation are chosen by cross-validation on the training questions, those that differ in punctuation or
-digits only in one fold; the test questions are only reported on. The same encoder, data and seed give the same heads.
+the fine classes and their coarse ones at once; a head of the coarse level gives a coarse class the score of its best fine
+class. Kind and regularisation are chosen by cross-validation on the training questions, those that differ in punctuation or
+digits only in one fold; the test questions are only reported on. Misspelt words are corrected and missing question marks
+added before a question is encoded (:mod:`semclass.spelling`). The same encoder, data and seed give the same head.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,6 @@ import numpy as np
 
 from command import ENCODER_HELP, load_encoder, make_parser, run
 from question_data import (
-    ORIGINALS,
     Questions,
     class_table,
     confusion_table,
@@ -32,18 +35,24 @@ from question_data import (
     read_questions,
     same_but_for_marks,
 )
+from question_sets import Training, add_options, frequent_words, read_dev, read_training, typed_forms
 from semclass.artifacts import HeadCard, save_head
+from semclass.encoder import OnnxEncoder
 from semclass.errors import ArtifactError
 from semclass.export import head_to_onnx
 from semclass.fit import KINDS, FittedHead, fit_head, head_probabilities
 from semclass.heads import Head
-from semclass.taxonomy import coarse_of
-from semclass.types import Encoder, FloatArray
+from semclass.spelling import WORDS, Speller, with_mark
+from semclass.taxonomy import COARSE, coarse_of
+from semclass.types import DoubleArray, Encoder, FloatArray
 from semclass.views import PIECES, piece_matrix
 
 TOLERANCE = 1e-4
 """Largest difference allowed between scores of the arrays and of scikit-learn, and between probabilities of the network
 and of the arrays."""
+
+DRAWS = 5
+"""Times that the questions to measure with are misspelt."""
 
 
 def make_views(encoder: Encoder, texts: Sequence[str]) -> dict[str, FloatArray]:
@@ -62,8 +71,15 @@ def settings_table(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def card_sections(level: str, report: Mapping[str, Any], test: Mapping[str, Any], tables: str) -> list[tuple[str, str]]:
+def card_sections(
+    level: str, report: Mapping[str, Any], metrics: Mapping[str, Any], tables: str
+) -> list[tuple[str, str]]:
     """Sections of a head's model card."""
+    test, natural = metrics["test"], ""
+    if "natural_dev" in metrics:
+        natural = (
+            f" On {metrics['natural_dev']['questions']} natural questions: {metrics['natural_dev']['accuracy']:.3f}."
+        )
     merged = "; a coarse class has the score of its best fine class" if level == "coarse" else ""
     return [
         (
@@ -74,7 +90,7 @@ def card_sections(level: str, report: Mapping[str, Any], test: Mapping[str, Any]
         ),
         (
             "How it was made",
-            f"`training/train_questions.py`, on {report['examples']} TREC training questions. Fine and coarse classes are "
+            f"`training/train_questions.py`, on {report['examples']} questions. Fine and coarse classes are "
             f"fitted at once{merged}. The setting in bold was chosen by {report['folds']}-fold cross-validation on the "
             "training questions, near-duplicates in one fold; one temperature was calibrated on the held-out scores. An "
             "`svm` is a least-squares one: kernel ridge regression on class indicators, with a Gaussian kernel on "
@@ -84,120 +100,149 @@ def card_sections(level: str, report: Mapping[str, Any], test: Mapping[str, Any]
             "How good it is",
             f"On {test['questions']} TREC test questions: accuracy {test['accuracy']:.3f} ({test['right']} right), log "
             f"loss {test['log_loss']:.3f}, expected calibration error {test['calibration_error']:.3f}. Cross-validated on "
-            f"the training questions, which are longer: accuracy {report['accuracy']:.3f}.\n\n{tables}",
+            f"the training questions: accuracy {report['accuracy']:.3f}.{natural}\n\n{tables}",
         ),
         (
             "Limits",
-            "English. The training questions are whole sentences from quizzes and web logs around the year 2000; keyword "
-            "queries and specialist domains are further away, and the head is less often right there.",
+            "English. Keyword queries and specialist domains are further away from the training questions, and the head is "
+            "less often right there.",
         ),
     ]
 
 
-def train_level(
-    level: str,
-    parts: Mapping[str, Questions],
-    views: Mapping[str, Mapping[str, FloatArray]],
-    arguments: argparse.Namespace,
-) -> FittedHead:
-    """Fit the head of one level to the training questions."""
-    train = parts["train"]
+def fit(training: Training, views: Mapping[str, FloatArray], arguments: argparse.Namespace) -> FittedHead:
+    """Fit the head to the training questions."""
+    questions = training.questions
     return fit_head(
-        views["train"],
-        train.fine,
+        views,
+        questions.fine,
         kind=arguments.kind,
-        parents={label: coarse_of(label) for label in train.fine},
-        merge=level == "coarse",
-        groups=[same_but_for_marks(text) for text in train.texts],
+        parents={label: coarse_of(label) for label in questions.fine},
+        merge=arguments.level == "coarse",
+        groups=[same_but_for_marks(text) for text in questions.texts],
         folds=arguments.folds,
         seed=arguments.seed,
         progress=lambda line: print(f"  {line}", flush=True),
     )
 
 
-def write_level(
-    level: str,
-    head: FittedHead,
-    parts: Mapping[str, Questions],
-    views: Mapping[str, Mapping[str, FloatArray]],
-    encoder: str,
-    seed: int,
-    out: Path,
-) -> None:
-    """Write a head, measure it on the test questions as it was written, and compare it with scikit-learn."""
-    network = head_to_onnx(head)
-    reference = head_probabilities(head, views["test"])
-    truth, classes = parts["test"].labels(level), head.classes
-    test = evaluate(reference, classes, truth)
+def coarse_right(probabilities: DoubleArray, classes: Sequence[str], truth: Questions) -> float:
+    """Share of questions whose coarse class has the largest probability, that of a coarse class being a sum."""
+    sums = probabilities @ np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
+    said = [COARSE[place] for place in sums.argmax(axis=1)]
+    return float(np.mean([a == b for a, b in zip(said, truth.labels("coarse"), strict=True)]))
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Read, encode, fit, write, report."""
+    training, dev = read_training(arguments), read_dev(arguments)
+    test = read_questions(find_file(arguments.data, "test"))
+    encoder = load_encoder(arguments.encoder)
+    words: list[str] = []
+    if isinstance(encoder, OnnxEncoder) and not arguments.no_spelling:
+        words = frequent_words(encoder.tokenizer.get_vocab(), training.questions.texts)
+    speller = Speller.of_words(words) if words else None
+
+    def read(texts: Sequence[str]) -> dict[str, FloatArray]:
+        # as QuestionClassifier does
+        return make_views(encoder, texts if speller is None else [with_mark(speller(text)) for text in texts])
+
+    print(f"{len(training.questions.texts)} training questions", flush=True)
+    head = fit(training, read(training.questions.texts), arguments)
+    views, classes = read(test.texts), head.classes
+    reference, truth = head_probabilities(head, views), test.labels(arguments.level)
+    metrics: dict[str, Any] = {
+        "test": evaluate(reference, classes, truth),
+        "cross_validation": {
+            name: round(head.report[name], 4)
+            for name in ("accuracy", "log_loss", "calibration_error", "uncalibrated_log_loss")
+        },
+    }
+    if arguments.level == "fine":
+        metrics["test"]["coarse_accuracy"] = round(coarse_right(reference, classes, test), 4)
+    if dev is not None:
+        metrics["natural_dev"] = measure_dev(head, dev, read, arguments.level, arguments.seed)
     said = [classes[place] for place in reference.argmax(axis=1)]
     tables = class_table(classes, truth, said)
-    if level == "coarse":
+    if arguments.level == "coarse":
         tables = confusion_table(classes, truth, said) + "\n\n" + tables
     card = HeadCard(
         task="question-type",
         classes=classes,
         link=head.link,
         inputs=head.inputs,
-        encoder=encoder,
+        encoder=encoder.fingerprint,
         calibration={
             "method": "temperature",
             "slope": round(head.slope, 6),
             "on": f"out-of-fold scores, {head.report['folds']} folds, of the training questions",
         },
         training={
-            "data": "TREC question classification (Li and Roth 2002), training questions",
-            "questions": len(parts["train"].texts),
-            "level": level,
-            "seed": seed,
+            "data": "; ".join(training.sources),
+            "questions": len(training.questions.texts),
+            "level": arguments.level,
+            "seed": arguments.seed,
             "chosen": head.report["chosen"],
         },
-        metrics={
-            "test": test,
-            "cross_validation": {
-                name: round(head.report[name], 4)
-                for name in ("accuracy", "log_loss", "calibration_error", "uncalibrated_log_loss")
-            },
-        },
+        metrics=metrics,
     )
-    folder = out / level
-    title = f"Which type of answer does a question ask for? {len(classes)} {level} classes"
-    save_head(folder, network, card, title=title, sections=card_sections(level, head.report, test, tables))
-    loaded = Head.load(folder, encoder=encoder).probabilities(views["test"])
+    network = head_to_onnx(head)
+    title = f"Which type of answer does a question ask for? {len(classes)} {arguments.level} classes"
+    files = {WORDS: "".join(f"{word}\n" for word in words).encode()} if words else {}
+    sections = card_sections(arguments.level, head.report, metrics, tables)
+    save_head(arguments.out, network, card, title=title, sections=sections, files=files)
+    print(f"\n{settings_table(head.report)}\n\n{tables}\n")
+    for part, figures in metrics.items():
+        print(f"{part}: {figures}")
+    print(f"{arguments.out}  {len(network) / 1e6:.2f} MB")
+    check(arguments.out, encoder.fingerprint, head, views, reference)
+
+
+def measure_dev(
+    head: FittedHead, dev: Questions, read: Callable[[Sequence[str]], Mapping[str, FloatArray]], level: str, seed: int
+) -> dict[str, Any]:
+    """Figures on natural questions as they are, and accuracy in the forms in which they may be typed."""
+    truth = dev.labels(level)
+    given = head_probabilities(head, read(dev.texts))
+    figures = evaluate(given, head.classes, truth)
+    if level == "fine":
+        figures["coarse_accuracy"] = round(coarse_right(given, head.classes, dev), 4)
+    for form, draws in typed_forms(dev.texts, seed, DRAWS).items():
+        found = [evaluate(head_probabilities(head, read(draw)), head.classes, truth)["accuracy"] for draw in draws]
+        figures[form] = round(float(np.mean(found)), 4)
+    return figures
+
+
+def check(
+    folder: Path, encoder: str, head: FittedHead, views: Mapping[str, FloatArray], reference: DoubleArray
+) -> None:
+    """Compare the head as it was written with what was fitted, and what was fitted with scikit-learn."""
+    loaded = Head.load(folder, encoder=encoder).probabilities(views)
     difference = float(np.abs(loaded - reference).max())
-    print(f"\n{settings_table(head.report)}\n\nTREC test, {level}: {test}\n\n{tables}\n")
-    print(f"{folder}  {len(network) / 1e6:.2f} MB  largest difference: scores of arrays and scikit-learn "
-          f"{head.report['rounding_error']:.1e}, probabilities of network and arrays {difference:.1e}")  # fmt: skip
+    print(f"largest difference: scores of arrays and scikit-learn {head.report['rounding_error']:.1e}, probabilities of "
+          f"network and arrays {difference:.1e}")  # fmt: skip
     if max(difference, head.report["rounding_error"]) > TOLERANCE:
         raise ArtifactError(f"{folder}: the network differs from what was fitted by more than {TOLERANCE}")
-    if evaluate(loaded, classes, truth)["right"] != test["right"]:
+    if (loaded.argmax(axis=1) != reference.argmax(axis=1)).any():
         raise ArtifactError(f"{folder}: the network decides otherwise than what was fitted")
-
-
-def train(arguments: argparse.Namespace) -> None:
-    """Read, encode, fit, write, report."""
-    parts = {part: read_questions(find_file(arguments.data, part)) for part in ORIGINALS}
-    encoder = load_encoder(arguments.encoder)
-    views = {part: make_views(encoder, questions.texts) for part, questions in parts.items()}
-    levels = [level for level in ("coarse", "fine") if getattr(arguments, level)] or ["coarse", "fine"]
-    for level in levels:
-        print(
-            f"{level}: {len(parts['train'].texts)} training questions, {len(set(parts['train'].labels(level)))} classes"
-        )
-        head = train_level(level, parts, views, arguments)
-        write_level(level, head, parts, views, encoder.fingerprint, arguments.seed, arguments.out)
 
 
 def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, help="folder with the questions; downloaded if not given")
-    parser.add_argument("--coarse", action="store_true", help="make the coarse head; both if neither is named")
-    parser.add_argument("--fine", action="store_true", help="make the fine head")
+    add_options(parser)
+    parser.add_argument(
+        "--level",
+        choices=("coarse", "fine"),
+        default="fine",
+        help="a fine head serves both levels; a coarse head alone is a little better at its own",
+    )
+    parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
     parser.add_argument(
         "--kind", choices=("auto", *KINDS), default="auto", help="auto: what cross-validation finds best"
     )
     parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
-    parser.add_argument("--out", type=Path, default=Path("models/questions"))
+    parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     run(parser, train)

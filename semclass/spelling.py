@@ -1,0 +1,144 @@
+"""Misspelt words: what a question probably said, before a question head reads it.
+
+A word-piece model cuts a misspelt word into pieces that mean nothing ("wht" into "w" and "##ht"), and a question's class
+often hangs on one word. A word that is not in a list of known words, but is one slip away from one that is (a letter left
+out, added or replaced, or two neighbours swapped), is therefore read as the most probable such word: a noisy channel
+(Kernighan, Church and Gale 1990) with a probability for the slip and, for the word, Zipf's law over the list, which is
+sorted by frequency. Known words are never touched, however rare. Of the others a name such as "Auer" may be read as
+"bauer", which seldom changes what a question asks for; heads are trained on texts read in the same way.
+
+Letter case is ignored, since encoders of this kind ignore it too and a question in lower case should get the same answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from math import log
+
+WORDS = "words.txt"
+"""File of a head's folder that lists known words, one on a line, the most frequent first; a head without it reads texts as
+they are."""
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+SHORTEST = 3
+"""Shorter words are left alone: too many words are one letter away from them."""
+
+LONGEST = 24
+"""Longer ones too: they are no words, and looking at all their neighbours would take time."""
+
+ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
+"""Keyboard; each row begins half a key further to the right."""
+
+READ = 2000
+"""Characters that are looked at, more than heads read of a question: it bounds the time that a long text takes."""
+
+NEIGHBOURS = {
+    letter: frozenset(
+        other
+        for below, row in enumerate(ROWS)
+        for column, other in enumerate(row)
+        if other != letter and (below - y, column - x) in {(0, -1), (0, 1), (1, -1), (1, 0), (-1, 0), (-1, 1)}
+    )
+    for y, line in enumerate(ROWS)
+    for x, letter in enumerate(line)
+}
+"""Keys beside each key."""
+
+KEY_SLIP = 1.0
+"""How much more probable a neighbouring key is than another wrong letter, as a logarithm."""
+
+DOUBLED = log(len(LETTERS)) - log(8)
+"""How much more probable a letter typed twice is than another superfluous one, as a logarithm."""
+
+_WORD = re.compile(r"\b[^\W\d_]+\b")
+
+
+def with_mark(text: str) -> str:
+    """Add a question mark to a text that ends in a letter or a digit.
+
+    Heads that were trained on whole questions are surer of one that has its mark. Texts that end in another mark keep it:
+    a statement with a full stop asks nothing.
+    """
+    bare = text.rstrip()
+    return f"{bare}?" if bare[-1:].isalnum() else text
+
+
+@dataclass(frozen=True)
+class Speller:
+    """Knows words and how frequent they are; many threads may share one.
+
+    Attributes
+    ----------
+    costs
+        Words of the letters a to z, each with the logarithm of its rank by frequency, the first's being 0.
+    """
+
+    costs: Mapping[str, float]
+
+    @classmethod
+    def of_words(cls, words: Iterable[str]) -> Speller:
+        """Take words of the letters a to z, the most frequent first; others are left out."""
+        kept = filter(_spelt_with_letters, words)
+        return cls({word: log(rank) for rank, word in enumerate(kept, start=1)})
+
+    def __call__(self, text: str) -> str:
+        """Replace the words of a text that are probably misspelt.
+
+        Parameters
+        ----------
+        text
+            Any text; it may be empty.
+
+        Returns
+        -------
+        str
+            `text` itself where every word is known; a replaced word is in lower case. What stands after the first `READ`
+            characters stays as it is.
+        """
+        begin, rest = text[:READ], text[READ:]
+        if all(word.lower() in self.costs for word in _WORD.findall(begin)):
+            return text
+        return _WORD.sub(self._replace, begin) + rest
+
+    def word(self, word: str) -> str:
+        """Give the word that a lower-case word probably stands for: itself if it is known or nothing is near it."""
+        if word in self.costs or not SHORTEST <= len(word) <= LONGEST or not _spelt_with_letters(word):
+            return word
+        near = [(slip + self.costs[meant], meant) for meant, slip in _slips(word) if meant in self.costs]
+        return min(near, default=(0.0, word))[1]
+
+    def _replace(self, match: re.Match[str]) -> str:
+        """Give what a matched word is replaced with."""
+        said = match[0].lower()
+        meant = self.word(said)
+        return match[0] if meant == said else meant
+
+
+def _slips(word: str) -> Iterator[tuple[str, float]]:
+    """Words from which one slip leads to `word`, known or not, each with the slip's negative log probability.
+
+    Each kind of slip is as likely as another and may happen at any place of the word that was meant; a wrong or
+    superfluous letter is one of 26. Constants are left out.
+    """
+    size, wrong = len(word), log(len(LETTERS))
+    one_less, same, one_more = (log(length) for length in (size - 1, size, size + 1))
+    for place in range(size + 1):
+        left, right = word[:place], word[place:]
+        for letter in LETTERS:
+            yield left + letter + right, one_more
+        if not right:
+            return
+        said, rest = right[0], right[1:]
+        yield left + rest, one_less + wrong - (DOUBLED if left[-1:] == said else 0.0)
+        for letter in LETTERS:
+            yield left + letter + rest, same + wrong - (KEY_SLIP if said in NEIGHBOURS[letter] else 0.0)
+        if rest:
+            yield left + rest[0] + said + rest[1:], same
+
+
+def _spelt_with_letters(word: str) -> bool:
+    """Whether a word is made of the letters a to z alone."""
+    return word.isascii() and word.isalpha() and word.islower()

@@ -1,0 +1,132 @@
+"""Reading misspelt words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass import OnnxEncoder, QuestionClassifier, artifacts
+from semclass.heads import Head
+from semclass.spelling import READ, WORDS, Speller, with_mark
+
+KNOWN = ["the", "what", "who", "is", "capital", "have", "he", "country", "wat", "café", "2nd", "##ing", ""]
+
+
+@pytest.fixture(scope="module")
+def speller() -> Speller:
+    """A speller that knows nine words."""
+    return Speller.of_words(KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("waht", "what"),  # two letters swapped
+        ("countr", "country"),  # one left out
+        ("ountry", "country"),
+        ("ccapital", "capital"),  # one too many
+        ("capitql", "capital"),  # a wrong one
+    ],
+)
+def test_one_slip_is_undone(speller: Speller, typed: str, meant: str) -> None:
+    assert speller(f"{typed}?") == f"{meant}?"
+
+
+def test_a_letter_left_out_is_likelier_than_a_wrong_one(speller: Speller) -> None:
+    assert speller("wht is it") == "what is it"  # not "who", though it is one wrong letter away
+    assert speller("hve") == "have"  # not "he" with a letter too many
+
+
+def test_known_words_are_left_alone(speller: Speller) -> None:
+    for text in ("wat is the capital", "Who is he?", "", "   "):
+        assert speller(text) is text
+
+
+@pytest.mark.parametrize("text", ["th", "wh4t", "cafés", "captal2", "x" * 30, "unlike anything", "w_at"])
+def test_what_is_no_word_or_near_none_is_left_alone(speller: Speller, text: str) -> None:
+    assert speller(text) is text or speller(text) == text
+
+
+def test_the_rest_of_the_text_stays_as_it_is(speller: Speller) -> None:
+    assert speller("Waht's  the CAPITAL\tof X-countryy??") == "what's  the CAPITAL\tof X-country??"
+
+
+def test_letter_case_makes_no_difference(speller: Speller) -> None:
+    for text in ("WAHT IS THE CUONTRY", "Waht is teh Cuontry"):
+        assert speller(text).lower() == speller(text.lower()) == "what is the country"
+
+
+def test_a_long_text_is_read_at_its_beginning_only(speller: Speller) -> None:
+    text = "waht " * 1000
+    assert speller(text) == "what " * (READ // 5) + "waht " * (1000 - READ // 5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("eiffel tower height", "eiffel tower height?"),
+        ("how old is he ", "how old is he?"),
+        ("who won in 1998", "who won in 1998?"),
+        ("who is he ?", "who is he ?"),
+        ("He is here.", "He is here."),
+        ("...", "..."),
+        ("", ""),
+    ],
+)
+def test_a_question_mark_is_added_where_no_mark_is(typed: str, read: str) -> None:
+    assert with_mark(typed) == read
+
+
+def test_only_words_of_the_letters_a_to_z_are_known(speller: Speller) -> None:
+    assert list(speller.costs) == KNOWN[:9]
+
+
+def test_a_speller_that_knows_nothing_changes_nothing() -> None:
+    assert Speller.of_words([])("waht") == "waht"
+
+
+# -- question heads that read corrected text --------------------------------------------------------------------------
+
+
+def save_with_words(folder: Path, words: str | None) -> Path:
+    """Copy the shipped question head, with a list of known words of its own or none."""
+    shipped = artifacts.load(MODELS / "questions", "head")
+    fields = {name: value for name, value in shipped.manifest.items() if name not in ("protocol", "kind", "files")}
+    files = {"model.onnx": shipped.path("model.onnx").read_bytes()} | ({WORDS: words.encode()} if words else {})
+    artifacts.save(folder, "head", files, fields)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def classifier(encoder: OnnxEncoder, tmp_path_factory: pytest.TempPathFactory) -> QuestionClassifier:
+    """The shipped head, knowing a few words."""
+    folder = save_with_words(tmp_path_factory.mktemp("head"), "the\nwhat\nis\nof\ncapital\nperu\nmany\nhow\n")
+    return QuestionClassifier(encoder, Head.load(folder, encoder=encoder.fingerprint))
+
+
+def test_a_misspelt_question_gets_the_answer_of_the_one_that_was_meant(classifier: QuestionClassifier) -> None:
+    typed, meant = "Waht is the captial of Peru?", "what is the capital of Peru?"
+    for level in ("coarse", "fine"):
+        found = [classifier.predict_proba([text], level=level) for text in (typed, meant, meant.removesuffix("?"))]
+        assert np.array_equal(found[0], found[1])
+        assert np.array_equal(found[1], found[2])
+    assert classifier.predict([typed])[0].text == typed
+
+
+@pytest.mark.parametrize(
+    "questions", [["waht is peru"], ["what is peru?", "waht is peru?", "how many"], ["what is peru?"]]
+)
+def test_questions_that_are_encoded_already_get_the_same_answer(
+    classifier: QuestionClassifier, questions: list[str]
+) -> None:
+    encoding = classifier.encoder.encode(questions, views=classifier.encoder_views)
+    found = classifier.probabilities(questions, encoding)
+    assert np.allclose(found, classifier.predict_proba(questions), atol=1e-3)
+
+
+def test_a_head_without_words_reads_texts_as_they_are(encoder: OnnxEncoder, tmp_path: Path) -> None:
+    head = Head.load(save_with_words(tmp_path, None), encoder=encoder.fingerprint)
+    assert QuestionClassifier(encoder, head).speller is None

@@ -1,0 +1,179 @@
+"""Which questions a head is trained on and measured with: what both ways of training a question head share."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import labels
+from question_data import Questions, find_file, read_questions
+from semclass.spelling import LETTERS, NEIGHBOURS, Speller
+
+TREC = "TREC question classification (Li and Roth 2002), training questions"
+
+SPELT_WITH_LETTERS = re.compile(r"[a-z]{2,}")
+
+TEXT_SHARE = 0.5
+"""Weight of the words' share of the training questions beside Zipf's law over the encoder's vocabulary, see
+:func:`frequent_words`; 0.8 is as good."""
+
+NEW_WORD = 3
+"""Times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a head learns from.
+
+    Attributes
+    ----------
+    questions
+        Labelled questions.
+    nothing
+        Texts that ask nothing.
+    sources
+        What they are, for the model card.
+    """
+
+    questions: Questions
+    nothing: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Let the command line say which questions."""
+    parser.add_argument("--data", type=Path, help="folder with the TREC questions; downloaded if not given")
+    parser.add_argument(
+        "--originals",
+        type=Path,
+        help="folder with the public originals of the questions labelled for this project: all are used",
+    )
+    parser.add_argument("--natural", type=Path, help="table of further questions; its rows of the split train are used")
+    parser.add_argument(
+        "--extra",
+        type=Path,
+        nargs="+",
+        default=[],
+        help="further tables with the columns coarse, fine and question; a .txt file holds texts that ask nothing",
+    )
+
+
+def read_training(arguments: argparse.Namespace) -> Training:
+    """Read what :func:`add_options` let the command line name."""
+    parts, sources = [read_questions(find_file(arguments.data, "train"))], [TREC]
+    nothing: list[str] = []
+    if arguments.originals is not None:
+        parts += [labels.natural_questions(arguments.originals, "train"), labels.squad_questions(arguments.originals)]
+        parts.append(labels.written_questions())
+        nothing += labels.no_questions()
+        sources.append("questions labelled or written for this project (`training/labels/`)")
+    if arguments.natural is not None:
+        parts.append(read_questions(arguments.natural, "train"))
+        sources.append("natural questions, split train")
+    for path in arguments.extra:
+        if path.suffix == ".txt":
+            nothing += [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+        else:
+            parts.append(read_questions(path))
+        sources.append(path.stem.replace("_", " "))
+    texts = tuple(text for part in parts for text in part.texts)
+    return Training(
+        Questions(texts, tuple(name for part in parts for name in part.fine)), tuple(nothing), tuple(sources)
+    )
+
+
+def read_dev(arguments: argparse.Namespace) -> Questions | None:
+    """Natural questions to measure with, if the command line names a place to read them from."""
+    if arguments.originals is not None:
+        return labels.natural_questions(arguments.originals, "dev")
+    return None if arguments.natural is None else read_questions(arguments.natural, "dev")
+
+
+# -- words ------------------------------------------------------------------------------------------------------------
+
+
+def frequent_words(vocabulary: Mapping[str, int], texts: Iterable[str]) -> list[str]:
+    """Known words, the most frequent first: those of a word-piece vocabulary, and of `texts` those that occur often.
+
+    A word's probability is the mean of two: Zipf's law over the vocabulary, whose ids follow frequency in general text,
+    and the word's share of `texts`. On typed slips in questions the right word is then found in 90 % of cases, with the
+    vocabulary alone in 89 % (first letters included: 88 % and 86 %).
+    """
+    known = sorted(filter(SPELT_WITH_LETTERS.fullmatch, vocabulary), key=vocabulary.__getitem__)
+    harmonic = sum(1 / rank for rank in range(1, len(known) + 1))
+    counts = Counter(word for text in texts for word in SPELT_WITH_LETTERS.findall(text.lower()))
+    share = TEXT_SHARE / max(counts.total(), 1)
+    chances = {word: (1 - TEXT_SHARE) / (rank * harmonic) + share * counts[word] for rank, word in enumerate(known, 1)}
+    chances |= {word: share * n for word, n in counts.items() if n >= NEW_WORD and word not in chances}
+    return sorted(chances, key=lambda word: (-chances[word], word))
+
+
+# -- forms in which a question is typed ---------------------------------------------------------------------------------
+
+
+def misspell(text: str, rng: random.Random, shortest: int | None = None) -> str:
+    """Let one letter of one word slip: swapped with the next, left out, added or replaced.
+
+    Words of `shortest` letters or more are chosen from; if None, of 4 (six times in ten), 3, or 2 (three in twenty). Half
+    the time the first letter may slip too; four in ten of the wrong letters are neighbours on the keyboard.
+    """
+    shortest = rng.choices((4, 3, 2), (12, 5, 3))[0] if shortest is None else shortest
+    words = text.split(" ")
+    parts = [re.fullmatch(r"([A-Za-z]+)(\W?)", word) for word in words]
+    places = [place for place, part in enumerate(parts) if part and len(part[1]) >= shortest]
+    if not places:
+        return text
+    place = rng.choice(places)
+    part = parts[place]
+    if part is not None:
+        words[place] = _slip(part[1], rng) + part[2]
+    return " ".join(words)
+
+
+def _slip(word: str, rng: random.Random) -> str:
+    """Change one letter of a word."""
+    at = rng.randrange(0 if rng.random() < 0.5 else 1, len(word))
+    near = sorted(NEIGHBOURS.get(word[at].lower(), ()))
+    letter = rng.choice(near if near and rng.random() < 0.4 else LETTERS)
+    forms = [word[:at] + word[at + 1 :], word[:at] + letter + word[at:], word[:at] + letter + word[at + 1 :]]
+    if at + 1 < len(word):
+        forms.append(word[:at] + word[at + 1] + word[at] + word[at + 2 :])
+    return rng.choice(forms)
+
+
+def without_mark(text: str) -> str:
+    """Leave out a question mark at the end."""
+    return re.sub(r"\s*\?\s*$", "", text)
+
+
+def vary(text: str, rng: random.Random) -> str:
+    """A question as it might be typed: three quarters with a slip, a tenth with two, half without question mark."""
+    chance = rng.random()
+    if chance < 0.75:
+        text = misspell(text, rng)
+    if chance < 0.1:
+        text = misspell(text, rng)
+    if rng.random() < 0.5:
+        return without_mark(text)
+    return re.sub(r"\s+\?\s*$", "?", text) if rng.random() < 0.3 else text
+
+
+def typed_forms(texts: Sequence[str], seed: int, draws: int) -> dict[str, list[list[str]]]:
+    """Questions as they are typed, for measuring: in lower case, without question mark, and misspelt `draws` times."""
+    rng = random.Random(seed)
+    return {
+        "lower_case": [[text.lower() for text in texts]],
+        "no_question_mark": [[without_mark(text) for text in texts]],
+        "one_slip": [[misspell(text, rng, 4) for text in texts] for _ in range(draws)],
+        "one_slip_any_word": [[misspell(text, rng, 2) for text in texts] for _ in range(draws)],
+    }
+
+
+def spelt(speller: Speller | None, texts: Sequence[str]) -> list[str]:
+    """Texts as a head reads them: corrected, if it has a speller."""
+    return list(texts) if speller is None else [speller(text) for text in texts]
