@@ -40,6 +40,7 @@ import onnxruntime
 import bert_graph
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
+from figures import reliability_diagram
 from question_data import (
     Questions,
     class_table,
@@ -52,6 +53,7 @@ from question_data import (
 from question_sets import Training, add_options, frequent_words, read_dev, read_training, spelt, typed_forms, vary
 from semclass import artifacts
 from semclass.artifacts import HeadCard, save_head
+from semclass.calibration import expected_calibration_error
 from semclass.encoder import STATES, OnnxEncoder
 from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.heads import Head
@@ -527,13 +529,38 @@ def softened(given: Array, slopes: Slopes, parents: Array) -> Array:
 
 def measure(given: Array, classes: Sequence[str], questions: Questions) -> dict[str, dict[str, Any]]:
     """Figures of both levels: coarse probabilities are sums of fine ones, the fine answer is within the coarse one."""
-    belongs = membership(classes)
-    coarse = given @ belongs
+    _, narrow = answers(given, classes)
     fine = evaluate(given, classes, questions.fine)
-    within = np.where(belongs.T[coarse.argmax(axis=1)] > 0, given, -1.0).argmax(axis=1)
-    right = sum(classes[place] == name for place, name in zip(within, questions.fine, strict=True))
-    fine |= {"accuracy": round(right / len(given), 4), "right": right}
-    return {"coarse": evaluate(coarse, COARSE, questions.labels("coarse")), "fine": fine}
+    right = np.array([classes[place] == name for place, name in zip(narrow, questions.fine, strict=True)])
+    error = expected_calibration_error(given[np.arange(len(given)), narrow], right)
+    fine |= {"accuracy": round(float(right.mean()), 4), "right": int(right.sum()), "calibration_error": round(error, 4)}
+    return {"coarse": evaluate(given @ membership(classes), COARSE, questions.labels("coarse")), "fine": fine}
+
+
+def answers(given: Array, classes: Sequence[str]) -> tuple[Array, Array]:
+    """Best coarse class of each question, and best fine class within it, int64 (n,) each."""
+    belongs = membership(classes)
+    coarse = (given @ belongs).argmax(axis=1)
+    return coarse, np.where(belongs.T[coarse] > 0, given, -1.0).argmax(axis=1)
+
+
+def diagram(given: Array, classes: Sequence[str], questions: Questions) -> bytes:
+    """Reliability diagrams of both levels, a PNG."""
+    coarse, fine = answers(given, classes)
+    said = [(COARSE[above], classes[below]) for above, below in zip(coarse, fine, strict=True)]
+    right = np.array(
+        [
+            (broad == above, narrow == below)
+            for (broad, narrow), above, below in zip(said, questions.labels("coarse"), questions.fine, strict=True)
+        ]
+    )
+    rows = np.arange(len(given))
+    return reliability_diagram(
+        {
+            "coarse classes": ((given @ membership(classes))[rows, coarse], right[:, 0]),
+            "fine classes": (given[rows, fine], right[:, 1]),
+        }
+    )
 
 
 def membership(classes: Sequence[str]) -> Array:
@@ -543,10 +570,10 @@ def membership(classes: Sequence[str]) -> Array:
 
 def report_tables(given: Array, classes: Sequence[str], questions: Questions) -> str:
     """Confusion matrix of the coarse classes, and precision and recall of all."""
-    coarse = (given @ membership(classes)).argmax(axis=1)
+    coarse, narrow = answers(given, classes)
     said = [COARSE[place] for place in coarse]
     truth = questions.labels("coarse")
-    fine = class_table(classes, questions.fine, [classes[place] for place in given.argmax(axis=1)])
+    fine = class_table(classes, questions.fine, [classes[place] for place in narrow])
     return "\n\n".join([confusion_table(COARSE, truth, said), class_table(COARSE, truth, said), fine])
 
 
@@ -593,7 +620,9 @@ def write_head(
             f"({coarse['right']} right), fine {fine['accuracy']:.3f} ({fine['right']} right), expected calibration error "
             f"{coarse['calibration_error']:.3f} and {fine['calibration_error']:.3f}. On {held_fine['questions']} held-out "
             f"training questions, by a network that did not see them: coarse {held_coarse['accuracy']:.3f}, fine "
-            f"{held_fine['accuracy']:.3f}.{_on_natural(report['metrics'])}\n\n{tables}",
+            f"{held_fine['accuracy']:.3f}.{_on_natural(report['metrics'])}\n\n"
+            "![How often answers of each probability are right](reliability.png)\n\n"
+            f"{_on_nothing(report['metrics']['held_out'])}{tables}",
         ),
         (
             "Limits",
@@ -604,6 +633,18 @@ def write_head(
     ]
     title = "Which type of answer does a question ask for? 50 fine classes"
     save_head(out, network, card, title=title, sections=sections, files=files)
+
+
+def _on_nothing(held_out: Mapping[str, Any]) -> str:
+    """Say how sure the head is of texts that ask nothing."""
+    if "ask_nothing" not in held_out:
+        return ""
+    figures = held_out["ask_nothing"]
+    return (
+        f"Of {figures['texts']} texts that ask nothing and that training did not see, the best coarse class has a "
+        f"probability of {figures['quantile 0.5']:.2f} at the median, and of {figures['quantile 0.9']:.2f} at most for "
+        "nine in ten.\n\n"
+    )
 
 
 def _on_natural(metrics: Mapping[str, Any]) -> str:
@@ -673,9 +714,12 @@ def train(arguments: argparse.Namespace) -> None:
     network = int8_network(tuned, config, layers, slopes, parents, calibration)
     given = run_questions(network, encoder, speller, test.texts)
     metrics["test"] = measure(given, classes, test)
+    tables = f"TREC test:\n\n{report_tables(given, classes, test)}"
+    shown = (given, test)
     if dev is not None:
         metrics["natural_dev"] = measure_dev(network, encoder, speller, classes, dev, arguments.seed)
-    tables = report_tables(given, classes, test)
+        shown = (run_questions(network, encoder, speller, dev.texts), dev)
+        tables = f"Natural questions:\n\n{report_tables(shown[0], classes, dev)}\n\n{tables}"
     report = {
         "calibration": {
             "method": "temperature",
@@ -694,6 +738,7 @@ def train(arguments: argparse.Namespace) -> None:
         "metrics": metrics,
     }
     files = {} if speller is None else {WORDS: "".join(f"{word}\n" for word in words).encode()}
+    files["reliability.png"] = diagram(shown[0], classes, shown[1])
     write_head(network, classes, report, tables, encoder, arguments.out, files)
     for part, figures in metrics.items():
         print(f"{part}: {figures}")

@@ -1,0 +1,187 @@
+"""Measure the shipped classifiers, and write ``results/classifiers.json``.
+
+    python bench/classifiers.py --data DATA
+
+Questions: accuracy on TREC test and on natural questions (split dev), as they are, with one misspelt word, in lower case
+and without question mark; calibration. Passages: what cross-validation measured when the head was trained, as the shipped
+head has seen every label. Entailment: QNLI validation. Times are medians on one thread, through the shipped files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import platform
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import roc_auc_score
+
+from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
+from semclass.calibration import expected_calibration_error
+from semclass.surface import surface_features
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "bench" / "results" / "classifiers.json"
+sys.path.insert(0, str(ROOT / "training"))
+
+import labels  # noqa: E402
+from question_data import Questions, read_questions  # noqa: E402
+
+DRAWS = 5
+"""Times that every question is misspelt anew."""
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def misspelt(text: str, rng: random.Random) -> str:
+    """Swap two letters, or leave out, add or replace one, anywhere in one word of three letters or more.
+
+    Simpler than what the head was trained with, and without its preference for neighbouring keys.
+    """
+    words = text.split(" ")
+    places = [place for place, word in enumerate(words) if len(word) >= 3 and word.isalpha()]
+    if not places:
+        return text
+    place = rng.choice(places)
+    word = words[place]
+    at, letter = rng.randrange(len(word)), rng.choice(LETTERS)
+    swap = min(at, len(word) - 2)
+    words[place] = rng.choice(
+        (
+            word[:swap] + word[swap + 1] + word[swap] + word[swap + 2 :],
+            word[:at] + word[at + 1 :],
+            word[:at] + letter + word[at:],
+            word[:at] + letter + word[at + 1 :],
+        )
+    )
+    return " ".join(words)
+
+
+def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Questions) -> dict[str, float]:
+    """Accuracy and calibration error of both levels."""
+    found = classifier.predict(texts)
+    coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
+    fine = np.array([item.fine == name for item, name in zip(found, questions.fine, strict=True)])
+    return {
+        "coarse": float(coarse.mean()),
+        "fine": float(fine.mean()),
+        "coarse_calibration_error": expected_calibration_error(np.array([x.probability for x in found]), coarse),
+        "fine_calibration_error": expected_calibration_error(np.array([x.fine_probability for x in found]), fine),
+    }
+
+
+def questions(data: Path, classifier: QuestionClassifier) -> dict[str, dict[str, float]]:
+    """Figures of the question head."""
+    test = read_questions(data / "trec" / "test.tsv")
+    dev = labels.natural_questions(data / "questions", "dev")
+    rng = random.Random(0)
+    draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
+    return {
+        "trec_test": accuracy(classifier, test.texts, test),
+        "natural_dev": accuracy(classifier, dev.texts, dev),
+        "natural_dev_misspelt": {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]},
+        "natural_dev_lower_case": accuracy(classifier, [text.lower() for text in dev.texts], dev),
+        "natural_dev_no_mark": accuracy(classifier, [text.rstrip("? ") for text in dev.texts], dev),
+    }
+
+
+def no_questions(classifier: QuestionClassifier) -> dict[str, float]:
+    """Probability of the best class where a text asks nothing, quantiles; the head was trained on these very texts."""
+    found = [item.probability for item in classifier.predict(labels.no_questions())]
+    return {f"p{share}": float(np.percentile(found, share)) for share in (10, 50, 90)}
+
+
+def entailment(data: Path, classifier: EntailmentClassifier) -> dict[str, float]:
+    """QNLI validation."""
+    with gzip.open(data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    truth = np.array([row["label"] == "entailment" for row in rows])
+    given = classifier.predict_proba([row["question"] for row in rows], [row["sentence"] for row in rows])
+    said = given >= classifier.threshold
+    return {
+        "accuracy": float((said == truth).mean()),
+        "auc": float(roc_auc_score(truth, given)),
+        "calibration_error": expected_calibration_error(given, truth),
+        "pairs": len(rows),
+    }
+
+
+def times(data: Path, encoder: OnnxEncoder) -> dict[str, float]:
+    """Microseconds, one thread."""
+    asked = read_questions(data / "trec" / "test.tsv").texts
+    classifier, provider = QuestionClassifier.load(encoder=encoder), PassageClassifier.load(encoder=encoder)
+    passages = [json.loads(line)["text"] for line in (data / "beir" / "squad4" / "corpus.jsonl").open(encoding="utf-8")]
+    passages = passages[:300]
+    encoded = [encoder.encode([text], views=provider.encoder_views) for text in passages]
+    views: list[dict[str, npt.NDArray[np.float32]]] = [
+        {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
+        for one, text in zip(encoded, passages, strict=True)
+    ]
+    head = provider.head
+    found = {
+        "question_to_coarse_and_fine_label": _each(asked, lambda text: classifier.predict([text])),
+        "encode_passage": _each(passages, lambda text: encoder.encode([text], views=provider.encoder_views)),
+        "surface_of_passage": _each(passages, lambda text: surface_features([text])),
+    }
+    if head is not None:
+        found["six_heads_on_encoded_passage"] = _each(views, head.probabilities)
+    return {
+        f"{name}_{share}": round(float(np.percentile(values, percent)), 1)
+        for name, values in found.items()
+        for share, percent in (("p50", 50), ("p95", 95))
+    }
+
+
+def _each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
+    """Microseconds of a job for each item, after a warm-up."""
+    for item in items[:20]:
+        job(item)
+    values = []
+    for item in items:
+        started = time.perf_counter()
+        job(item)
+        values.append((time.perf_counter() - started) * 1e6)
+    return values
+
+
+def rounded(value: Any) -> Any:
+    """Figures to four places."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    arguments = parser.parse_args()
+    encoder = OnnxEncoder.load()
+    classifier = QuestionClassifier.load(encoder=encoder)
+    results = {
+        "questions": questions(arguments.data, classifier),
+        "no_questions_probability": no_questions(classifier),
+        "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
+        "qnli_validation": entailment(arguments.data, EntailmentClassifier.load(encoder=encoder)),
+        "microseconds": times(arguments.data, encoder),
+        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers")},
+        "threads": 1,
+        "date": datetime.now(timezone.utc).date().isoformat(),
+    }
+    artifacts.write_atomic(RESULTS, artifacts.dump_json(rounded(results)))
+    print(json.dumps(rounded({key: value for key, value in results.items() if key != "passages"}), indent=1))
+
+
+if __name__ == "__main__":
+    main()
