@@ -1,4 +1,4 @@
-"""Measure the shipped classifiers, and write ``results/classifiers.json``.
+"""Measure the shipped classifiers, and write ``results/classifiers.json`` and a table of the README.
 
     python bench/classifiers.py --data DATA
 
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
+import readme
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
 from semclass.calibration import expected_calibration_error
 from semclass.surface import surface_features
@@ -154,6 +155,28 @@ def _each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     return values
 
 
+def table(results: dict[str, Any]) -> str:
+    """The README's table."""
+    q, macro, qnli = results["questions"], results["passages"]["macro"], results["qnli_validation"]
+    times = results["microseconds"]
+    forms = {
+        "natural questions, 6 / 50 classes": "natural_dev",
+        "the same, one word misspelt": "natural_dev_misspelt",
+        "the same, lower case": "natural_dev_lower_case",
+        "the same, no question mark": "natural_dev_no_mark",
+    }
+    rows = [(name, f"{q[form]['coarse']:.1%} / {q[form]['fine']:.1%}") for name, form in forms.items()]
+    errors = [q["natural_dev"][f"{level}_calibration_error"] for level in ("coarse", "fine")]
+    rows += [
+        ("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"),
+        ("passage classes, 5-fold, macro F1 / AUC", f"{macro['f1']:.3f} / {macro['auc']:.3f}"),
+        ("QNLI validation, each text encoded by itself (flan-ul2: 94.2%)", f"{qnli['accuracy']:.1%}"),
+        ("microseconds, question to both classes", f"{times['question_to_coarse_and_fine_label_p50']:.0f}"),
+        ("microseconds, six passage classes of an encoded passage", f"{times['six_heads_on_encoded_passage_p50']:.0f}"),
+    ]
+    return readme.markdown(("classifiers", "semclass"), rows)
+
+
 def rounded(value: Any) -> Any:
     """Figures to four places."""
     if isinstance(value, dict):
@@ -180,6 +203,7 @@ def main() -> None:
         "date": datetime.now(timezone.utc).date().isoformat(),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(rounded(results)))
+    readme.update("classifiers", table(rounded(results)))
     print(json.dumps(rounded({key: value for key, value in results.items() if key != "passages"}), indent=1))
 
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+import readme
 from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "bench" / "results" / "main_job.json"
-BEGIN, END = "<!-- table: begin, written by bench/main_job.py -->", "<!-- table: end -->"
 
 
 def questions(data: Path) -> dict[str, float]:
@@ -116,17 +116,7 @@ def table(results: dict[str, Any]) -> str:
         ("milliseconds, question to class", f"{t['question_to_label_p50']:.2f}", "about 1,000"),
         ("milliseconds, re-ranking 10 indexed passages", f"{t['rerank_10_p50']:.2f}", "about 10,000"),
     ]
-    lines = ["| measured | semclass | flan-ul2, 20 B, prompted |", "|---|---|---|"]
-    return "\n".join([*lines, *(f"| {name} | {ours} | {theirs} |" for name, ours, theirs in rows)])
-
-
-def update_readme(text: str) -> None:
-    """Put the table between its marks."""
-    path = ROOT / "README.md"
-    readme = path.read_text()
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    return readme.markdown(("measured", "semclass", "flan-ul2, 20 B, prompted"), rows)
 
 
 def main() -> None:
@@ -152,7 +142,7 @@ def main() -> None:
         "date": datetime.now(timezone.utc).date().isoformat(),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-    update_readme(table(results))
+    readme.update("main_job", table(results))
     print(json.dumps({key: results[key] for key in ("questions", "milliseconds", "seconds")}, indent=1))
     print(table(results))
 

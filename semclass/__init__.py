@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from semclass.encoder import OnnxEncoder
+    from semclass.entailment import EntailmentClassifier, EntailmentLabel
     from semclass.errors import (
         ArtifactError,
         EncoderMismatchError,
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "encoder": ("OnnxEncoder",),
+    "entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "errors": (
         "ArtifactError",
         "EncoderMismatchError",
@@ -62,6 +64,8 @@ __all__ = [
     "Encoder",
     "EncoderMismatchError",
     "Encoding",
+    "EntailmentClassifier",
+    "EntailmentLabel",
     "HeadClassifier",
     "Hit",
     "HybridRetriever",

@@ -107,7 +107,7 @@ def _texts(texts: Sequence[str], file: Path | None) -> list[str]:
 
 @cli.group()
 def classify() -> None:
-    """Classify questions or passages."""
+    """Classify questions, passages, pairs of both, or texts by classes of your own."""
 
 
 @classify.command("questions")
@@ -167,6 +167,51 @@ def classify_passages(
             )
         else:
             click.echo(f"{passage.id}\t{' '.join(found.labels) or '-'}\t{_shorten(found.text)}")
+
+
+@classify.command("pairs")
+@click.argument("question", required=False)
+@click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
+@click.option("--file", type=click.Path(path_type=Path), help="JSON lines with `question` and `sentence`.")
+@_json
+@_models
+@_threads
+def classify_pairs(
+    question: str | None,
+    sentences: Sequence[str],
+    file: Path | None,
+    *,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
+) -> None:
+    """Tell of each SENTENCE whether it answers QUESTION."""
+    pairs = _pairs(question, sentences, file)
+    classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
+    for found in classifier.predict(pairs):
+        if as_json:
+            _print_json(asdict(found))
+        else:
+            click.echo(f"{found.label:<14} {found.probability:.3f}  {_shorten(found.sentence)}")
+
+
+def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
+    """Pairs from arguments or from a file."""
+    from semclass.documents import read_json_lines
+
+    if (question is None) == (file is None) or (file is None and not sentences):
+        raise InputError("give a question and sentences as arguments, or pairs with --file F")
+    if file is None:
+        return [(str(question), sentence) for sentence in sentences]
+    pairs = []
+    for number, record in read_json_lines(file):
+        for name in ("question", "sentence"):
+            if not isinstance(record.get(name), str):
+                raise InputError(f"{file}, line {number} has no text {name!r}; each line needs question and sentence")
+        pairs.append((record["question"], record["sentence"]))
+    if not pairs:
+        raise InputError(f"{file} holds no pairs")
+    return pairs
 
 
 @classify.command("texts")

@@ -79,6 +79,22 @@ def test_plain_output_is_for_people(run):
     assert out.endswith("Who wrote Hamlet?\n")
 
 
+def test_pairs(run, tmp_path):
+    question, right, wrong = "When did it open?", "The bridge was opened in May 1932.", "It is painted red."
+    code, out, _ = run("classify", "pairs", question, right, wrong, "--json")
+    assert code == 0
+    records = json_lines(out)
+    assert [(record["question"], record["sentence"]) for record in records] == [(question, right), (question, wrong)]
+    assert records[0]["probability"] > records[1]["probability"]
+    lines = tmp_path / "pairs.jsonl"
+    lines.write_text("".join(json.dumps({"question": question, "sentence": text}) + "\n" for text in (right, wrong)))
+    assert run("classify", "pairs", "--file", lines, "--json")[1] == out
+    lines.write_text('{"question": "Who?"}\n')
+    code, _, err = run("classify", "pairs", "--file", lines)
+    assert (code, "line 1 has no text 'sentence'" in err) == (2, True)
+    assert run("classify", "pairs", question)[0] == 2
+
+
 def test_passages(run):
     code, out, _ = run("classify", "passages", "--file", CORPUS, "--json")
     assert code == 0

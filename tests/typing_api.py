@@ -23,6 +23,11 @@ def tag(passages: list[str]) -> list[Mapping[str, float]]:
     return [item.probabilities for item in found if "NUM" in item.labels]
 
 
+def answers(question: str, sentences: list[str]) -> list[float]:
+    found = semclass.EntailmentClassifier.load(threads=1).predict((question, sentence) for sentence in sentences)
+    return [item.probability for item in found if item.label == "entailment"]
+
+
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
     many: list[list[semclass.Hit]] = retriever.search_many([question], 5, match="soft", match_weight=0.2)

@@ -1,0 +1,30 @@
+"""Tables of the README that benchmarks write: between two marks that name the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from semclass.artifacts import write_atomic
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def block(name: str, text: str) -> str:
+    """A table with its marks, as it stands in the README."""
+    return f"<!-- table: begin, written by bench/{name}.py -->\n{text}\n<!-- table: end -->"
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown."""
+    first, *others = ("| " + " | ".join(row) + " |" for row in (head, *rows))
+    return "\n".join([first, "|" + "---|" * len(head), *others])
+
+
+def update(name: str, text: str) -> None:
+    """Write a benchmark's table in place of the one that is there."""
+    readme = README.read_text(encoding="utf-8")
+    begin, end = block(name, "").split("\n\n")
+    before, _, rest = readme.partition(begin)
+    _, _, after = rest.partition(end)
+    write_atomic(README, f"{before}{block(name, text)}{after}".encode())

@@ -1,0 +1,329 @@
+"""Does a sentence answer a question? A head over the token vectors of both, each text encoded by itself.
+
+Two networks do the work. The *branch* goes on from the encoder's view ``states`` with layers that were tuned for this, once
+for each text, and gives a unit vector for each word piece; a question also gets a weight for each piece and a vector that
+stands for what is asked for. The *head* compares the vectors of one question and one sentence: the best cosines of their
+pieces, a soft alignment of either text with the other (Parikh et al. 2016, a decomposable attention model), and for every
+piece of the sentence how well it suits what is asked for. No layer of the encoder ever sees both texts, so the vectors of
+sentences can be made, and kept, before any question is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from semclass import artifacts
+from semclass.encoder import fits, open_models
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError
+from semclass.sessions import open_session
+from semclass.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged
+from semclass.validation import check_texts, short
+from semclass.views import STATES, padded
+
+CHUNK = 512
+"""Texts encoded at a time; bounds memory, changes no value."""
+
+BATCH = 32
+"""Texts or pairs per run of a network; those of like length share one."""
+
+QUESTION, SENTENCE = 0, 1
+"""Kinds of text that the branch tells apart."""
+
+LABELS = ("not_entailment", "entailment")
+"""Labels below the threshold, and from it on."""
+
+
+@dataclass(frozen=True)
+class EntailmentLabel:
+    """Whether a sentence answers a question.
+
+    Attributes
+    ----------
+    question, sentence
+        The texts.
+    label
+        One of :data:`LABELS`.
+    probability
+        P(sentence answers question), in [0, 1].
+    """
+
+    question: str
+    sentence: str
+    label: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class TextVectors:
+    """What the branch gives for n texts; special tokens are left out.
+
+    Attributes
+    ----------
+    vectors
+        Ragged float32 of item shape (dim,), unit length: one for each word piece that the encoder read.
+    terms
+        Ragged word-piece ids, as many.
+    weights
+        Ragged float32: log of each piece's weight, up to a constant; meant for questions.
+    slots
+        What is asked for, float32 of shape (n, slot_dim); meant for questions.
+    """
+
+    vectors: Ragged
+    terms: Ragged
+    weights: Ragged
+    slots: FloatArray
+
+    def __len__(self) -> int:
+        """Count the texts."""
+        return len(self.vectors)
+
+
+@dataclass(frozen=True)
+class EntailmentClassifier:
+    """An encoder, the branch and the head; many threads may share one.
+
+    Attributes
+    ----------
+    encoder
+        Gives the view ``states``.
+    branch, head
+        The networks.
+    idf
+        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,); 0 for no terms.
+    threshold
+        Probability from which the label is ``"entailment"``.
+    """
+
+    encoder: Encoder
+    branch: onnxruntime.InferenceSession
+    head: onnxruntime.InferenceSession
+    idf: FloatArray
+    threshold: float
+
+    @classmethod
+    def load(
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+    ) -> EntailmentClassifier:
+        """Load the classifier.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None.
+        encoder
+            An encoder to share; loaded from `models` if None.
+        threads
+            Threads of each network that is loaded here.
+
+        Returns
+        -------
+        EntailmentClassifier
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged.
+        EncoderMismatchError
+            If the networks were trained on another encoder's states.
+        """
+        root, used = open_models(models, encoder, threads)
+        artifact = artifacts.load(root / "entailment", "entailment")
+        made_for = str(artifact.field("encoder"))
+        if not fits(made_for, used.fingerprint, (STATES,)):
+            raise EncoderMismatchError(
+                f"the networks in {artifact.folder} were trained for encoder {made_for[:12]}, but are used with "
+                f"{used.fingerprint[:12]}: use that encoder, or train them for this one"
+            )
+        # the branch is written with fused operators already, and loads faster as it is
+        branch = open_session(artifact.path("branch.onnx"), threads, optimise=False)
+        head = open_session(artifact.path("head.onnx"), threads)
+        idf = np.load(artifact.path("idf.npy"), allow_pickle=False)
+        if idf.shape != used.is_term.shape:
+            raise ArtifactError(
+                f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
+            )
+        return cls(used, branch, head, idf, float(artifact.field("threshold")))
+
+    def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
+        """Tell of pairs whether the sentence answers the question.
+
+        Parameters
+        ----------
+        pairs
+            n pairs of a question and a sentence.
+
+        Returns
+        -------
+        list of EntailmentLabel
+            In the order of `pairs`.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If an item is no pair of non-empty texts.
+        """
+        items = _check_pairs(pairs)
+        questions, sentences = [item[0] for item in items], [item[1] for item in items]
+        given = self.predict_proba(questions, sentences).tolist()
+        return [
+            EntailmentLabel(question, sentence, LABELS[int(probability >= self.threshold)], probability)
+            for question, sentence, probability in zip(questions, sentences, given, strict=True)
+        ]
+
+    def predict_proba(self, questions: Iterable[str], sentences: Iterable[str]) -> DoubleArray:
+        """P(sentence answers question) of pairs.
+
+        Parameters
+        ----------
+        questions, sentences
+            n non-empty texts each: the first question goes with the first sentence, and so on. A text that comes more
+            than once is encoded once per chunk.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n,), in [0, 1].
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a text is empty or not a string, or there are not as many questions as sentences.
+        """
+        asked, given = check_texts(questions, "questions"), check_texts(sentences, "sentences")
+        if len(asked) != len(given):
+            raise InputError(
+                f"there are {len(asked)} questions and {len(given)} sentences; give one sentence for each question"
+            )
+        found = np.zeros(len(asked))
+        for start in range(0, len(asked), CHUNK):
+            part = slice(start, start + CHUNK)
+            first, rows = _distinct(asked[part])
+            second, places = _distinct(given[part])
+            found[part] = self.probabilities(
+                self.encode(first, QUESTION), self.encode(second, SENTENCE), np.stack([rows, places], axis=1)
+            )
+        return found
+
+    def encode(self, texts: Sequence[str], kind: int) -> TextVectors:
+        """Give the vectors of texts.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+        kind
+            :data:`QUESTION` or :data:`SENTENCE`.
+
+        Returns
+        -------
+        TextVectors
+            In the same order.
+        """
+        encoding = self.encoder.encode(texts, views=(STATES,))
+        states = encoding.pieces(STATES)
+        lengths = states.lengths() - 2
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        outputs = {item.name: item.shape[-1] for item in self.branch.get_outputs()}
+        vectors = np.zeros((offsets[-1], outputs["vectors"]), np.float32)
+        weights = np.zeros(offsets[-1], np.float32)
+        slots = np.zeros((len(texts), outputs["slots"]), np.float32)
+        for batch in _batches(lengths):
+            found = self.branch.run(
+                ["vectors", "weights", "slots"],
+                {"states": padded(states.take(batch)), "kind": np.array(kind, np.int64)},
+            )
+            places = np.arange(int(lengths[batch].max()))
+            inside = places < lengths[batch][:, None]
+            rows = (offsets[batch][:, None] + places)[inside]
+            vectors[rows] = found[0][:, 1 : 1 + len(places)][inside]
+            weights[rows] = found[1][:, 1 : 1 + len(places)][inside]
+            slots[batch] = found[2]
+        # the encoder reads the beginning of a long text, and only pieces that it read have vectors
+        read = np.repeat(encoding.terms.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        terms = Ragged(encoding.terms.values[read], offsets)
+        return TextVectors(Ragged(vectors, offsets), terms, Ragged(weights, offsets), slots)
+
+    def probabilities(self, questions: TextVectors, sentences: TextVectors, pairs: IntArray) -> DoubleArray:
+        """P(sentence answers question) of encoded texts.
+
+        Parameters
+        ----------
+        questions, sentences
+            Encoded as such.
+        pairs
+            int64 of shape (n, 2): places in `questions` and in `sentences`.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n,), in [0, 1].
+        """
+        found = np.zeros(len(pairs))
+        for batch in _batches(sentences.terms.lengths()[pairs[:, 1]]):
+            asked, given = pairs[batch].T
+            words, pieces = (
+                padded_ids(side.terms.take(rows)) for side, rows in ((questions, asked), (sentences, given))
+            )
+            rarity = np.where(words >= 0, self.idf[words], 0)
+            feeds = {
+                "question": _filled(questions.vectors.take(asked)),
+                "weights": _filled(_column(questions.weights.take(asked)))[..., 0],
+                "slots": questions.slots[asked],
+                "sentence": _filled(sentences.vectors.take(given)),
+                "exact": ((words[:, :, None] == pieces[:, None, :]) & (rarity > 0)[:, :, None]).astype(np.float32),
+                "idf": rarity.astype(np.float32),
+            }
+            found[batch] = self.head.run(["probabilities"], feeds)[0][:, 0]
+        return found
+
+
+def _check_pairs(pairs: object) -> list[tuple[str, str]]:
+    """Copy pairs into a list; what is no pair is refused, the texts are checked later."""
+    if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
+        raise InputTypeError(f"pairs must be a sequence of (question, sentence), not {short(pairs)}")
+    items = list(pairs)
+    for place, item in enumerate(items):
+        if isinstance(item, (str, bytes)) or not isinstance(item, Sequence) or len(item) != 2:
+            raise InputTypeError(f"pairs[{place}] must be (question, sentence), not {short(item)}")
+    return items
+
+
+def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
+    """Each text once, in order of first appearance, and which of them each place holds."""
+    places: dict[str, int] = {}
+    rows = [places.setdefault(text, len(places)) for text in texts]
+    return list(places), np.array(rows, np.int64)
+
+
+def _batches(lengths: IntArray) -> list[IntArray]:
+    """Rows of like length together, as padding costs time."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+
+
+def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
+    """Word-piece ids as a matrix, int64 of shape (n, longest), at least one column; -1 behind the end of a text."""
+    lengths = terms.lengths()
+    inside = np.arange(max(int(lengths.max(initial=0)), 1)) < lengths[:, None]
+    matrix = np.full(inside.shape, -1, np.int64)
+    matrix[inside] = terms.values
+    return matrix
+
+
+def _filled(rows: Ragged) -> FloatArray:
+    """Padded rows with at least one column: a text of no word piece is one column of zeros."""
+    matrix = padded(rows)
+    return matrix if matrix.shape[1] else np.zeros((len(rows), 1, matrix.shape[2]), np.float32)
+
+
+def _column(rows: Ragged) -> Ragged:
+    return Ragged(rows.values[:, None], rows.offsets)

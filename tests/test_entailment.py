@@ -1,0 +1,111 @@
+"""Does a sentence answer a question: examples, what must not change a probability, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass.encoder import OnnxEncoder
+from semclass.entailment import LABELS, QUESTION, SENTENCE, EntailmentClassifier
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
+
+QUESTIONS = ["When was the bridge opened?", "Who designed the bridge?", "How long is the bridge?"]
+SENTENCES = [
+    "The bridge was opened to traffic in May 1932.",
+    "It was designed by the engineer Emily Warren.",
+    "The bridge is 503 metres long and carries eight lanes.",
+]
+
+
+@pytest.fixture(scope="module")
+def classifier(encoder: OnnxEncoder) -> EntailmentClassifier:
+    """The shipped networks."""
+    return EntailmentClassifier.load(MODELS, encoder=encoder)
+
+
+def test_each_question_finds_its_answer(classifier):
+    table = classifier.predict_proba(np.repeat(QUESTIONS, 3).tolist(), SENTENCES * 3).reshape(3, 3)
+    assert table.argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_labels_follow_the_threshold(classifier):
+    given = classifier.predict([(QUESTIONS[0], SENTENCES[0]), (QUESTIONS[0], SENTENCES[1])])
+    assert [(item.question, item.sentence) for item in given] == [
+        (QUESTIONS[0], SENTENCES[0]),
+        (QUESTIONS[0], SENTENCES[1]),
+    ]
+    strict = replace(classifier, threshold=given[0].probability + 1e-6)
+    assert [item.label for item in strict.predict([(QUESTIONS[0], SENTENCES[0])])] == [LABELS[0]]
+    even = replace(classifier, threshold=given[0].probability)
+    assert [item.label for item in even.predict([(QUESTIONS[0], SENTENCES[0])])] == [LABELS[1]]
+
+
+def test_company_changes_nothing(classifier):
+    """Padding, repeated texts and order leave a pair's probability as it is."""
+    long = " ".join(SENTENCES * 5)
+    questions, sentences = [*QUESTIONS, QUESTIONS[0]], [long, *SENTENCES[1:], SENTENCES[0]]
+    together = classifier.predict_proba(questions, sentences)
+    alone = [classifier.predict_proba([q], [s])[0] for q, s in zip(questions, sentences, strict=True)]
+    np.testing.assert_allclose(together, alone, atol=5e-3)
+    backwards = classifier.predict_proba(questions[::-1], sentences[::-1])
+    np.testing.assert_allclose(backwards[::-1], together, atol=5e-3)
+
+
+def test_case_and_generators(classifier):
+    plain = classifier.predict_proba(QUESTIONS, SENTENCES)
+    shouted = classifier.predict_proba((q.upper() for q in QUESTIONS), (s.upper() for s in SENTENCES))
+    np.testing.assert_allclose(plain, shouted, atol=1e-6)
+    assert plain.dtype == np.float64
+    assert ((plain >= 0) & (plain <= 1)).all()
+
+
+def test_sentences_can_be_encoded_before_any_question(classifier):
+    kept = classifier.encode(SENTENCES, SENTENCE)
+    assert len(kept) == 3
+    assert kept.vectors.lengths().tolist() == kept.terms.lengths().tolist()
+    np.testing.assert_allclose(np.linalg.norm(kept.vectors.values, axis=1), 1, atol=1e-4)
+    asked = classifier.encode(QUESTIONS[1:2], QUESTION)
+    given = classifier.probabilities(asked, kept, np.array([[0, 0], [0, 1], [0, 2]]))
+    whole = classifier.predict_proba(QUESTIONS[1:2] * 3, SENTENCES)
+    np.testing.assert_allclose(given, whole, atol=5e-3)
+
+
+def test_nothing_gives_nothing(classifier):
+    assert classifier.predict_proba([], []).shape == (0,)
+    assert classifier.predict([]) == []
+
+
+def test_odd_texts_have_finite_probabilities(classifier):
+    given = classifier.predict_proba(["?", "\u200b"], ["\u200b", "!"])
+    assert np.isfinite(given).all()
+    with pytest.warns(TruncationWarning):
+        assert np.isfinite(classifier.predict_proba(QUESTIONS[:1], ["bridge " * 400])).all()
+
+
+def test_what_is_refused(classifier):
+    with pytest.raises(InputError, match="2 questions and 1 sentences"):
+        classifier.predict_proba(QUESTIONS[:2], SENTENCES[:1])
+    with pytest.raises(InputTypeError, match="one string"):
+        classifier.predict_proba(QUESTIONS[0], SENTENCES[0])
+    with pytest.raises(InputError, match=r"sentences\[0\] is empty"):
+        classifier.predict_proba(QUESTIONS[:1], [" "])
+    for wrong in ("ab", [("only one",)], ["ab"], 3):
+        with pytest.raises(InputTypeError, match="pairs"):
+            classifier.predict(wrong)
+
+
+def test_folders_are_checked(encoder, fake_encoder, tmp_path):
+    with pytest.raises(EncoderMismatchError, match="trained for encoder"):
+        EntailmentClassifier.load(MODELS, encoder=fake_encoder)
+    folder = tmp_path / "entailment"
+    shutil.copytree(MODELS / "entailment", folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert set(manifest["files"]) == {"branch.onnx", "head.onnx", "idf.npy"}
+    (folder / "idf.npy").write_bytes(b"")
+    with pytest.raises(ArtifactError, match=r"idf\.npy"):
+        EntailmentClassifier.load(tmp_path, encoder=encoder)
