@@ -4,8 +4,9 @@
 
 The source is an installed package that carries the model, a folder, or a hub name. Calibration texts, for the fixed scales
 of the activations, come from training data only: questions of ``trec/train.tsv`` and passages made of
-``squad_sentences/train``; the projection of token vectors and the probe for named entities are fitted on
-``squad_sentences/train`` and ``entities/``. The same source, data and seed give the same bytes.
+``squad_sentences/train``. The projection of token vectors and the probes for entities and answers (``entity_probe.py``) are
+fitted on ``squad_sentences/train``, ``entities/``, ``trec/train.tsv`` and ``questions/natural.tsv``, split train. The same
+source, data and seed give the same bytes.
 """
 
 from __future__ import annotations

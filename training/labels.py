@@ -78,6 +78,21 @@ def no_questions() -> list[str]:
     return (FOLDER / "no_questions.txt").read_text(encoding="utf-8").splitlines()
 
 
+def statements(data: Path) -> list[str]:
+    """Sentences of the originals, which ask nothing: of SQuAD, WikiQA and newswire; every second one without its full stop.
+
+    Parameters
+    ----------
+    data
+        Data folder with ``wikiqa/``, ``entities/`` and ``squad_sentences/``.
+    """
+    squad = squad_passages(data)[2::6]  # passages of one sentence, see `label_sources.SENTENCES`
+    wikiqa, news = wikiqa_passages(data)[2::12], news_passages(data)[::6]
+    texts = [*squad[::2], *wikiqa, *(passage.split(". ")[0] for passage in news)]
+    sentences = [text for text in texts if not text.rstrip().endswith("?")]
+    return [text.rstrip(" .") if place % 2 else text for place, text in enumerate(sentences)]
+
+
 def labelled_passages(data: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
     """Passages of public originals that were read for this project.
 

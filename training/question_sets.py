@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--originals",
         type=Path,
-        help="folder with the public originals of the questions labelled for this project: all are used",
+        help="data folder with the public originals of the texts labelled for this project: all are used",
     )
     parser.add_argument("--natural", type=Path, help="table of further questions; its rows of the split train are used")
     parser.add_argument(
@@ -70,7 +70,7 @@ def read_training(arguments: argparse.Namespace) -> Training:
     if arguments.originals is not None:
         parts += [labels.natural_questions(arguments.originals, "train"), labels.squad_questions(arguments.originals)]
         parts.append(labels.written_questions())
-        nothing += labels.no_questions()
+        nothing += [*labels.no_questions(), *labels.statements(arguments.originals)]
         sources.append("questions labelled or written for this project (`training/labels/`)")
     if arguments.natural is not None:
         parts.append(read_questions(arguments.natural, "train"))
