@@ -15,8 +15,7 @@ import json
 import platform
 import random
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 import readme
+import timing
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
 from semclass.calibration import expected_calibration_error
 from semclass.surface import surface_features
@@ -130,29 +130,13 @@ def times(data: Path, encoder: OnnxEncoder) -> dict[str, float]:
     ]
     head = provider.head
     found = {
-        "question_to_coarse_and_fine_label": _each(asked, lambda text: classifier.predict([text])),
-        "encode_passage": _each(passages, lambda text: encoder.encode([text], views=provider.encoder_views)),
-        "surface_of_passage": _each(passages, lambda text: surface_features([text])),
+        "question_to_coarse_and_fine_label": timing.each(asked, lambda text: classifier.predict([text])),
+        "encode_passage": timing.each(passages, lambda text: encoder.encode([text], views=provider.encoder_views)),
+        "surface_of_passage": timing.each(passages, lambda text: surface_features([text])),
     }
     if head is not None:
-        found["six_heads_on_encoded_passage"] = _each(views, head.probabilities)
-    return {
-        f"{name}_{share}": round(float(np.percentile(values, percent)), 1)
-        for name, values in found.items()
-        for share, percent in (("p50", 50), ("p95", 95))
-    }
-
-
-def _each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
-    """Microseconds of a job for each item, after a warm-up."""
-    for item in items[:20]:
-        job(item)
-    values = []
-    for item in items:
-        started = time.perf_counter()
-        job(item)
-        values.append((time.perf_counter() - started) * 1e6)
-    return values
+        found["six_heads_on_encoded_passage"] = timing.each(views, head.probabilities)
+    return timing.percentiles(found, 1e6, 1)
 
 
 def table(results: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import readme
+import timing
 from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
 
 ROOT = Path(__file__).parent.parent
@@ -58,27 +58,11 @@ def times(data: Path, retriever: HybridRetriever) -> dict[str, float]:
     found = [retriever.candidates(query, 10) for query in queries]
     pairs = list(zip(queries, found, strict=True))
     measured = {
-        "question_to_label": _each(texts, lambda text: classifier.predict([text])),
-        "rerank_10": _each(pairs, lambda pair: retriever.order(*pair, rerank="learned")),
-        "search_10": _each(asked, retriever.search),
+        "question_to_label": timing.each(texts, lambda text: classifier.predict([text])),
+        "rerank_10": timing.each(pairs, lambda pair: retriever.order(*pair, rerank="learned")),
+        "search_10": timing.each(asked, retriever.search),
     }
-    return {
-        f"{name}_{share}": round(float(np.percentile(values, percent)), 3)
-        for name, values in measured.items()
-        for share, percent in (("p50", 50), ("p95", 95))
-    }
-
-
-def _each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
-    """Milliseconds of a job for each item, after a warm-up."""
-    for item in items[:20]:
-        job(item)
-    values = []
-    for item in items:
-        started = time.perf_counter()
-        job(item)
-        values.append(1000 * (time.perf_counter() - started))
-    return values
+    return timing.percentiles(measured, 1e3, 3)
 
 
 def starts() -> dict[str, float]:
