@@ -783,7 +783,10 @@ def _one_of_many(
     coordinates: DoubleArray, labels: IntArray, weight: DoubleArray | None, strength: float, count: int
 ) -> tuple[DoubleArray, DoubleArray]:
     """Coefficients (components, classes) and intercepts (classes,) of a multinomial regression on class numbers."""
-    model = _logistic(strength).fit(coordinates, labels, weight)
+    with warnings.catch_warnings():
+        # few texts of many classes: the numbers of classes look like measurements, which they are not
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        model = _logistic(strength).fit(coordinates, labels, weight)
     coefficients, bias = model.coef_.T, model.intercept_
     if coefficients.shape[1] == 1:  # one row of log odds means two classes; half of it for each, of either sign
         coefficients = np.concatenate([-coefficients, coefficients], axis=1) / 2

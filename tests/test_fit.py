@@ -369,3 +369,9 @@ def test_wrong_settings_are_refused(case):
     labels = [0, 1, 0] * 3 if "link" in settings else ["x", "y", "z"] * 3
     with pytest.raises(InputError, match=message):
         fit.fit_head(views, labels, **settings)
+
+
+def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
+    labels = [f"class {number}" for number in range(20) for _ in range(2)]
+    views = {"x": np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)}
+    assert len(fit_head(views, labels, kind="logistic", folds=2).classes) == 20  # warnings are errors here
