@@ -374,4 +374,4 @@ def test_wrong_settings_are_refused(case):
 def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
     labels = [f"class {number}" for number in range(20) for _ in range(2)]
     views = {"x": np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)}
-    assert len(fit_head(views, labels, kind="logistic", folds=2).classes) == 20  # warnings are errors here
+    assert len(fit.fit_head(views, labels, kind="logistic", folds=2).classes) == 20  # warnings are errors here
