@@ -21,13 +21,13 @@ from semclass.views import encoder_views, gather, piece_matrix
 
 onnx = pytest.importorskip("onnx")
 
-# spelt correctly, so that a step that corrects spelling would leave them as they are
+# spelt correctly and with their marks, so that the classifier reads them as they are
 QUESTIONS = [
     "When was the bridge built?",
     "What does NASA stand for?",
     "Who was the first woman in space?",
     "Name the largest lake in Africa that lies in more than two countries and feeds the river Nile on its way north.",
-    "the capital of Peru",
+    "the capital of Peru?",
     "Why is the sky blue?",
     "Is it?",
 ]

@@ -22,7 +22,8 @@ What is read off a text's characters cannot be computed from token ids, and stay
   and the caller computes it: columns are named in the manifest, defined in ``semclass/surface.py``, and ``examples.json``
   holds their values for some texts. Zeros in their place would give wrong answers without a sign, so there is no
   default. A head that was trained without ``surface`` (``--head``) needs no third input, and is less often right.
-* Anything done to the text before it is tokenised, such as correcting its spelling. Texts that it would not change
+* Anything done to the text before it is tokenised, such as adding a missing question mark and
+  correcting misspelt words. Texts that it would not change
   get the same probabilities from the graph; others get those of the text as it stands, so a misspelt question is as
   often right as it is without correction. Files of the head's folder that such a step reads are copied, and listed as
   ``outside`` in the manifest, for whoever writes the step (:mod:`semclass.spelling`) in another language.

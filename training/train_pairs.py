@@ -39,7 +39,6 @@ from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranker import BM25_WEIGHT
 from semclass.ranking import class_match, top_k
-from semclass.taxonomy import COARSE
 from semclass.types import Encoder, Passage
 
 Array = npt.NDArray[Any]
@@ -112,7 +111,7 @@ class Classifiers:
     @classmethod
     def load(cls, root: Path, encoder: Encoder) -> Classifiers:
         """Load what is there."""
-        folders = [root / "questions" / "fine", *(root / "passages" / name.lower() for name in COARSE)]
+        folders = [root / "questions", root / "passages"]
         if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
             print("no class heads beside --out: the features of class match stay 0")
             return cls(None, PassageClassifier(encoder, None))

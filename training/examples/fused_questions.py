@@ -18,6 +18,8 @@ folder, questions = Path(sys.argv[1]), sys.argv[2:]
 manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
 fine_classes, coarse_classes = manifest["outputs"]["fine"], manifest["outputs"]["coarse"]
 
+# the head was trained on questions with their mark
+questions = [f"{text.rstrip()}?" if text.rstrip()[-1:].isalnum() else text for text in questions]
 tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
 tokenizer.enable_truncation(manifest["max_length"])
 tokenizer.enable_padding()  # on the right; the mask says what is padding
