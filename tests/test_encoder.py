@@ -88,7 +88,6 @@ def test_long_texts_are_read_in_windows(encoder):
 def test_a_window_finds_what_the_others_lack(encoder):
     dull = "It is as it was and so it will be for all of them. " * 40
     without, within = encoder.encode([dull, f"{dull} Ada Merriweather came in 1921."], views=("entities",)).entities
-    assert (within >= without - 1e-3).all()
     assert within[0] > without[0] + 2  # a person
     assert within[3] > without[3] + 2  # a date
 
