@@ -314,6 +314,8 @@ def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
     Windows
         At least one for each text; they do not overlap.
     """
+    if lengths.max(initial=0) <= room:  # a question: the common case, and the one where microseconds count
+        return Windows(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths)
     read = np.minimum(lengths, most * room)
     counts = np.maximum(-(-read // room), 1)
     owners = np.repeat(np.arange(len(lengths)), counts)
@@ -325,6 +327,8 @@ def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
 
 def _warn_of_cuts(lengths: IntArray, windows: Windows) -> None:
     """Warn of texts that are not read whole."""
+    if lengths.max(initial=0) <= windows.lengths.max(initial=0):
+        return
     read = np.bincount(windows.owners, weights=windows.lengths, minlength=len(lengths))
     cut = np.flatnonzero(lengths > read)
     if len(cut):
