@@ -24,6 +24,9 @@ from semclass.errors import ArtifactError, InputError, SemclassError
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
 
+_FIGURES = 4
+"""Figures of a model that `models` shows; with --json all."""
+
 _MATCH = click.Choice(["soft", "hard", "none"])
 _RERANK = click.Choice(["stable", "integrated", "learned", "none"])
 _SIGNAL = click.Choice(["entailment", "class"])
@@ -453,8 +456,15 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
         if as_json:
             _print_json({**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True})
         else:
-            shown = "  ".join(f"{key} {value}" for key, value in _flat(artifact.manifest.get("metrics", {})))
+            figures = [item for item in _flat(artifact.manifest.get("metrics", {})) if _is_summary(item[0])]
+            shown = "  ".join(f"{key} {value}" for key, value in figures[:_FIGURES])
             click.echo(f"ok  {name:<20} {size / 1e6:7.2f} MB  {shown}")
+
+
+def _is_summary(name: str) -> bool:
+    """Whether a figure is about the whole, not about one class or one experiment."""
+    first, *rest = name.split(".")
+    return not rest or (first in ("macro", "test", "held_out") and rest[-1] in ("accuracy", "auc", "f1"))
 
 
 def _flat(metrics: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
