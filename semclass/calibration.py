@@ -186,7 +186,9 @@ def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
     return np.minimum((probabilities * bins).astype(np.int64), bins - 1)
 
 
-def best_threshold(probabilities: DoubleArray, truth: npt.NDArray[np.bool_]) -> float:
+def best_threshold(
+    probabilities: DoubleArray, truth: npt.NDArray[np.bool_], weight: DoubleArray | None = None
+) -> float:
     """Threshold with the best F1; of many within `FLAT` of it the middle one, which the next sample moves least.
 
     Parameters
@@ -195,6 +197,8 @@ def best_threshold(probabilities: DoubleArray, truth: npt.NDArray[np.bool_]) -> 
         float64 of shape (n,), held out.
     truth
         bool of shape (n,), with at least one True.
+    weight
+        float64 of shape (n,): how much each row counts; all the same if None.
 
     Returns
     -------
@@ -203,7 +207,9 @@ def best_threshold(probabilities: DoubleArray, truth: npt.NDArray[np.bool_]) -> 
     """
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
-    f1 = 2 * np.cumsum(truth[order]) / (np.arange(1, len(truth) + 1) + truth.sum())
+    said = np.ones(len(truth)) if weight is None else weight[order]
+    right = said * truth[order]
+    f1 = 2 * np.cumsum(right) / (np.cumsum(said) + right.sum())
     below = np.append(falling[1:], 0.0)
     possible = falling > below
     good = possible & (f1 >= f1[possible].max() - FLAT)

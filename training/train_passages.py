@@ -34,9 +34,10 @@ from label_sources import news_passages, squad_passages
 from labels import labelled_passages
 from semclass.artifacts import HeadCard, save_head
 from semclass.bulk import encode_quietly
+from semclass.calibration import best_threshold, expected_calibration_error
 from semclass.errors import ArtifactError
 from semclass.export import head_to_onnx
-from semclass.fit import FittedHead, expected_calibration_error
+from semclass.fit import FittedHead
 from semclass.heads import Head
 from semclass.surface import surface_features
 from semclass.taxonomy import COARSE, COARSE_NAMES
@@ -62,8 +63,6 @@ STRENGTHS = (0.03, 0.1, 0.3)
 """Inverse penalties that are tried; the one with the least cross-validated log loss is taken."""
 
 FOLDS = 5
-FLAT = 0.003
-"""Thresholds whose F1 is within this of the best count as equally good; the middle one is taken."""
 
 TOLERANCE = 1e-4
 """Largest difference between a head's probabilities in ONNX and in scikit-learn."""
@@ -251,17 +250,6 @@ def train_class(dense: Array, space: Space, corpus: Corpus, rows: Array, column:
         threshold=best_threshold(probabilities, truth, weights),
         strength=STRENGTHS[best],
     )
-
-
-def best_threshold(probabilities: Array, truth: Array, weights: Array) -> float:
-    """Threshold with the best F1; of many within `FLAT` of it the middle one, which the next sample moves least."""
-    order = np.argsort(-probabilities, kind="stable")
-    falling, said, right = probabilities[order], weights[order], (weights * truth)[order]
-    f1 = 2 * np.cumsum(right) / (np.cumsum(said) + right.sum())
-    below = np.append(falling[1:], 0.0)
-    possible = falling > below
-    good = possible & (f1 >= f1[possible].max() - FLAT)
-    return float(np.median((falling + below)[good] / 2))
 
 
 def _sigmoid(scores: Array) -> Array:
