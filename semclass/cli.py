@@ -135,15 +135,13 @@ def classify_questions(
     questions = _texts(texts, file)
     classifier = semclass.QuestionClassifier.load(models, threads=threads or 1)
     for found in classifier.predict(questions, min_probability=min_probability):
+        label, probability = (found.fine, found.fine_probability) if fine else (found.label, found.probability)
         if as_json:
-            record = asdict(found)
-            if not fine:
-                del record["fine_probabilities"]
-            _print_json(record)
-        elif fine:
-            click.echo(f"{found.fine:<14} {found.fine_probability:.3f}  {found.text}")
+            probabilities = found.fine_probabilities if fine else found.probabilities
+            record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
+            _print_json({**record, "coarse": found.label, "fine": found.fine})
         else:
-            click.echo(f"{found.label:<14} {found.probability:.3f}  {found.text}")
+            click.echo(f"{label:<14} {probability:.3f}  {found.text}")
 
 
 @classify.command("passages")

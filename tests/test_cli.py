@@ -45,7 +45,7 @@ def test_questions_from_arguments(run):
     assert (code, err) == (0, "")
     records = json_lines(out)
     assert [record["label"] for record in records] == ["HUM", "NUM"]
-    assert list(records[0]) == ["text", "label", "probability", "fine", "fine_probability", "probabilities"]
+    assert list(records[0]) == ["text", "label", "probability", "probabilities", "coarse", "fine"]
 
 
 def test_questions_from_a_file_stay_in_order(run, tmp_path):
@@ -63,8 +63,9 @@ def test_fine_classes(run):
     code, out, _ = run("classify", "questions", "--fine", "When did it end?", "--json")
     assert code == 0
     (record,) = json_lines(out)
-    assert (record["label"], record["fine"]) == ("NUM", "NUM:date")
-    assert len(record["fine_probabilities"]) == 50
+    assert (record["label"], record["coarse"]) == ("NUM:date", "NUM")
+    assert record["probability"] == record["probabilities"]["NUM:date"]
+    assert len(record["probabilities"]) == 50
     assert run("classify", "questions", "--fine", "When did it end?")[1].startswith("NUM:date ")
 
 
