@@ -231,6 +231,8 @@ class PassageIndex:
         for old in [*folder.glob("data-*"), *folder.glob(f"{BUILDING}*")]:
             if old.name != data:
                 shutil.rmtree(old, ignore_errors=True)
+        for part in folder.glob(f".{artifacts.MANIFEST}.*.part"):
+            part.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True) -> PassageIndex:

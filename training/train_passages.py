@@ -4,8 +4,9 @@
 
 Each column is a logistic regression over three views of a passage: ``layers`` and ``entities`` of the encoder, ``surface``
 read off the spelling. The labels are ``gold``: 508 Wikipedia passages of ``passages/``; and ``read``: passages of WikiQA,
-newswire and SQuAD, see ``labels.py``. Every passage also counts once in lower case, so that text without
-capitals is not mistaken for text without names.
+newswire and SQuAD, see ``labels.py``. ``weak`` are flan-ul2's answers for the 508, ``both`` are ``gold`` with flan-ul2's
+answer where two readings differ. Every passage also counts once in lower case, so that text without capitals is not
+mistaken for text without names.
 
 All figures are of nested cross-validation: penalty, calibration and threshold come from the training folds alone, and
 the passages that score are those of the held-out fold that were read twice. The same data, encoder and seed give the
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ TOLERANCE = 1e-4
 """Largest difference between a head's probabilities in ONNX and in scikit-learn."""
 
 GOLD = "gold"
-LABELS = (GOLD, "gold+read")
+LABELS = (GOLD, "gold+read", "weak", "both")
 SHARES = (0.25, 0.5, 1.0)
 """Shares of the training passages of the learning curve."""
 
@@ -107,6 +108,17 @@ class Corpus:
     def rows(self, labels: str) -> Array:
         """Passages that ``--labels`` lets train."""
         return np.flatnonzero((self.sources == GOLD) | (labels == "gold+read"))
+
+    def taught(self, labels: str) -> Corpus:
+        """The corpus with the labels that ``--labels`` lets learn in place of the true ones.
+
+        ``weak`` are flan-ul2's; ``both`` are ``gold``, and flan-ul2's where the readings differ.
+        """
+        if labels not in ("weak", "both"):
+            return self
+        gold, others = self.labels[: len(self.weak)], self.labels[len(self.weak) :]
+        learnt = self.weak if labels == "weak" else np.where(np.isnan(gold), self.weak, gold)
+        return replace(self, labels=np.concatenate([learnt, others]))
 
 
 @dataclass(frozen=True)
@@ -306,7 +318,8 @@ def out_of_fold(
 
     For reliability diagrams, say.
     """
-    probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, labels, seed), seed)
+    folds = gold_folds(corpus, labels, seed)
+    probabilities, decisions = held_out(corpus.taught(labels), dense, dims, folds, seed)
     places = np.flatnonzero(corpus.twice)
     return probabilities[places], decisions[places], corpus.labels[places]
 
@@ -362,7 +375,8 @@ def evaluate(
     """Figures by name, each (seeds, 6); ``lower_f1`` and the like are of lower-cased passages, ``pooled`` is (seeds, 2)."""
     n, places, found = len(corpus.texts), np.flatnonzero(corpus.twice), []
     for seed in seeds:
-        probabilities, decisions = held_out(corpus, dense, dims, gold_folds(corpus, labels, seed, share), seed)
+        folds = gold_folds(corpus, labels, seed, share)
+        probabilities, decisions = held_out(corpus.taught(labels), dense, dims, folds, seed)
         truth = corpus.labels[places]
         figures = measure(truth, probabilities[places], decisions[places])
         lower = measure(truth, probabilities[places + n], decisions[places + n])
@@ -441,8 +455,9 @@ def write_head(
     """Fit each class on everything, write one head, and compare the network with scikit-learn; gives a line of report."""
     dims, rows = {name: view.shape[1] for name, view in views.items()}, corpus.rows(arguments.labels)
     space = fit_space(dense[np.concatenate([rows, rows + len(corpus.texts)])], dims)
-    trained = [train_class(dense, space, corpus, rows, column, arguments.seed) for column in range(len(COARSE))]
-    labels = corpus.labels[rows]
+    taught = corpus.taught(arguments.labels)
+    trained = [train_class(dense, space, taught, rows, column, arguments.seed) for column in range(len(COARSE))]
+    labels = taught.labels[rows]
     card = HeadCard(
         task="passage-provides",
         classes=COARSE,
