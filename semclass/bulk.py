@@ -8,10 +8,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from semclass.errors import TruncationWarning
-from semclass.types import DoubleArray, Encoder, Encoding
+from semclass.types import DoubleArray, Encoder, Encoding, IntArray
 
 CHUNK = 512
 """Texts encoded at a time; bounds memory, changes no value."""
+
+
+def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
+    """Rows of like length together, `size` at most, as padding costs time; a stable sort keeps it reproducible."""
+    order = np.argsort(lengths, kind="stable")
+    return [order[start : start + size] for start in range(0, len(order), size)]
 
 
 def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:

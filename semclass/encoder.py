@@ -15,7 +15,8 @@ import onnxruntime
 import tokenizers
 
 from semclass import artifacts
-from semclass.errors import ArtifactError, InputError, TruncationWarning
+from semclass.bulk import batches_by_length
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
 from semclass.sessions import open_session
 from semclass.types import Encoder, Encoding, FloatArray, IntArray, Ragged, ragged
 from semclass.validation import check_positive, check_texts
@@ -201,9 +202,10 @@ class OnnxEncoder:
         wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
         # heads that read states classify questions, which are short: one window bounds their time
-        windows = cut_windows(terms.lengths(), self.max_length - 2, 1 if STATES in wanted else MAX_WINDOWS)
+        lengths = terms.lengths()
+        windows = cut_windows(lengths, self.max_length - 2, 1 if STATES in wanted else MAX_WINDOWS)
         read = windows.lengths
-        _warn_of_cuts(terms.lengths(), windows)
+        _warn_of_cuts(lengths, windows)
         rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
         pieces = {
             name: _empty(read + 2 if name == STATES else read, self.views[name])
@@ -211,10 +213,7 @@ class OnnxEncoder:
             if name in PIECE_VIEWS
         }
         starts = terms.offsets[windows.owners] + windows.starts
-        # texts of like length share a run, so that little is spent on padding; a stable sort keeps it reproducible
-        order = np.argsort(read, kind="stable")
-        for start in range(0, len(order), self.batch_size):
-            batch = order[start : start + self.batch_size]
+        for batch in batches_by_length(read, self.batch_size):
             ids, mask = self._pad(terms, starts[batch], read[batch])
             for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:
@@ -417,3 +416,25 @@ def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
         return made_for == used
     parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
     return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])
+
+
+def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
+    """Refuse to use what was trained on some views of one encoder with another.
+
+    Parameters
+    ----------
+    folder
+        Where it is, for the message.
+    made_for, used, views
+        As for :func:`fits`; `used` may be None for no encoder at all.
+
+    Raises
+    ------
+    EncoderMismatchError
+        If the two do not fit.
+    """
+    if not fits(made_for, used or "", views):
+        raise EncoderMismatchError(
+            f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "
+            f"{(used or 'none')[:12]}: use that encoder, or train the head for this one"
+        )

@@ -20,15 +20,13 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass import artifacts
-from semclass.encoder import fits, open_models
-from semclass.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError
+from semclass.bulk import CHUNK, batches_by_length
+from semclass.encoder import check_encoder, open_models
+from semclass.errors import ArtifactError, InputError, InputTypeError
 from semclass.sessions import open_session
 from semclass.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged
 from semclass.validation import check_texts, short
 from semclass.views import STATES, padded
-
-CHUNK = 512
-"""Texts encoded at a time; bounds memory, changes no value."""
 
 BATCH = 32
 """Texts or pairs per run of a network; those of like length share one."""
@@ -137,12 +135,7 @@ class EntailmentClassifier:
         """
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
-        made_for = str(artifact.field("encoder"))
-        if not fits(made_for, used.fingerprint, (STATES,)):
-            raise EncoderMismatchError(
-                f"the networks in {artifact.folder} were trained for encoder {made_for[:12]}, but are used with "
-                f"{used.fingerprint[:12]}: use that encoder, or train them for this one"
-            )
+        check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, (STATES,))
         # the branch is written with fused operators already, and loads faster as it is
         branch = open_session(artifact.path("branch.onnx"), threads, optimise=False)
         head = open_session(artifact.path("head.onnx"), threads)
@@ -236,7 +229,7 @@ class EntailmentClassifier:
         vectors = np.zeros((offsets[-1], outputs["vectors"]), np.float32)
         weights = np.zeros(offsets[-1], np.float32)
         slots = np.zeros((len(texts), outputs["slots"]), np.float32)
-        for batch in _batches(lengths):
+        for batch in batches_by_length(lengths, BATCH):
             found = self.branch.run(
                 ["vectors", "weights", "slots"],
                 {"states": padded(states.take(batch)), "kind": np.array(kind, np.int64)},
@@ -268,17 +261,15 @@ class EntailmentClassifier:
             float64 of shape (n,), in [0, 1].
         """
         found = np.zeros(len(pairs))
-        for batch in _batches(sentences.terms.lengths()[pairs[:, 1]]):
+        for batch in batches_by_length(sentences.terms.lengths()[pairs[:, 1]], BATCH):
             asked, given = pairs[batch].T
-            words, pieces = (
-                padded_ids(side.terms.take(rows)) for side, rows in ((questions, asked), (sentences, given))
-            )
+            words, pieces = padded_ids(questions.terms.take(asked)), padded_ids(sentences.terms.take(given))
             rarity = np.where(words >= 0, self.idf[words], 0)
             feeds = {
-                "question": _filled(questions.vectors.take(asked)),
-                "weights": _filled(_column(questions.weights.take(asked)))[..., 0],
+                "question": padded(questions.vectors.take(asked), shortest=1),
+                "weights": padded(questions.weights.take(asked), shortest=1),
                 "slots": questions.slots[asked],
-                "sentence": _filled(sentences.vectors.take(given)),
+                "sentence": padded(sentences.vectors.take(given), shortest=1),
                 "exact": ((words[:, :, None] == pieces[:, None, :]) & (rarity > 0)[:, :, None]).astype(np.float32),
                 "idf": rarity.astype(np.float32),
             }
@@ -304,26 +295,6 @@ def _distinct(texts: list[str]) -> tuple[list[str], IntArray]:
     return list(places), np.array(rows, np.int64)
 
 
-def _batches(lengths: IntArray) -> list[IntArray]:
-    """Rows of like length together, as padding costs time."""
-    order = np.argsort(lengths, kind="stable")
-    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
-
-
 def padded_ids(terms: Ragged) -> npt.NDArray[Any]:
     """Word-piece ids as a matrix, int64 of shape (n, longest), at least one column; -1 behind the end of a text."""
-    lengths = terms.lengths()
-    inside = np.arange(max(int(lengths.max(initial=0)), 1)) < lengths[:, None]
-    matrix = np.full(inside.shape, -1, np.int64)
-    matrix[inside] = terms.values
-    return matrix
-
-
-def _filled(rows: Ragged) -> FloatArray:
-    """Padded rows with at least one column: a text of no word piece is one column of zeros."""
-    matrix = padded(rows)
-    return matrix if matrix.shape[1] else np.zeros((len(rows), 1, matrix.shape[2]), np.float32)
-
-
-def _column(rows: Ragged) -> Ragged:
-    return Ragged(rows.values[:, None], rows.offsets)
+    return padded(terms, fill=-1, shortest=1, dtype=np.int64)

@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime
 
 from semclass import artifacts
-from semclass.encoder import fits
-from semclass.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.encoder import check_encoder
+from semclass.errors import ArtifactError, InputError
 from semclass.sessions import open_session
 from semclass.types import DoubleArray, FloatArray
 
@@ -66,11 +66,8 @@ class Head:
         """
         artifact = artifacts.load(folder, "head")
         made_for = artifact.field("encoder")
-        if made_for is not None and not fits(str(made_for), encoder or "", artifact.field("inputs")):
-            raise EncoderMismatchError(
-                f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "
-                f"{(encoder or 'none')[:12]}: use that encoder, or train the head for this one"
-            )
+        if made_for is not None:
+            check_encoder(artifact.folder, str(made_for), encoder, artifact.field("inputs"))
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
         session = open_session(artifact.path("model.onnx"), threads=1)
         head = cls(

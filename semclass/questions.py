@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.bulk import classify_in_chunks
+from semclass.bulk import batches_by_length, classify_in_chunks
 from semclass.encoder import open_models
 from semclass.heads import Head
 from semclass.spelling import WORDS, Speller, with_mark
@@ -218,9 +218,7 @@ def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray
     if STATES not in head.inputs or len(texts) <= BATCH:
         return head.probabilities(gather([head], texts, encoding))
     found = np.zeros((len(texts), len(head.classes)))
-    order = np.argsort(encoding.pieces(STATES).lengths(), kind="stable")
-    for start in range(0, len(order), BATCH):
-        batch = order[start : start + BATCH]
+    for batch in batches_by_length(encoding.pieces(STATES).lengths(), BATCH):
         part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
         found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
     return found

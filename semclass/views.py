@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.heads import Head
 from semclass.surface import surface_features
@@ -60,23 +62,30 @@ def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[
     return views
 
 
-def padded(rows: Ragged) -> FloatArray:
-    """Give ragged vectors as one array.
+def padded(
+    rows: Ragged, *, fill: float = 0.0, shortest: int = 0, dtype: npt.DTypeLike = np.float32
+) -> npt.NDArray[Any]:
+    """Give ragged rows as one array.
 
     Parameters
     ----------
     rows
-        Ragged float32 of item shape (dim,), n rows.
+        Ragged of any item shape, n rows.
+    fill
+        What stands behind the end of a row.
+    shortest
+        Places that the array has at least.
+    dtype
+        Of the array.
 
     Returns
     -------
     ndarray
-        float32 of shape (n, longest, dim), zero behind the end of a row.
+        Of shape (n, longest, *item shape).
     """
     lengths = rows.lengths()
-    places = np.arange(lengths.max(initial=0))
-    inside = places < lengths[:, None]
-    matrix = np.zeros((*inside.shape, rows.values.shape[1]), np.float32)
+    inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]
+    matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
     matrix[inside] = rows.values
     return matrix
 

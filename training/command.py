@@ -6,10 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from semclass.encoder import OnnxEncoder
 from semclass.errors import SemclassError
-from semclass.hub import SentenceTransformerEncoder
-from semclass.types import Encoder
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
 """Help of the option --encoder."""
@@ -18,13 +15,6 @@ ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a s
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Give a parser that shows a module's docstring as it stands."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-
-
-def load_encoder(name: str, threads: int = 1) -> Encoder:
-    """Load an exported encoder's folder, or any sentence-transformers model as ``hub:NAME`` or ``hub:FOLDER``."""
-    if name.startswith("hub:"):
-        return SentenceTransformerEncoder.load(name.removeprefix("hub:"))
-    return OnnxEncoder.load(name, threads=threads)
 
 
 def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], object]) -> None:

@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from datasets_io import read_tsv
+from semclass.calibration import expected_calibration_error
 from semclass.errors import ArtifactError, InputError, import_extra
-from semclass.fit import expected_calibration_error
 from semclass.taxonomy import coarse_of
 from semclass.types import DoubleArray
 

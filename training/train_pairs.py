@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from command import ENCODER_HELP, load_encoder, make_parser, run
+from command import ENCODER_HELP, make_parser, run
 from datasets_io import read_jsonl, sentence_windows
 from semclass import artifacts
 from semclass.candidates import Candidates, Query
@@ -39,6 +39,7 @@ from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranker import BM25_WEIGHT
 from semclass.ranking import class_match, top_k
+from semclass.texts import open_encoder
 from semclass.types import Encoder, Passage
 
 Array = npt.NDArray[Any]
@@ -413,7 +414,7 @@ def save(
 
 def train(arguments: argparse.Namespace) -> None:
     """Collect, fit, calibrate, find the weights, save, report."""
-    encoder = load_encoder(arguments.encoder, threads=arguments.threads)
+    encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     classifiers = Classifiers.load(arguments.out.parent, encoder)
     data, ranks, idf = collect(arguments.data, encoder, classifiers, arguments.seed)
     answers = data.answers

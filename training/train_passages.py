@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_score, recall_score, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from command import ENCODER_HELP, load_encoder, make_parser, run
+from command import ENCODER_HELP, make_parser, run
 from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import news_passages, squad_passages
@@ -42,6 +42,7 @@ from semclass.fit import FittedHead
 from semclass.heads import Head
 from semclass.surface import surface_features
 from semclass.taxonomy import COARSE, COARSE_NAMES
+from semclass.texts import open_encoder
 from semclass.types import Encoder, FloatArray
 
 Array = npt.NDArray[Any]
@@ -184,7 +185,7 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
 
 def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
-    # a quarter of the passages is longer than the encoder reads
+    # a few are longer than all windows of the encoder together
     encoding, _ = encode_quietly(encoder, texts, [name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}
@@ -593,7 +594,7 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
 def train(arguments: argparse.Namespace) -> None:
     """Read, encode, report, write."""
     corpus = read_corpus(arguments.data)
-    encoder = load_encoder(arguments.encoder)
+    encoder = open_encoder(arguments.encoder)
     views = view_matrices(encoder, [*corpus.texts, *(text.lower() for text in corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from command import ENCODER_HELP, load_encoder, make_parser, run
+from command import ENCODER_HELP, make_parser, run
 from question_data import (
     Questions,
     class_table,
@@ -44,6 +44,7 @@ from semclass.fit import KINDS, FittedHead, fit_head, head_probabilities
 from semclass.heads import Head
 from semclass.spelling import WORDS, Speller, with_mark
 from semclass.taxonomy import COARSE, coarse_of
+from semclass.texts import open_encoder
 from semclass.types import DoubleArray, Encoder, FloatArray
 from semclass.views import PIECES, piece_matrix
 
@@ -137,7 +138,7 @@ def train(arguments: argparse.Namespace) -> None:
     """Read, encode, fit, write, report."""
     training, dev = read_training(arguments), read_dev(arguments)
     test = read_questions(find_file(arguments.data, "test"))
-    encoder = load_encoder(arguments.encoder)
+    encoder = open_encoder(arguments.encoder)
     words: list[str] = []
     if isinstance(encoder, OnnxEncoder) and not arguments.no_spelling:
         words = frequent_words(encoder.tokenizer.get_vocab(), training.questions.texts)
