@@ -180,6 +180,14 @@ class BertWriter:
 
     # -- pieces -------------------------------------------------------------------------------------------------------
 
+    def mask_of_states(self) -> None:
+        """Write ``mask`` and ``mask.float`` of the input ``states``; a norm's output is never all zero, padding is."""
+        g = self.graph
+        g.op("ReduceMax", [g.op("Abs", ["states"], "states.size"), "axis_last"], "states.largest", keepdims=0)
+        g.op("Greater", ["states.largest", g.const("nothing", np.array(0, np.float32))], "mask.bool")
+        g.op("Cast", ["mask.bool"], "mask", to=TensorProto.INT32)
+        g.op("Cast", ["mask.bool"], "mask.float", to=TensorProto.FLOAT)
+
     def linear(self, name: str, source: str, weight: Array, bias: Array, smooth: Array | None) -> str:
         """Write source @ weight + bias; `smooth` is already divided out of `source` where it is not None."""
         g = self.graph

@@ -17,6 +17,7 @@ import argparse
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import onnxruntime
 from scipy.optimize import minimize
 
 import bert_graph
+from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
 from command import make_parser, run
 from datasets_io import read_jsonl
 from export_encoder import SMOOTHING, find_source
@@ -38,9 +40,6 @@ from semclass.errors import ArtifactError, import_extra
 from semclass.types import IntArray, Ragged
 
 Array = npt.NDArray[Any]
-
-EXTRA = "tune"
-"""The extra that installs torch."""
 
 STRETCHES, HELD_OUT = 20, (3, 8, 13, 18)
 """The document order is cut into stretches; these are held out to calibrate on."""
@@ -234,8 +233,7 @@ class Network:
         self.rng = np.random.default_rng(seed)
         self.config, self.recipe, self.training = config, recipe, False
         self.layers = range(layer, config.num_hidden_layers)
-        prefixes = tuple(f"encoder.layer.{index}." for index in self.layers)
-        found = {name: torch.tensor(value) for name, value in weights.items() if name.startswith(prefixes)}
+        found = copied_layers(weights, self.layers)
         hidden, dim, width = config.hidden_size, recipe.dim, recipe.width
         found["marks"] = torch.zeros(2, hidden)
         found["weights.weight"], found["weights.bias"] = torch.zeros(1, hidden), torch.zeros(1)
@@ -290,21 +288,13 @@ class Network:
         found[:, 0] = True
         return found
 
-    def linear(self, source: Any, name: str) -> Any:
-        """The linear map `name`."""
-        parameters = self.parameters
-        return self.torch.nn.functional.linear(source, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
-
-    def norm(self, source: Any, name: str) -> Any:
-        """The layer norm `name` of the weights file."""
-        weight, bias = self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
-        return self.torch.nn.functional.layer_norm(source, weight.shape, weight, bias, self.config.layer_norm_eps)
-
     def layer(self, index: int, states: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
         """One transformer layer over packed texts, (total, hidden); `parts` are texts of like length, see `layered`."""
         torch, prefix = self.torch, f"encoder.layer.{index}"
         heads, hidden = self.config.num_attention_heads, self.config.hidden_size
-        inputs = [self.linear(states, f"{prefix}.attention.self.{part}") for part in ("query", "key", "value")]
+        inputs = [
+            linear(self.parameters, states, f"{prefix}.attention.self.{part}") for part in ("query", "key", "value")
+        ]
         stacked = torch.cat(inputs, 1)
         stacked = torch.cat([stacked, stacked.new_zeros(1, 3 * hidden)])
         contexts = []
@@ -316,11 +306,8 @@ class Network:
                 scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
                 context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
             contexts.append(context.transpose(1, 2).reshape(count * length, hidden)[back])
-        attended = self.linear(torch.cat(contexts), f"{prefix}.attention.output.dense")
-        states = self.norm(states + self.drop(attended, self.recipe.dropout), f"{prefix}.attention.output.LayerNorm")
-        middle = torch.nn.functional.gelu(self.linear(states, f"{prefix}.intermediate.dense"))
-        added = self.drop(self.linear(middle, f"{prefix}.output.dense"), self.recipe.dropout)
-        return self.norm(states + added, f"{prefix}.output.LayerNorm")
+        drop = partial(self.drop, chance=self.recipe.dropout)
+        return feed_forward(self.parameters, prefix, states, torch.cat(contexts), self.config.layer_norm_eps, drop)
 
     def layered(self, side: Side, rows: IntArray, kind: int) -> tuple[Any, Any]:
         """Run texts through the tuned layers without padding: packed states, and places (n, longest); total is padding."""
@@ -355,7 +342,7 @@ class Network:
         inner = torch.arange(places.shape[1])
         inside = (inner > 0) & (inner < count - 1) & torch.from_numpy(self.kept(tuple(places.shape)))
         gathered = torch.nn.functional.embedding(places, torch.cat([states, states.new_zeros(1, states.shape[1])]))
-        vectors = torch.nn.functional.normalize(self.linear(gathered, "vectors").float(), dim=-1, eps=1e-6)
+        vectors = torch.nn.functional.normalize(linear(self.parameters, gathered, "vectors").float(), dim=-1, eps=1e-6)
         found = {
             "vectors": vectors * inside[..., None],
             "inside": inside,
@@ -363,8 +350,8 @@ class Network:
         }
         if kind == QUESTION:
             mean = (gathered * inside[..., None]).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
-            found["weights"] = self.linear(gathered, "weights")[..., 0].float()
-            found["slots"] = self.linear(torch.cat([gathered[:, 0], mean], -1), "slots").float()
+            found["weights"] = linear(self.parameters, gathered, "weights")[..., 0].float()
+            found["slots"] = linear(self.parameters, torch.cat([gathered[:, 0], mean], -1), "slots").float()
         return found
 
     def head(self, question: Mapping[str, Any], sentence: Mapping[str, Any], exact: Any, rarity: Any) -> Any:
@@ -383,12 +370,16 @@ class Network:
         size = float(self.recipe.dim)
         columns = [asked * size**0.5, aligned * size**0.5, asked * aligned * size]
         columns += [value[..., None] for value in (best, held, rarity)]
-        words = self.drop(gelu(self.linear(torch.cat(columns, -1), "question").float()), self.recipe.head_dropout)
+        words = self.drop(
+            gelu(linear(self.parameters, torch.cat(columns, -1), "question").float()), self.recipe.head_dropout
+        )
         kind, target = question["slots"].chunk(2, -1)
         near = torch.nn.functional.avg_pool1d((best_given * in_given)[:, None], WINDOW, 1, WINDOW // 2)[:, 0]
         columns = [given * size**0.5, covered * size**0.5, covered * given * size, given * kind[:, None] * size**0.5]
         columns += [given @ target[..., None], *(value[..., None] for value in (best_given, held_given, near))]
-        pieces = self.drop(gelu(self.linear(torch.cat(columns, -1), "sentence").float()), self.recipe.head_dropout)
+        pieces = self.drop(
+            gelu(linear(self.parameters, torch.cat(columns, -1), "sentence").float()), self.recipe.head_dropout
+        )
         cosine = (share * best).sum(1)
         overlap = (rarity * held).sum(1) / rarity.sum(1).clamp(min=1e-3)
         pooled = [
@@ -399,8 +390,10 @@ class Network:
             cosine[:, None],
             overlap[:, None],
         ]
-        middle = self.drop(gelu(self.linear(torch.cat(pooled, -1), "middle")).float(), self.recipe.head_dropout)
-        logit = self.linear(middle, "last")[:, 0].float()
+        middle = self.drop(
+            gelu(linear(self.parameters, torch.cat(pooled, -1), "middle")).float(), self.recipe.head_dropout
+        )
+        logit = linear(self.parameters, middle, "last")[:, 0].float()
         return logit + p["direct"][0] * cosine + p["direct"][1] * overlap
 
     def logits(self, task: Task, pairs: IntArray) -> Any:
@@ -419,10 +412,6 @@ class Network:
                 rarity = torch.from_numpy(task.rarity(question["terms"]))
                 found.append(self.head(question, sentence, exact, rarity))
         return torch.cat(found)[torch.from_numpy(np.argsort(order))]
-
-    def arrays(self) -> dict[str, Array]:
-        """Parameters as arrays, a copy."""
-        return {name: value.detach().numpy().copy() for name, value in self.parameters.items()}
 
 
 def _taken(texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
@@ -477,9 +466,7 @@ def tune(
     for epoch in range(recipe.epochs):
         losses = []
         for chosen in _blocks(order, recipe, rng):
-            pace = max(min(step / steps / 0.1, (1 - step / steps) / 0.9), 1e-3)
-            for group in optimiser.param_groups:
-                group["lr"] = group["peak"] * pace
+            set_rates(optimiser, step / steps)
             around, valid = task.around(chosen, recipe.neighbours)
             row, column = np.nonzero(valid)
             pairs = np.stack([chosen[row], around[row, column]], axis=1)
@@ -500,9 +487,13 @@ def tune(
             step += 1
             if step > steps * (1 - recipe.averaged) and step % AVERAGE_EVERY == 0:
                 count += 1
-                total = {name: value + total.get(name, 0.0) for name, value in network.arrays().items()}
+                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
         print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {np.mean(losses):.4f}", flush=True)
-    return {name: (value / count).astype(np.float32) for name, value in total.items()} if count else network.arrays()
+    return (
+        {name: (value / count).astype(np.float32) for name, value in total.items()}
+        if count
+        else arrays(network.parameters)
+    )
 
 
 def _blocks(order: IntArray, recipe: Recipe, rng: np.random.Generator) -> list[IntArray]:
@@ -536,11 +527,7 @@ def write_branch(
     g = writer.graph
     for name, numbers in (("axis1", [1]), ("axis_last", [-1]), ("two", [2]), ("far.end", [2**31])):
         g.const(name, np.array(numbers, np.int64))
-    # a norm's output is never zero everywhere: such rows are padding
-    g.op("ReduceMax", [g.op("Abs", ["states"], "states.size"), "axis_last"], "states.largest", keepdims=0)
-    g.op("Greater", ["states.largest", g.const("nothing", np.array(0, np.float32))], "mask.bool")
-    g.op("Cast", ["mask.bool"], "mask", to=onnx.TensorProto.INT32)
-    g.op("Cast", ["mask.bool"], "mask.float", to=onnx.TensorProto.FLOAT)
+    writer.mask_of_states()
     mark = g.op("Gather", [g.const("marks", weights["marks"]), "kind"], "mark")
     state = g.op("Add", ["states", mark], "marked")
     for index in layers:

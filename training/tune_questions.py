@@ -29,6 +29,7 @@ import argparse
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ import onnx
 import onnxruntime
 
 import bert_graph
+from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from figures import reliability_diagram
@@ -64,9 +66,6 @@ from semclass.types import Ragged, ragged
 from semclass.views import padded
 
 Array = npt.NDArray[Any]
-
-EXTRA = "tune"
-"""The extra that installs torch."""
 
 
 @dataclass(frozen=True)
@@ -240,8 +239,7 @@ class TopLayers:
         self.torch = import_extra("torch", EXTRA)
         self.config, self.recipe, self.training = config, recipe, False
         self.layers = range(layer, recipe.top)
-        prefixes = tuple(f"encoder.layer.{index}." for index in self.layers)
-        copied = {name: self.torch.tensor(value) for name, value in weights.items() if name.startswith(prefixes)}
+        copied = copied_layers(weights, self.layers)
         copied["output.weight"] = self.torch.randn(2 * config.hidden_size, classes) * 0.02
         copied["output.bias"] = self.torch.zeros(classes)
         self.parameters = {name: value.requires_grad_() for name, value in copied.items()}
@@ -260,34 +258,23 @@ class TopLayers:
         """Dropout, while training."""
         return self.torch.nn.functional.dropout(values, chance, self.training)
 
-    def linear(self, source: Any, name: str) -> Any:
-        """The linear map `name` of the weights file."""
-        parameters = self.parameters
-        return self.torch.nn.functional.linear(source, parameters[f"{name}.weight"], parameters[f"{name}.bias"])
-
-    def norm(self, source: Any, name: str) -> Any:
-        """The layer norm `name` of the weights file."""
-        weight, bias = self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"]
-        return self.torch.nn.functional.layer_norm(source, weight.shape, weight, bias, self.config.layer_norm_eps)
-
     def layer(self, index: int, states: Any, mask: Any) -> Any:
         """One transformer layer, as in BERT: attention and feed-forward, each followed by a norm."""
         recipe, heads = self.recipe, self.config.num_attention_heads
         prefix = f"encoder.layer.{index}"
         count, length, hidden = states.shape
         query, key, value = (
-            self.linear(states, f"{prefix}.attention.self.{part}").view(count, length, heads, -1).transpose(1, 2)
+            linear(self.parameters, states, f"{prefix}.attention.self.{part}")
+            .view(count, length, heads, -1)
+            .transpose(1, 2)
             for part in ("query", "key", "value")
         )
         context = self.torch.nn.functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask[:, None, None, :], dropout_p=recipe.dropout if self.training else 0.0
         )
         context = context.transpose(1, 2).reshape(count, length, hidden)
-        attended = self.drop(self.linear(context, f"{prefix}.attention.output.dense"), recipe.dropout)
-        states = self.norm(states + attended, f"{prefix}.attention.output.LayerNorm")
-        middle = self.torch.nn.functional.gelu(self.linear(states, f"{prefix}.intermediate.dense"))
-        added = self.drop(self.linear(middle, f"{prefix}.output.dense"), recipe.dropout)
-        return self.norm(states + added, f"{prefix}.output.LayerNorm")
+        drop = partial(self.drop, chance=recipe.dropout)
+        return feed_forward(self.parameters, prefix, states, context, self.config.layer_norm_eps, drop)
 
     def logits(self, states: Any, mask: Any) -> Any:
         """Logits (n, classes) of states (n, length, hidden): linear in their mean and the state of the first piece."""
@@ -301,10 +288,6 @@ class TopLayers:
         pooled = self.torch.cat([(states * weight).sum(1) / weight.sum(1), states[:, 1]], dim=-1)
         pooled = self.drop(pooled, self.recipe.output_dropout)
         return pooled @ self.parameters["output.weight"] + self.parameters["output.bias"]
-
-    def arrays(self) -> dict[str, Array]:
-        """Parameters as arrays, a copy."""
-        return {name: value.detach().numpy().copy() for name, value in self.parameters.items()}
 
 
 def batches(lengths: Array, size: int, rng: np.random.Generator) -> Iterator[Array]:
@@ -373,10 +356,7 @@ def tune(
     count = step = 0
     for epoch in range(recipe.epochs):
         for batch in batches(forms[0].lengths(), recipe.batch, rng):
-            done = step / steps
-            pace = min(done / 0.1, (1 - done) / 0.9)
-            for group in optimiser.param_groups:
-                group["lr"] = group["peak"] * max(pace, 1e-3)
+            set_rates(optimiser, step / steps)
             chosen = [_form(forms, rng, recipe.varied).row(place) for place in batch]
             states, mask = (torch.from_numpy(array) for array in pad(chosen))
             with torch.autocast("cpu", torch.bfloat16):
@@ -392,9 +372,13 @@ def tune(
             step += 1
             if step > steps * (1 - recipe.averaged) and (steps - step) % AVERAGE_EVERY == 0:
                 count += 1
-                total = {name: value + total.get(name, 0.0) for name, value in network.arrays().items()}
+                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
         print(f"  epoch {epoch + 1} of {recipe.epochs}", flush=True)
-    return {name: (value / count).astype(np.float32) for name, value in total.items()} if count else network.arrays()
+    return (
+        {name: (value / count).astype(np.float32) for name, value in total.items()}
+        if count
+        else arrays(network.parameters)
+    )
 
 
 def _form(forms: Sequence[Ragged], rng: np.random.Generator, varied: float) -> Ragged:
@@ -439,11 +423,7 @@ def write_network(
     g = writer.graph
     g.const("axis1", np.array([1], np.int64))
     g.const("axis_last", np.array([-1], np.int64))
-    # a norm's output is never zero everywhere: such rows are padding
-    g.op("ReduceMax", [g.op("Abs", ["states"], "states.size"), "axis_last"], "states.largest", keepdims=0)
-    g.op("Greater", ["states.largest", g.const("nothing", np.array(0, np.float32))], "mask.bool")
-    g.op("Cast", ["mask.bool"], "mask", to=onnx.TensorProto.INT32)
-    g.op("Cast", ["mask.bool"], "mask.float", to=onnx.TensorProto.FLOAT)
+    writer.mask_of_states()
     g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
     g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
     state = "states"
