@@ -15,7 +15,7 @@ import shutil
 import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,15 +27,22 @@ import numpy.typing as npt
 from semclass import artifacts, bm25
 from semclass.bulk import CHUNK, encode_quietly
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
+from semclass.evidence import Evidence, evidence_of, evidence_views, searchable
 from semclass.passages import PassageClassifier
+from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
-from semclass.validation import check_text, check_unique
+from semclass.validation import check_choice, check_text, check_unique
 
 TOKEN_SCALE = 127
 """Token vectors have unit length; int8 holds round(127 * component)."""
 
 BUILDING = ".building-"
 """What the names of folders begin with in which an index is being written."""
+
+SENTENCE_SCALE = 127
+"""The same for the vectors of sentences."""
+
+_FIELDS = ("data", "files", "encoder", "classes", "thresholds", "similarity")
 
 _REMEDY = "build it again with `semclass index build`"
 
@@ -52,12 +59,16 @@ class PassageIndex:
         Names of the passage classes.
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
+    similarity
+        How `pooled` is compared with a question's vector, see :func:`semclass.ranking.similarity`.
     pooled
-        Unit vectors, float32 of shape (n, dim).
+        Vectors, float32 of shape (n, dim); of unit length where the similarity is ``"cosine"``.
     probabilities
         P(class | passage), float32 of shape (n, n_classes).
     tokens
         Ragged int8 token vectors, components times 127.
+    sentences
+        Ragged int8 unit vectors of each passage's sentences, components times 127.
     terms
         Ragged word-piece ids of the whole passages.
     idf
@@ -71,9 +82,11 @@ class PassageIndex:
     encoder: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
+    similarity: str
     pooled: FloatArray
     probabilities: FloatArray
     tokens: Ragged
+    sentences: Ragged
     terms: Ragged
     idf: FloatArray
     bm25: bm25s.BM25
@@ -101,6 +114,10 @@ class PassageIndex:
         record = json.loads(line)
         return Passage(record["_id"], record["text"], record["metadata"])
 
+    def dense_scores(self, pooled: FloatArray) -> DoubleArray:
+        """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""
+        return similarity(self.pooled, pooled, self.similarity)
+
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
         return bm25.scores(self.bm25, terms)
@@ -111,6 +128,7 @@ class PassageIndex:
         passages: Iterable[Passage],
         *,
         classifier: PassageClassifier | None = None,
+        similarity: str = "cosine",
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages.
@@ -122,6 +140,9 @@ class PassageIndex:
             text, as BEIR does.
         classifier
             Passage heads; their encoder makes the vectors. The shipped ones if None.
+        similarity
+            ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.ranking.similarity`; which one an encoder was trained
+            for, its model card says.
         progress
             Called with the number of passages done, now and then.
 
@@ -133,25 +154,25 @@ class PassageIndex:
         Raises
         ------
         InputError, InputTypeError
-            If there is no passage, an id comes twice, or a text is empty or not a string.
+            If there is no passage, an id comes twice, a text is empty or not a string, or the similarity is unknown.
         """
+        check_choice(similarity, SIMILARITIES, "similarity")
         classifier = PassageClassifier.load() if classifier is None else classifier
         encoder = classifier.encoder
-        views = ("pooled", "tokens", *classifier.encoder_views)
+        views = evidence_views(classifier)
         ids: list[str] = []
         lines: list[bytes] = []
-        parts: list[tuple[FloatArray, FloatArray, Ragged, Ragged]] = []
+        parts: list[Evidence] = []
         cut: list[str] = []
         for chunk in _chunks(passages, CHUNK):
             texts = [searchable(passage) for passage in chunk]
             ids += [passage.id for passage in chunk]
             lines += [_line(passage) for passage in chunk]
             encoding, rows = encode_quietly(encoder, texts, views)
-            vectors = encoding.pieces("tokens")
-            values = np.rint(vectors.values * TOKEN_SCALE).astype(np.int8)
-            probabilities = classifier.probabilities(texts, encoding).astype(np.float32)
-            tokens = Ragged(values, vectors.offsets)
-            parts.append((encoding.rows("pooled"), probabilities, tokens, encoding.terms))
+            found = evidence_of(classifier, texts, encoding)
+            pooled = unit(found.pooled) if similarity == "cosine" else found.pooled
+            tokens, sentences = _to_int8(found.tokens, TOKEN_SCALE), _to_int8(found.sentences, SENTENCE_SCALE)
+            parts.append(replace(found, pooled=pooled, tokens=tokens, sentences=sentences))
             cut += [chunk[row].id for row in rows]
             if progress is not None:
                 progress(len(chunk))
@@ -164,7 +185,7 @@ class PassageIndex:
                 "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
             )
             warnings.warn(TruncationWarning(message), stacklevel=2)
-        terms = _join([part[3] for part in parts])
+        terms = _join([part.terms for part in parts])
         is_term = encoder.is_term
         lexical = bm25.build(terms, is_term)
         idf = bm25.idf_table(bm25.document_frequencies(terms, len(is_term)), len(ids)) * is_term
@@ -172,9 +193,11 @@ class PassageIndex:
             encoder=encoder.fingerprint,
             classes=classifier.classes,
             thresholds=classifier.thresholds,
-            pooled=np.concatenate([part[0] for part in parts]),
-            probabilities=np.concatenate([part[1] for part in parts]),
-            tokens=_join([part[2] for part in parts]),
+            similarity=similarity,
+            pooled=np.concatenate([part.pooled for part in parts]),
+            probabilities=np.concatenate([part.probabilities for part in parts]),
+            tokens=_join([part.tokens for part in parts]),
+            sentences=_join([part.sentences for part in parts]),
             terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets),
             idf=idf.astype(np.float32),
             bm25=lexical,
@@ -212,6 +235,7 @@ class PassageIndex:
                 "encoder": self.encoder,
                 "classes": list(self.classes),
                 "thresholds": self.thresholds.tolist(),
+                "similarity": self.similarity,
                 "passages": len(self),
                 "files": records,
             }
@@ -265,7 +289,9 @@ class PassageIndex:
             raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {_REMEDY}")
         manifest = artifacts.read_json(path)
         artifacts.check_protocol(manifest, path, "index")
-        missing = [name for name in ("data", "files", "encoder", "classes", "thresholds") if name not in manifest]
+        missing = [
+            name for name in ("data", "files", "encoder", "classes", "thresholds", "similarity") if name not in manifest
+        ]
         if missing:
             raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
         if encoder is not None and manifest["encoder"] != encoder:
@@ -283,9 +309,11 @@ class PassageIndex:
             encoder=manifest["encoder"],
             classes=tuple(manifest["classes"]),
             thresholds=np.array(manifest["thresholds"]),
+            similarity=str(manifest["similarity"]),
             pooled=read("pooled"),
             probabilities=read("probabilities"),
             tokens=Ragged(read("tokens"), read("token_offsets")),
+            sentences=Ragged(read("sentences"), read("sentence_offsets")),
             terms=Ragged(read("terms"), read("term_offsets")),
             idf=read("idf"),
             bm25=bm25.load(data / "bm25"),
@@ -299,6 +327,8 @@ class PassageIndex:
             "probabilities.npy": self.probabilities,
             "tokens.npy": self.tokens.values,
             "token_offsets.npy": self.tokens.offsets,
+            "sentences.npy": self.sentences.values,
+            "sentence_offsets.npy": self.sentences.offsets,
             "terms.npy": self.terms.values,
             "term_offsets.npy": self.terms.offsets,
             "idf.npy": self.idf,
@@ -326,13 +356,6 @@ def check_target(folder: str | Path) -> None:
             raise ArtifactError(f"{folder} holds other things ({other!r}); name a new or empty folder for the index")
 
 
-def searchable(passage: Passage) -> str:
-    """Text of a passage that is encoded: its title, if ``metadata`` has one, and its text, as BEIR does."""
-    text = check_text(passage.text, f"text of passage {passage.id!r}")
-    title = passage.metadata.get("title")
-    return f"{title} {text}" if isinstance(title, str) and title.strip() else text
-
-
 def _line(passage: Passage) -> bytes:
     """One passage as a JSON line, to be read back when it is found."""
     check_text(passage.id, "passage id")
@@ -347,6 +370,10 @@ def _chunks(passages: Iterable[Passage], size: int) -> Iterator[Sequence[Passage
     stream = iter(passages)
     while chunk := list(islice(stream, size)):
         yield chunk
+
+
+def _to_int8(vectors: Ragged, scale: int) -> Ragged:
+    return Ragged(np.rint(unit(vectors.values) * scale).astype(np.int8), vectors.offsets)
 
 
 def _join(parts: Sequence[Ragged]) -> Ragged:

@@ -5,7 +5,44 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from semclass.types import DoubleArray, IntArray
+from semclass.types import DoubleArray, FloatArray, IntArray
+
+SIMILARITIES = ("cosine", "ip", "l2")
+"""How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
+
+
+def unit(vectors: FloatArray) -> FloatArray:
+    """Vectors of length 1, along the last axis; a vector of zeros stays one."""
+    norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
+    return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
+
+
+def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleArray:
+    """Compare passages with a question.
+
+    Parameters
+    ----------
+    passages
+        float32 of shape (n, dim).
+    question
+        float32 of shape (dim,).
+    kind
+        ``"cosine"``, q.p / (|q| |p|), for passages that have length 1 already, as an index keeps them; ``"ip"``, the
+        inner product q.p; ``"l2"``, 1 - |q - p|**2 / 2, which falls as the distance grows. For vectors of length 1 all
+        three are the same number, so that weights found with one serve the others.
+
+    Returns
+    -------
+    ndarray
+        float64 of shape (n,); larger is more alike.
+    """
+    if kind == "cosine":
+        question = unit(question)
+    product = (passages @ question).astype(np.float64)
+    if kind != "l2":
+        return product
+    squares = np.einsum("nd,nd->n", passages, passages).astype(np.float64)
+    return np.asarray(1 + product - (squares + float(question @ question)) / 2)
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:

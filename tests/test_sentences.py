@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass.sentences import sentence_vectors, split_sentences
+
+WHOLE = [
+    "Infection with E. coli strains is common among the cattle of the region.",
+    "Patients (n = 12) vs. controls were seen, e.g. at night, by Dr. J. Smith et al. in the ward.",
+    "The U.S. Army left the island in 1945 after three long winters.",
+]
+
+
+@pytest.mark.parametrize("sentence", WHOLE)
+def test_abbreviations_and_initials_end_no_sentence(sentence):
+    assert split_sentences(sentence) == [sentence]
+
+
+def test_sentences_end_at_marks_and_at_lines():
+    first, second, third = (
+        "Did the lamp burn all night?",
+        "The keeper said that it did.",
+        "Stores of the lighthouse, 1874",
+    )
+    assert split_sentences(f"{first} {second}\n{third}") == [first, second, third]
+
+
+def test_closing_marks_stay_with_their_sentence():
+    assert split_sentences('"The lamp never burnt that night." So the keeper had written it down.') == [
+        '"The lamp never burnt that night."',
+        "So the keeper had written it down.",
+    ]
+
+
+def test_short_pieces_belong_to_their_neighbour():
+    assert split_sentences("Yes. The keeper lit the lamp at dusk.") == ["Yes. The keeper lit the lamp at dusk."]
+
+
+@given(st.text(st.sampled_from("ab .?!\n\"')"), min_size=1).filter(str.strip))
+def test_nothing_of_a_text_is_lost(text):
+    assert " ".join(" ".join(split_sentences(text)).split()) == " ".join(text.split())
+
+
+def test_a_passage_of_one_sentence_keeps_its_vector(encoder):
+    texts = ["The lamp was lit at dusk.", "The keeper rowed to the village. He came back with oil for the lamp."]
+    pooled = encoder.encode(texts).rows("pooled")
+    vectors = sentence_vectors(encoder, texts, pooled)
+    assert vectors.lengths().tolist() == [1, 2]
+    np.testing.assert_array_equal(vectors.row(0)[0], pooled[0])
+    alone = encoder.encode(["He came back with oil for the lamp."]).rows("pooled")
+    np.testing.assert_allclose(vectors.row(1)[1], alone[0], atol=1e-5)
