@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from semclass.retriever import HybridRetriever
     from semclass.taxonomy import ABSTAIN
     from semclass.texts import TextLabels, TextModel
-    from semclass.types import Encoder, Encoding, Hit, Passage, PassageLabels, QuestionLabel
+    from semclass.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
 
 __version__ = "0.1.0"
 
@@ -54,7 +54,7 @@ _HOMES = {
     "retriever": ("HybridRetriever",),
     "taxonomy": ("ABSTAIN",),
     "texts": ("TextLabels", "TextModel"),
-    "types": ("Encoder", "Encoding", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
+    "types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -66,6 +66,7 @@ __all__ = [
     "Encoding",
     "EntailmentClassifier",
     "EntailmentLabel",
+    "Explanation",
     "HeadClassifier",
     "Hit",
     "HybridRetriever",

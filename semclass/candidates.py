@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from semclass.types import DoubleArray, FloatArray, Hit, IntArray, Passage, Ragged
+from semclass.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class Candidates:
         Cosine and BM25 score, float64 of shape (n,).
     match
         Class match, float64 of shape (n,); None where it was not asked for.
+    parts
+        What `score` is the sum of, weights included, by name; each float64 of shape (n,).
     score
         What they are ordered by, float64 of shape (n,).
     probabilities
@@ -56,6 +58,8 @@ class Candidates:
         Probability from which a passage has a class, float64 of shape (n_classes,).
     tokens
         Ragged token vectors: float32 unit vectors, or int8 with components times 127.
+    sentences
+        Ragged vectors of the sentences, float32 of item shape (dim,); each passage has at least one.
     terms
         Ragged word-piece ids.
     idf
@@ -66,10 +70,12 @@ class Candidates:
     dense: DoubleArray
     bm25: DoubleArray
     match: DoubleArray | None
+    parts: dict[str, DoubleArray]
     score: DoubleArray
     probabilities: FloatArray
     thresholds: DoubleArray
     tokens: Ragged
+    sentences: Ragged
     terms: Ragged
     idf: FloatArray
 
@@ -89,16 +95,28 @@ class Order:
     score
         New score of each candidate, in the *old* order, float64 of shape (n,).
     components
-        Parts that were computed, by name, each float64 of shape (n,), in the old order.
+        Signals that were computed, by name, each float64 of shape (n,), in the old order.
+    parts
+        What `score` is the sum of, weights included, by name; float64 of shape (n,), in the old order. Of a score from a
+        head, what the head adds to the log-odds, see `link`.
+    link
+        ``"identity"``: the score is the sum of `parts`; ``"sigmoid"``: it is 1 / (1 + exp(-sum)).
     """
 
     order: IntArray
     score: DoubleArray
     components: dict[str, DoubleArray]
+    parts: dict[str, DoubleArray]
+    link: str = "identity"
 
 
 def make_hits(
-    passages: Sequence[Passage], candidates: Candidates, found: Order, classes: Sequence[str], k: int
+    passages: Sequence[Passage],
+    candidates: Candidates,
+    found: Order,
+    classes: Sequence[str],
+    k: int,
+    explanations: Sequence[Explanation] | None = None,
 ) -> list[Hit]:
     """Describe the first k of a ranking.
 
@@ -114,6 +132,8 @@ def make_hits(
         Names of the passage classes.
     k
         How many.
+    explanations
+        Of the first k in the new order, or None.
 
     Returns
     -------
@@ -141,6 +161,7 @@ def make_hits(
                 components={name: values[place] for name, values in columns.items()},
                 labels=tuple(name for name, yes in zip(classes, labelled[place], strict=True) if yes),
                 probabilities=dict(zip(classes, probabilities[place], strict=True)),
+                explanation=None if explanations is None else explanations[rank - 1],
             )
         )
     return hits

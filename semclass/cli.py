@@ -27,6 +27,12 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 _FIGURES = 4
 """Figures of a model that `models` shows; with --json all."""
 
+_WORDS = 8
+"""Words of the question that ``--explain`` shows; with --json all that the explanation holds."""
+
+_ASKED = 0.1
+"""Probability from which ``--explain`` shows a class of the question."""
+
 _MATCH = click.Choice(["soft", "hard", "none"])
 _RERANK = click.Choice(["stable", "integrated", "learned", "none"])
 _SIGNAL = click.Choice(["entailment", "class"])
@@ -314,7 +320,7 @@ def search(
     retriever = semclass.HybridRetriever.load(folder, models=models, threads=threads or 1)
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
-    hits = retriever.search(question, **options)
+    hits = retriever.search(question, **options, explain=explain)
     asked = retriever.ranker.questions.predict([question])[0] if explain else None
     _print_hits(hits, asked, as_json=as_json)
 
@@ -346,7 +352,7 @@ def rerank(
 
     passages = read_passages(file)
     reranker = semclass.Reranker.load(models, threads=threads or 1)
-    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by)
+    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by, explain=explain)
     asked = reranker.ranker.questions.predict([question])[0] if explain else None
     _print_hits(hits, asked, as_json=as_json)
 
@@ -357,7 +363,9 @@ def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | No
         for hit in hits:
             record = asdict(hit)
             record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
-            if asked is not None:
+            if asked is None:
+                del record["explanation"]
+            else:
                 record["question"] = {"label": asked.label, "probabilities": dict(asked.probabilities)}
             _print_json(record)
         return
@@ -366,9 +374,27 @@ def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | No
     for hit in hits:
         moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"
         click.echo(f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {_shorten(hit.text)}")
-        if asked is not None:
-            parts = "  ".join(f"{name} {value:.3f}" for name, value in hit.components.items())
-            click.echo(f"             {parts}  provides {' '.join(hit.labels) or '-'}")
+        if hit.explanation is not None:
+            for line in _explained(hit, hit.explanation):
+                click.echo(f"{'':13}{line}")
+
+
+def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator[str]:
+    """Lines that say what a score was made of."""
+    terms = " ".join(f"{value:+.3f} {name}" for name, value in explanation.parts.items())
+    meaning = "score" if explanation.link == "identity" else "log-odds of the score"
+    yield f"{terms} = {explanation.total:.3f}, the {meaning}"
+    yield "  ".join(f"{name} {value:.3f}" for name, value in hit.components.items())
+    words = [
+        f"{word.word} {'=' if word.exact else f'~ {word.match} {word.cosine:.2f}'}"
+        for word in explanation.words
+        if word.match or word.exact
+    ]
+    if words:
+        yield f"words: {', '.join(words[:_WORDS])}"
+    asked = [item for item in explanation.classes if item.asked >= _ASKED]
+    classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in asked)
+    yield f"classes: {classes}; provides {' '.join(hit.labels) or '-'}"
 
 
 def _shorten(text: str, limit: int = 90) -> str:

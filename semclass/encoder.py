@@ -143,6 +143,11 @@ class OnnxEncoder:
         added = self.tokenizer.get_added_tokens_decoder().values()
         return term_flags(self.tokenizer.get_vocab(), (token.content for token in added if token.special))
 
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Text of each word piece, by its id."""
+        return pieces_of(self.tokenizer.get_vocab())
+
     def tokenize(self, texts: Sequence[str]) -> Ragged:
         """Cut texts into word pieces.
 
@@ -378,6 +383,14 @@ def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDA
     for piece, place in vocabulary.items():
         flags[place] = piece not in excluded and any(map(str.isalnum, piece))
     return flags
+
+
+def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
+    """Text of each word piece, by its id; empty for an id without a piece."""
+    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, place in vocabulary.items():
+        pieces[place] = piece
+    return tuple(pieces)
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.encoder import term_flags
+from semclass.encoder import pieces_of, term_flags
 from semclass.errors import InputError, import_extra
 from semclass.types import Encoding, FloatArray, ragged
 from semclass.validation import check_positive, check_texts
@@ -96,6 +96,11 @@ class SentenceTransformerEncoder:
     def is_term(self) -> npt.NDArray[np.bool_]:
         """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
         return term_flags(self.model.tokenizer.get_vocab(), self.model.tokenizer.all_special_tokens)
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Text of each word piece, by its id."""
+        return pieces_of(self.model.tokenizer.get_vocab())
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """Encode texts; see :meth:`semclass.types.Encoder.encode`."""

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from semclass.candidates import Candidates, Query
 from semclass.errors import InputError
+from semclass.ranking import unit
 from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
 BLOCK = 16
@@ -69,6 +70,26 @@ CANDIDATE_FEATURES = (
 
 PAIR_FEATURES = TEXT_FEATURES + CANDIDATE_FEATURES
 """Names of the columns that :func:`pair_features` gives, in order."""
+
+FEATURE_GROUPS = {
+    **dict.fromkeys(("dense", "dense_z", "dense_gap", "bm25_z", "bm25_gap"), "retrieval"),
+    **dict.fromkeys(
+        (
+            *("cosine", "cosine_16", "cosine_32", "cosine_64", "cosine_even", "cosine_even_32", "cosine_unmatched"),
+            *("mean_32", "peak", "cosine_z", "cosine_32_z", "cosine_even_z", "advantage", "vote"),
+        ),
+        "meaning",
+    ),
+    **dict.fromkeys(
+        (
+            *("overlap", "overlap_32", "overlap_64", "overlap_z", "overlap_rare"),
+            *("unmatched", "unmatched_max", "phrase", "phrase_even"),
+        ),
+        "words",
+    ),
+    **dict.fromkeys(("match", "match_z"), "classes"),
+}
+"""What kind of evidence each feature is: an explanation gives one number for each group."""
 
 INT8_SCALE = np.float32(127)
 """What components of int8 token vectors were multiplied with."""
@@ -128,11 +149,6 @@ def _spread(values: DoubleArray, floor: float) -> DoubleArray:
     """z-score over the candidates."""
     centred = values - values.mean()
     return np.asarray(centred / (np.sqrt(np.mean(centred * centred)) + floor))
-
-
-def _unit(vectors: FloatArray) -> FloatArray:
-    norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
-    return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
 
 
 def pair_features(query: Query, candidates: Candidates) -> FloatArray:
@@ -272,7 +288,7 @@ def _semantic(
     if len(rows) and q:
         scale = 1 / INT8_SCALE if passages.values.dtype == np.int8 else np.float32(1)
         # one more row: the direction of the question as a whole
-        sides = np.concatenate([question, _unit(question.sum(axis=0))[None]]) * scale
+        sides = np.concatenate([question, unit(question.sum(axis=0))[None]]) * scale
         table = sides @ passages.values.astype(np.float32).T
         cosines = table[:-1]
         in_16 = np.maximum.reduceat(cosines, blocks.starts, axis=1)

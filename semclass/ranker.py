@@ -11,12 +11,13 @@ import numpy as np
 from semclass.candidates import Candidates, Order, Query
 from semclass.encoder import open_models
 from semclass.errors import ArtifactError
+from semclass.explain import explain
 from semclass.heads import Head
-from semclass.pairs import PAIR_FEATURES, pair_features
+from semclass.pairs import FEATURE_GROUPS, PAIR_FEATURES, pair_features
 from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranking import class_match, stable_partition
-from semclass.types import DoubleArray, Encoder, FloatArray
+from semclass.types import DoubleArray, Encoder, Explanation, FloatArray
 
 RERANKERS = (None, "stable", "integrated", "learned")
 SIGNALS = ("entailment", "class")
@@ -24,6 +25,63 @@ MATCHES = (None, "soft", "hard")
 
 BM25_WEIGHT = 0.1
 """w of score = dense + w * BM25, as the reference system has it."""
+
+
+@dataclass(frozen=True)
+class LinearTerms:
+    """What a linear head over pair features computes, term by term.
+
+    Attributes
+    ----------
+    groups
+        Names of the groups of features, in the order of the columns.
+    table
+        float64 of shape (n_features, n_groups): each feature's weight, in the column of its group.
+    bias
+        The constant.
+    """
+
+    groups: tuple[str, ...]
+    table: DoubleArray
+    bias: float
+
+    @classmethod
+    def of(cls, head: Head) -> LinearTerms:
+        """Read the weights of a head, and check that its network computes the same.
+
+        Raises
+        ------
+        ArtifactError
+            If the manifest has no weights, or the network computes something else.
+        """
+        linear = head.artifact.field("linear")
+        weights, bias = np.array(linear["weights"], np.float64), float(linear["bias"])
+        groups = tuple(dict.fromkeys(FEATURE_GROUPS[name] for name in PAIR_FEATURES))
+        columns = [groups.index(FEATURE_GROUPS[name]) for name in PAIR_FEATURES]
+        if weights.shape != (len(PAIR_FEATURES),):
+            raise ArtifactError(
+                f"{head.artifact.folder}: {len(weights)} weights for {len(PAIR_FEATURES)} pair features"
+            )
+        probe = np.eye(len(PAIR_FEATURES), dtype=np.float32)
+        table = np.zeros((len(PAIR_FEATURES), len(groups)))
+        table[np.arange(len(PAIR_FEATURES)), columns] = weights
+        if not np.allclose(head.probabilities({"pairs": probe})[:, 0], 1 / (1 + np.exp(-weights - bias)), atol=1e-5):
+            raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
+        return cls(groups, table, bias)
+
+    def parts(self, features: FloatArray) -> dict[str, DoubleArray]:
+        """What each group of features adds to the log-odds of n candidates.
+
+        Returns
+        -------
+        dict
+            float64 of shape (n,) by group: what a candidate has more than the mean of the candidates; and ``average``, the
+            log-odds of a candidate that has the mean of everything. They add up to the log-odds.
+        """
+        sums = features.astype(np.float64) @ self.table
+        means = sums.mean(axis=0)
+        average = np.full(len(features), means.sum() + self.bias)
+        return {**dict(zip(self.groups, (sums - means).T, strict=True)), "average": average}
 
 
 @dataclass(frozen=True)
@@ -39,6 +97,8 @@ class PairModel:
     idf
         Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
         from no index.
+    learned_terms
+        What the learned head's log-odds are the sum of, see :class:`LinearTerms`.
     weights
         ``entailment`` and ``class``: the weights of the integrated methods; ``match_soft`` and ``match_hard``: of the class
         match in retrieval. All found on training questions.
@@ -47,6 +107,7 @@ class PairModel:
     entailment: Head
     learned: Head
     idf: FloatArray
+    learned_terms: LinearTerms
     weights: dict[str, float]
 
     @classmethod
@@ -69,7 +130,7 @@ class PairModel:
                 )
         idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
-        return cls(entailment, learned, idf, weights)
+        return cls(entailment, learned, idf, LinearTerms.of(learned), weights)
 
 
 @dataclass(frozen=True)
@@ -177,24 +238,29 @@ class Ranker:
         Order
             Ties keep the order before.
         """
-        parts: dict[str, DoubleArray] = {}
-        score = candidates.score
+        score, parts = candidates.score, candidates.parts
         if rerank is None:
-            return Order(np.arange(len(candidates)), score, parts)
+            return Order(np.arange(len(candidates)), score, {}, parts)
         if by == "class" and rerank != "learned":
             kind = "hard" if rerank == "stable" else "soft"
             signal = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
             label = signal > 0
-            parts["match"] = signal
+            components = {"match": signal}
         else:
             head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
             features = pair_features(query, candidates)
             signal = head.probabilities({"pairs": features})[:, 0]
             label = signal >= head.thresholds[0]
-            parts["answers"] = signal
+            components = {"answers": signal}
         if rerank == "stable":
-            return Order(stable_partition(label), score, parts)
+            return Order(stable_partition(label), score, components, parts)
         if rerank == "learned":
-            return Order(np.argsort(-signal, kind="stable"), signal, parts)
-        score = score + (self.pairs.weights[by] if weight is None else weight) * signal
-        return Order(np.argsort(-score, kind="stable"), score, parts)
+            parts = self.pairs.learned_terms.parts(features)
+            return Order(np.argsort(-signal, kind="stable"), signal, components, parts, "sigmoid")
+        added = (self.pairs.weights[by] if weight is None else weight) * signal
+        score = score + added
+        return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
+
+    def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
+        """Explain the first k places of an order; see :func:`semclass.explain.explain`."""
+        return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)

@@ -11,7 +11,7 @@ import numpy as np
 from semclass import bm25
 from semclass.candidates import Candidates, Query, make_hits
 from semclass.errors import InputTypeError
-from semclass.index import searchable
+from semclass.evidence import evidence_of, evidence_views, searchable
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
 from semclass.types import Hit, Passage
 from semclass.validation import check_choice, check_positive, check_text, check_unique, check_weight, short
@@ -62,6 +62,7 @@ class Reranker:
         by: str = "entailment",
         bm25_weight: float = BM25_WEIGHT,
         rerank_weight: float | None = None,
+        explain: bool = False,
     ) -> list[Hit]:
         """Re-rank passages for a question.
 
@@ -78,6 +79,8 @@ class Reranker:
             ``"integrated"`` from dense + w * BM25 among them.
         bm25_weight
             w.
+        explain
+            Whether hits say what their scores were made of.
 
         Returns
         -------
@@ -103,24 +106,29 @@ class Reranker:
         (query,) = self.ranker.encode([question])
         candidates = self._candidates(query, items, check_weight(bm25_weight, "bm25_weight"))
         found = self.ranker.order(query, candidates, rerank=rerank, by=by, weight=weight)
-        return make_hits(items, candidates, found, self.ranker.passages.classes, limit)
+        explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
+        return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
 
     def _candidates(self, query: Query, passages: list[Passage], bm25_weight: float) -> Candidates:
         """Encode passages, and score them as an index would, with the word statistics of general text."""
         classifier = self.ranker.passages
         texts = [searchable(passage) for passage in passages]
-        encoding = self.ranker.encoder.encode(texts, views=("pooled", "tokens", *classifier.encoder_views))
-        dense = (encoding.rows("pooled") @ query.pooled).astype(np.float64)
-        lexical = bm25.score_few(encoding.terms, query.terms, self.ranker.pairs.idf)
+        encoding = self.ranker.encoder.encode(texts, views=evidence_views(classifier))
+        evidence = evidence_of(classifier, texts, encoding)
+        dense = (evidence.pooled @ query.pooled).astype(np.float64)
+        lexical = bm25.score_few(evidence.terms, query.terms, self.ranker.pairs.idf)
+        parts = {"dense": dense, "bm25": bm25_weight * lexical}
         return Candidates(
             rows=np.arange(len(passages)),
             dense=dense,
             bm25=lexical,
             match=None,
-            score=dense + bm25_weight * lexical,
-            probabilities=classifier.probabilities(texts, encoding).astype(np.float32),
+            parts=parts,
+            score=parts["dense"] + parts["bm25"],
+            probabilities=evidence.probabilities,
             thresholds=classifier.thresholds,
-            tokens=encoding.pieces("tokens"),
-            terms=encoding.terms,
+            tokens=evidence.tokens,
+            sentences=evidence.sentences,
+            terms=evidence.terms,
             idf=self.ranker.pairs.idf,
         )

@@ -86,6 +86,7 @@ class HybridRetriever:
         match_weight: float | None = None,
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
+        explain: bool = False,
     ) -> list[Hit]:
         """Find the passages that answer a question.
 
@@ -105,6 +106,8 @@ class HybridRetriever:
             lambda, at least 0; found on training questions if None.
         candidates
             How many passages are re-ranked; at least `k` are.
+        explain
+            Whether hits say what their scores were made of, see :class:`semclass.types.Explanation`.
 
         Returns
         -------
@@ -127,6 +130,7 @@ class HybridRetriever:
             match_weight=match_weight,
             rerank_weight=rerank_weight,
             candidates=candidates,
+            explain=explain,
         )[0]
 
     def search_many(
@@ -141,6 +145,7 @@ class HybridRetriever:
         match_weight: float | None = None,
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
+        explain: bool = False,
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together.
 
@@ -148,7 +153,7 @@ class HybridRetriever:
         ----------
         questions
             n non-empty texts.
-        k, match, rerank, by, bm25_weight, match_weight, rerank_weight, candidates
+        k, match, rerank, by, bm25_weight, match_weight, rerank_weight, candidates, explain
             As for :meth:`search`.
 
         Returns
@@ -172,7 +177,8 @@ class HybridRetriever:
             found = self.candidates(query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight)
             order = self.order(query, found, rerank=rerank, by=by, weight=weight)
             passages = [self.index.passage(row) for row in found.rows.tolist()]
-            results.append(make_hits(passages, found, order, self.index.classes, limit))
+            explanations = self.ranker.explain(query, found, order, limit) if explain else None
+            results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
@@ -211,14 +217,16 @@ class HybridRetriever:
         """
         check_choice(match, MATCHES, "match")
         index = self.index
-        dense = (index.pooled @ query.pooled).astype(np.float64)
+        dense = index.dense_scores(query.pooled)
         lexical = index.lexical_scores(query.terms).astype(np.float64)
-        score = dense + check_weight(bm25_weight, "bm25_weight") * lexical
+        parts = {"dense": dense, "bm25": check_weight(bm25_weight, "bm25_weight") * lexical}
+        score = parts["dense"] + parts["bm25"]
         matched = None
         if match is not None:
             weight = self.ranker.pairs.weights[f"match_{match}"] if match_weight is None else match_weight
             matched = class_match(query.probabilities, index.probabilities, index.thresholds, match)
-            score = score + check_weight(weight, "match_weight") * matched
+            parts["match"] = check_weight(weight, "match_weight") * matched
+            score = score + parts["match"]
         elif match_weight is not None:
             raise InputError("match_weight is given without match; name match='soft' or match='hard'")
         rows = top_k(score, n)
@@ -227,10 +235,12 @@ class HybridRetriever:
             dense=dense[rows],
             bm25=lexical[rows],
             match=None if matched is None else matched[rows],
+            parts={name: values[rows] for name, values in parts.items()},
             score=score[rows],
             probabilities=np.asarray(index.probabilities[rows]),
             thresholds=index.thresholds,
             tokens=index.tokens.take(rows),
+            sentences=index.sentences.take(rows),
             terms=index.terms.take(rows),
             idf=index.idf,
         )

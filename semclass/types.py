@@ -131,7 +131,7 @@ def _present(view: View | None, name: str) -> View:
 
 
 class Encoder(Protocol):
-    """Turns texts into vectors. Anything with these four members can take the shipped encoder's place."""
+    """Turns texts into vectors. Anything with these five members can take the shipped encoder's place."""
 
     @property
     def fingerprint(self) -> str:
@@ -144,6 +144,10 @@ class Encoder(Protocol):
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:
         """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """Text of each word piece, by its id."""
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """Encode texts.
@@ -232,6 +236,77 @@ class PassageLabels:
 
 
 @dataclass(frozen=True)
+class WordMatch:
+    """How one word piece of the question is met by a passage.
+
+    Attributes
+    ----------
+    word
+        The piece; ``##`` before it says that it goes on from the piece before.
+    weight
+        Its share of the question's inverse document frequency, in [0, 1].
+    match
+        The piece of the passage whose token vector is nearest; empty for a passage without token vectors.
+    cosine
+        Their cosine, in [-1, 1].
+    exact
+        Whether the passage holds the piece itself, anywhere.
+    """
+
+    word: str
+    weight: float
+    match: str
+    cosine: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class ClassEvidence:
+    """What the class of a question and those of a passage say of each other.
+
+    Attributes
+    ----------
+    name
+        The class.
+    asked
+        P(class | question).
+    provided
+        P(class | passage).
+    """
+
+    name: str
+    asked: float
+    provided: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a score was made of.
+
+    Attributes
+    ----------
+    parts
+        Numbers that add up to `total`. For a score that is a sum: its terms, weights included. For ``learned``, the
+        log-odds: what each group of pair features adds to those of an average candidate, and theirs (``average``).
+    total
+        Their sum.
+    link
+        How the score follows from `total`: ``"identity"``: it is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)). The
+        method ``stable`` puts passages with a label first, and leaves the score as it was.
+    words
+        The question's words that weigh most, heaviest first, and what met each.
+    classes
+        The classes, most asked for first.
+    """
+
+    parts: Mapping[str, float]
+    total: float
+    link: str
+    words: tuple[WordMatch, ...]
+    classes: tuple[ClassEvidence, ...]
+
+
+@dataclass(frozen=True)
 class Hit:
     """A passage in a ranking, with everything that its score was made of.
 
@@ -252,6 +327,8 @@ class Hit:
         The answer types that the passage provides.
     probabilities
         Calibrated probability of each answer type.
+    explanation
+        What the score was made of, where it was asked for.
     """
 
     id: str
@@ -263,3 +340,4 @@ class Hit:
     components: Mapping[str, float]
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
+    explanation: Explanation | None = None

@@ -24,7 +24,7 @@ class FakeEncoder:
 
     fingerprint: str = "fake"
     dim: int = 16
-    vocabulary: int = 1000
+    n_terms: int = 1000
 
     @property
     def views(self) -> dict[str, int]:
@@ -32,14 +32,17 @@ class FakeEncoder:
 
     @property
     def is_term(self) -> np.ndarray:
-        return np.ones(self.vocabulary, bool)
+        return np.ones(self.n_terms, bool)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        return [f"w{place}" for place in range(self.n_terms)]
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        table = np.random.default_rng(0).normal(size=(self.vocabulary, self.dim)).astype(np.float32)
+        table = np.random.default_rng(0).normal(size=(self.n_terms, self.dim)).astype(np.float32)
         table /= np.linalg.norm(table, axis=1, keepdims=True)
         terms = [
-            np.array([sum(word.encode()) % self.vocabulary for word in text.lower().split()], np.int32)
-            for text in texts
+            np.array([sum(word.encode()) % self.n_terms for word in text.lower().split()], np.int32) for text in texts
         ]
         means = np.array([table[row].mean(axis=0) for row in terms], np.float32).reshape(-1, self.dim)
         return Encoding(

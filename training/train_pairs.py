@@ -147,10 +147,12 @@ def candidates_of(index: PassageIndex, query: Query) -> tuple[Candidates, Array]
         dense=dense[rows],
         bm25=lexical[rows],
         match=None,
+        parts={"dense": dense[rows], "bm25": BM25_WEIGHT * lexical[rows]},
         score=score[rows],
         probabilities=index.probabilities[rows],
         thresholds=index.thresholds,
         tokens=index.tokens.take(rows),
+        sentences=index.sentences.take(rows),
         terms=index.terms.take(rows),
         idf=index.idf,
     )
@@ -400,7 +402,11 @@ def save(
         training=training,
         metrics={name: round(value, 4) for name, value in metrics.items()},
         threshold=threshold,
-        extra={"features": list(PAIR_FEATURES), **extra},
+        extra={
+            "features": list(PAIR_FEATURES),
+            "linear": {"weights": head.weights.astype(np.float32).tolist(), "bias": float(np.float32(head.bias))},
+            **extra,
+        },
     )
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
     sections = [
