@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from semclass.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
@@ -108,6 +110,12 @@ class Order:
     components: dict[str, DoubleArray]
     parts: dict[str, DoubleArray]
     link: str = "identity"
+
+
+def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
+    """Score of each passage from its parts, added in their order."""
+    first, *others = parts.values()
+    return reduce(np.add, others, first)
 
 
 def make_hits(

@@ -14,8 +14,8 @@ import os
 import shutil
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,8 @@ class PassageIndex:
         The BM25 index.
     records, record_offsets
         The passages as JSON lines, uint8 of shape (bytes,), and where each begins, int64 of shape (n + 1,).
+    tuned
+        What ``semclass tune`` found, see :meth:`semclass.tuning.Tuning.as_record`; empty if it was never run.
     """
 
     encoder: str
@@ -92,6 +94,7 @@ class PassageIndex:
     bm25: bm25s.BM25
     records: npt.NDArray[np.uint8]
     record_offsets: IntArray
+    tuned: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -243,6 +246,8 @@ class PassageIndex:
             if not (folder / data).exists():
                 beside.rename(folder / data)
             manifest = {**fields, "protocol": artifacts.PROTOCOL, "kind": "index", "data": data}
+            if self.tuned:
+                manifest["tuned"] = dict(self.tuned)
             artifacts.write_atomic(folder / artifacts.MANIFEST, artifacts.dump_json(manifest))
         except OSError as error:
             reason = error.strerror or f"{error} (is the disk full?)"
@@ -319,6 +324,7 @@ class PassageIndex:
             bm25=bm25.load(data / "bm25"),
             records=read("records"),
             record_offsets=read("record_offsets"),
+            tuned=_tuned(manifest, path),
         )
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -335,6 +341,42 @@ class PassageIndex:
             "records.npy": self.records,
             "record_offsets.npy": self.record_offsets,
         }
+
+
+def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
+    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written.
+
+    Parameters
+    ----------
+    folder
+        Holds an index.
+    tuned
+        As :attr:`PassageIndex.tuned`; None removes it.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no index, or it cannot be written; the old manifest is whole then.
+    """
+    path = Path(folder) / artifacts.MANIFEST
+    manifest = artifacts.read_json(path)
+    artifacts.check_protocol(manifest, path, "index")
+    manifest.pop("tuned", None)
+    if tuned is not None:
+        manifest["tuned"] = dict(tuned)
+    artifacts.write_atomic(path, artifacts.dump_json(manifest))
+
+
+def _tuned(manifest: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """The field ``tuned`` of a manifest, with its weights found to be finite numbers of at least 0."""
+    tuned = manifest.get("tuned", {})
+    weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
+    numbers = isinstance(weights, dict) and all(
+        isinstance(value, (int, float)) and 0 <= value < float("inf") for value in weights.values()
+    )
+    if not numbers:
+        raise ArtifactError(f"{path} holds tuned weights that are no numbers of at least 0; `semclass tune --reset` it")
+    return dict(tuned)
 
 
 def check_target(folder: str | Path) -> None:

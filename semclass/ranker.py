@@ -26,6 +26,14 @@ MATCHES = (None, "soft", "hard")
 BM25_WEIGHT = 0.1
 """w of score = dense + w * BM25, as the reference system has it."""
 
+_WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
+"""Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
+
+
+def weight_name(by: str, *, hard: bool) -> str:
+    """Name of the weight of an integrated method, such as ``"class_hard"``; see :attr:`PairModel.weights`."""
+    return f"{by}_hard" if hard else by
+
 
 @dataclass(frozen=True)
 class LinearTerms:
@@ -100,8 +108,9 @@ class PairModel:
     learned_terms
         What the learned head's log-odds are the sum of, see :class:`LinearTerms`.
     weights
-        ``entailment`` and ``class``: the weights of the integrated methods; ``match_soft`` and ``match_hard``: of the class
-        match in retrieval. All found on training questions.
+        ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
+        same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
+        retrieval. All found on training questions.
     """
 
     entailment: Head
@@ -130,6 +139,7 @@ class PairModel:
                 )
         idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
+        weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
         return cls(entailment, learned, idf, LinearTerms.of(learned), weights)
 
 
@@ -206,6 +216,36 @@ class Ranker:
             for row, text in enumerate(texts)
         ]
 
+    def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
+        """Everything that any method wants to know of candidates, each computed once.
+
+        Parameters
+        ----------
+        query
+            The question.
+        candidates
+            n passages.
+
+        Returns
+        -------
+        dict
+            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches; ``entailment``, P(passage
+            answers question) from the two texts, and ``entails``, whether it reaches the head's threshold (0 or 1);
+            ``learned``, the learned head's probability.
+        """
+        features = {"pairs": pair_features(query, candidates)}
+        entailment = self.pairs.entailment.probabilities(features)[:, 0]
+        kinds = {
+            f"match_{kind}": class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+            for kind in ("soft", "hard")
+        }
+        return {
+            **kinds,
+            "entailment": entailment,
+            "entails": (entailment >= self.pairs.entailment.thresholds[0]).astype(np.float64),
+            "learned": self.pairs.learned.probabilities(features)[:, 0],
+        }
+
     def order(
         self,
         query: Query,
@@ -213,6 +253,7 @@ class Ranker:
         *,
         rerank: str | None,
         by: str = "entailment",
+        hard: bool = False,
         weight: float | None = None,
     ) -> Order:
         """Order candidates by one of the methods.
@@ -230,6 +271,8 @@ class Ranker:
         by
             Signal of ``"stable"`` and ``"integrated"``: ``"entailment"``, P(passage answers question) (its label: at least
             the head's threshold), or ``"class"``, the soft class match (its label: the hard class match).
+        hard
+            Whether ``"integrated"`` adds the label, 0 or 1, in place of the signal; ``"stable"`` always goes by the label.
         weight
             Weight of the signal in ``"integrated"``; found on training questions if None.
 
@@ -242,7 +285,7 @@ class Ranker:
         if rerank is None:
             return Order(np.arange(len(candidates)), score, {}, parts)
         if by == "class" and rerank != "learned":
-            kind = "hard" if rerank == "stable" else "soft"
+            kind = "hard" if rerank == "stable" or hard else "soft"
             signal = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
             label = signal > 0
             components = {"match": signal}
@@ -257,7 +300,9 @@ class Ranker:
         if rerank == "learned":
             parts = self.pairs.learned_terms.parts(features)
             return Order(np.argsort(-signal, kind="stable"), signal, components, parts, "sigmoid")
-        added = (self.pairs.weights[by] if weight is None else weight) * signal
+        if hard and by == "entailment":
+            signal = components["entails"] = label.astype(np.float64)
+        added = (self.pairs.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
         score = score + added
         return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from semclass import bm25
-from semclass.candidates import Candidates, Query, make_hits
+from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputTypeError
 from semclass.evidence import evidence_of, evidence_views, searchable
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
@@ -60,6 +60,7 @@ class Reranker:
         k: int | None = None,
         rerank: str = "learned",
         by: str = "entailment",
+        hard: bool = False,
         bm25_weight: float = BM25_WEIGHT,
         rerank_weight: float | None = None,
         explain: bool = False,
@@ -74,7 +75,7 @@ class Reranker:
             In the order that they came in; ids must be unique. Nothing of them is changed.
         k
             How many to give; all if None or larger than there are.
-        rerank, by, rerank_weight
+        rerank, by, hard, rerank_weight
             Method, see :meth:`Ranker.order`. ``"stable"`` starts from the order that the passages came in,
             ``"integrated"`` from dense + w * BM25 among them.
         bm25_weight
@@ -105,7 +106,7 @@ class Reranker:
         limit = len(items) if k is None else check_positive(k, "k")
         (query,) = self.ranker.encode([question])
         candidates = self._candidates(query, items, check_weight(bm25_weight, "bm25_weight"))
-        found = self.ranker.order(query, candidates, rerank=rerank, by=by, weight=weight)
+        found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
         explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
         return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
 
@@ -124,7 +125,7 @@ class Reranker:
             bm25=lexical,
             match=None,
             parts=parts,
-            score=parts["dense"] + parts["bm25"],
+            score=sum_of(parts),
             probabilities=evidence.probabilities,
             thresholds=classifier.thresholds,
             tokens=evidence.tokens,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from semclass.candidates import Candidates, Order, Query, make_hits
+from semclass.candidates import Candidates, Order, Query, make_hits, sum_of
 from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
-from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker
+from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import class_match, top_k
-from semclass.types import Hit
+from semclass.types import DoubleArray, Hit, IntArray
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
 
 CANDIDATES = 10
@@ -74,6 +74,19 @@ class HybridRetriever:
         ranker = Ranker.load(models, threads=threads)
         return cls(PassageIndex.load(index, encoder=ranker.encoder.fingerprint, verify=verify), ranker)
 
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights that hold where a caller gives none.
+
+        ``bm25`` is w; the others are those of :class:`semclass.ranker.PairModel`. What ``semclass tune`` stored in the
+        index comes first, then what was found on the models' training questions.
+        """
+        return {"bm25": BM25_WEIGHT, **self.ranker.pairs.weights, **self.index.tuned.get("weights", {})}
+
+    def untuned(self) -> HybridRetriever:
+        """The same without the weights that the index stores."""
+        return replace(self, index=replace(self.index, tuned={}))
+
     def search(
         self,
         question: str,
@@ -82,7 +95,8 @@ class HybridRetriever:
         match: str | None = None,
         rerank: str | None = "learned",
         by: str = "entailment",
-        bm25_weight: float = BM25_WEIGHT,
+        hard: bool = False,
+        bm25_weight: float | None = None,
         match_weight: float | None = None,
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
@@ -98,12 +112,12 @@ class HybridRetriever:
             How many passages to give; fewer if the index holds fewer.
         match
             Class match in the score: ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
-        rerank, by, rerank_weight
+        rerank, by, hard, rerank_weight
             Method of re-ranking and its weight, see :meth:`semclass.ranker.Ranker.order`.
         bm25_weight
             w, at least 0.
         match_weight
-            lambda, at least 0; found on training questions if None.
+            lambda, at least 0. Each of the three weights is that of :attr:`weights` if None.
         candidates
             How many passages are re-ranked; at least `k` are.
         explain
@@ -126,6 +140,7 @@ class HybridRetriever:
             match=match,
             rerank=rerank,
             by=by,
+            hard=hard,
             bm25_weight=bm25_weight,
             match_weight=match_weight,
             rerank_weight=rerank_weight,
@@ -141,7 +156,8 @@ class HybridRetriever:
         match: str | None = None,
         rerank: str | None = "learned",
         by: str = "entailment",
-        bm25_weight: float = BM25_WEIGHT,
+        hard: bool = False,
+        bm25_weight: float | None = None,
         match_weight: float | None = None,
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
@@ -153,7 +169,7 @@ class HybridRetriever:
         ----------
         questions
             n non-empty texts.
-        k, match, rerank, by, bm25_weight, match_weight, rerank_weight, candidates, explain
+        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain
             As for :meth:`search`.
 
         Returns
@@ -175,7 +191,7 @@ class HybridRetriever:
         results = []
         for query in self.encode(texts):
             found = self.candidates(query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight)
-            order = self.order(query, found, rerank=rerank, by=by, weight=weight)
+            order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
             passages = [self.index.passage(row) for row in found.rows.tolist()]
             explanations = self.ranker.explain(query, found, order, limit) if explain else None
             results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
@@ -185,13 +201,18 @@ class HybridRetriever:
         """Encode and classify questions; see :meth:`semclass.ranker.Ranker.encode`."""
         return self.ranker.encode(questions)
 
+    def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
+        """Similarity and BM25 score of every passage, each float64 of shape (len(index),)."""
+        dense = self.index.dense_scores(query.pooled)
+        return dense, self.index.lexical_scores(query.terms).astype(np.float64)
+
     def candidates(
         self,
         query: Query,
         n: int,
         *,
         match: str | None = None,
-        bm25_weight: float = BM25_WEIGHT,
+        bm25_weight: float | None = None,
         match_weight: float | None = None,
     ) -> Candidates:
         """Score every passage and give the n best.
@@ -215,20 +236,9 @@ class HybridRetriever:
         InputError, InputTypeError
             If an option is not allowed.
         """
-        check_choice(match, MATCHES, "match")
         index = self.index
-        dense = index.dense_scores(query.pooled)
-        lexical = index.lexical_scores(query.terms).astype(np.float64)
-        parts = {"dense": dense, "bm25": check_weight(bm25_weight, "bm25_weight") * lexical}
-        score = parts["dense"] + parts["bm25"]
-        matched = None
-        if match is not None:
-            weight = self.ranker.pairs.weights[f"match_{match}"] if match_weight is None else match_weight
-            matched = class_match(query.probabilities, index.probabilities, index.thresholds, match)
-            parts["match"] = check_weight(weight, "match_weight") * matched
-            score = score + parts["match"]
-        elif match_weight is not None:
-            raise InputError("match_weight is given without match; name match='soft' or match='hard'")
+        dense, lexical, matched, parts = self._parts(query, match, bm25_weight, match_weight)
+        score = sum_of(parts)
         rows = top_k(score, n)
         return Candidates(
             rows=rows,
@@ -245,6 +255,43 @@ class HybridRetriever:
             idf=index.idf,
         )
 
+    def retrieve(
+        self,
+        query: Query,
+        n: int,
+        *,
+        match: str | None = None,
+        bm25_weight: float | None = None,
+        match_weight: float | None = None,
+    ) -> IntArray:
+        """Places in the index of the passages that :meth:`candidates` gives, without what re-ranking needs; (n,)."""
+        return top_k(sum_of(self._parts(query, match, bm25_weight, match_weight)[-1]), n)
+
+    def _parts(
+        self, query: Query, match: str | None, bm25_weight: float | None, match_weight: float | None
+    ) -> tuple[DoubleArray, DoubleArray, DoubleArray | None, dict[str, DoubleArray]]:
+        """Similarity, BM25, class match if it is asked for, and the parts of the score of every passage."""
+        check_choice(match, MATCHES, "match")
+        dense, lexical = self.scores(query)
+        parts = {"dense": dense, "bm25": self._weight("bm25", bm25_weight, "bm25_weight") * lexical}
+        if match is None:
+            if match_weight is not None:
+                raise InputError("match_weight is given without match; name match='soft' or match='hard'")
+            return dense, lexical, None, parts
+        matched = class_match(query.probabilities, self.index.probabilities, self.index.thresholds, match)
+        parts["match"] = self._weight(f"match_{match}", match_weight, "match_weight") * matched
+        return dense, lexical, matched, parts
+
     def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
-        """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`."""
+        """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`.
+
+        A weight that is not given is that of :attr:`weights`.
+        """
+        if method.get("rerank") == "integrated" and method.get("weight") is None:
+            name = weight_name(method.get("by", "entailment"), hard=method.get("hard", False))
+            method["weight"] = self.weights[name]
         return self.ranker.order(query, candidates, **method)
+
+    def _weight(self, name: str, given: float | None, option: str) -> float:
+        """The weight that a caller gives, or the one that holds otherwise."""
+        return self.weights[name] if given is None else check_weight(given, option)

@@ -322,7 +322,8 @@ class Hit:
         Place before re-ranking, from 1.
     components
         The parts: ``dense`` (cosine), ``bm25`` (unbounded, >= 0), ``match`` (class match in [0, 1]), ``answers``
-        (probability that the passage answers the question); a part that was not computed is absent.
+        (probability that the passage answers the question), ``entails`` (1 where that is a yes, else 0); a part that was
+        not computed is absent.
     labels
         The answer types that the passage provides.
     probabilities
