@@ -1,0 +1,366 @@
+"""Finding the weights of a retriever on questions with known answers: exhaustive, on MRR, and reported honestly.
+
+A weight that was searched on the questions it is reported on looks better than it is. So every search is told twice:
+on all questions, and by cross-validation, where the questions of a fold are ranked with the weight that is best on the
+other folds. Only a weight whose cross-validated gain over the one in use exceeds a standard error is worth storing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.candidates import Query
+from semclass.components import CUTOFF, Components, collect, ranks_along, reciprocal_ranks
+from semclass.errors import InputError
+from semclass.evaluation import Dataset
+from semclass.ranker import weight_name
+from semclass.ranking import class_match
+from semclass.retriever import CANDIDATES, HybridRetriever
+from semclass.types import DoubleArray, IntArray
+
+GRID: DoubleArray = np.arange(1001) / 100
+"""The weights that are tried: 0 (without the component), and 0.01 to 10 in steps of 0.01, as the reference system did."""
+
+BM25_GRID: DoubleArray = np.concatenate([np.arange(100) / 1000, GRID[10:]])
+"""The same for w of BM25, whose scores have no upper bound: in steps of 0.001 below 0.1."""
+
+SIGNALS = (("entailment", False), ("entailment", True), ("class", False), ("class", True))
+"""The integrated methods: signal, and whether its 0/1 label takes its place."""
+
+TUNED = ("bm25", "match_soft", "match_hard", *(weight_name(by, hard=hard) for by, hard in SIGNALS))
+"""Names of the weights, in the order in which they are searched."""
+
+
+@dataclass(frozen=True)
+class WeightSearch:
+    """One weight, searched over a grid. All MRR@10 are over the same questions.
+
+    Attributes
+    ----------
+    name
+        Which one; one of `TUNED`.
+    default
+        The weight in use before.
+    best
+        The best of the grid on all questions; the smallest, if several are.
+    grid
+        The weights that were tried, ascending from 0, float64 of shape (w,).
+    mrr
+        With each weight of the grid, float64 of shape (w,): the curve.
+    mrr_default
+        With the default.
+    mrr_searched
+        With the best: searched on the questions it is reported on, so too good.
+    mrr_cross_validated
+        Each question ranked with the weight that is best on the other folds.
+    standard_error
+        Of mrr_cross_validated - mrr_default, over the questions.
+    fold_weights
+        What each fold's questions were ranked with.
+    helps
+        Whether the cross-validated gain over the default is larger than its standard error.
+    """
+
+    name: str
+    default: float
+    best: float
+    grid: DoubleArray
+    mrr: DoubleArray
+    mrr_default: float
+    mrr_searched: float
+    mrr_cross_validated: float
+    standard_error: float
+    fold_weights: tuple[float, ...]
+
+    @property
+    def gain(self) -> float:
+        """Cross-validated gain in MRR over the default."""
+        return self.mrr_cross_validated - self.mrr_default
+
+    @property
+    def helps(self) -> bool:
+        """Whether the cross-validated gain is larger than its standard error."""
+        return self.gain > self.standard_error
+
+    @property
+    def weight(self) -> float:
+        """The weight to use: the best if that helps, else the default."""
+        return self.best if self.helps else self.default
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures, without the curve."""
+        return {
+            "default": self.default,
+            "best": self.best,
+            "weight": self.weight,
+            "helps": self.helps,
+            "mrr_without": float(self.mrr[0]),
+            "mrr_default": self.mrr_default,
+            "mrr_searched_on_the_same_questions": self.mrr_searched,
+            "mrr_cross_validated": self.mrr_cross_validated,
+            "gain_cross_validated": self.gain,
+            "standard_error": self.standard_error,
+            "fold_weights": list(self.fold_weights),
+        }
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What was found for an index.
+
+    Attributes
+    ----------
+    searches
+        One for each weight that was searched, in the order of `TUNED`.
+    questions
+        How many questions took part: those with a relevant passage in the index.
+    folds, seed
+        Of the cross-validation.
+    """
+
+    searches: tuple[WeightSearch, ...]
+    questions: int
+    folds: int
+    seed: int
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weights that help, by name; those that do not are left as they were."""
+        return {item.name: item.best for item in self.searches if item.helps}
+
+    def as_record(self, found_on: Mapping[str, Any]) -> dict[str, Any]:
+        """What an index stores: weights, what they were found on, and what they brought.
+
+        Parameters
+        ----------
+        found_on
+            More about the questions, such as names and hashes of files.
+        """
+        return {
+            "weights": self.weights,
+            "found_on": {
+                **found_on,
+                "questions": self.questions,
+                "folds": self.folds,
+                "seed": self.seed,
+                "measure": f"MRR@{CUTOFF}",
+                "date": datetime.now(timezone.utc).date().isoformat(),
+            },
+            "searches": {item.name: item.as_json() for item in self.searches},
+        }
+
+
+def tune(
+    retriever: HybridRetriever,
+    dataset: Dataset,
+    *,
+    folds: int = 5,
+    seed: int = 0,
+    grid: DoubleArray = GRID,
+    bm25_grid: DoubleArray = BM25_GRID,
+    depth: int = CANDIDATES,
+    progress: Callable[[int], object] | None = None,
+) -> Tuning:
+    """Search the weights of a retriever on questions with known answers.
+
+    First w of BM25, in the ranking of the whole index. Then, with the w that came out of it: lambda of the class match in
+    the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking of the first
+    `depth`. Ranks in the whole index are exact, whatever the weight.
+
+    Parameters
+    ----------
+    retriever
+        Its weights are what the found ones are compared with.
+    dataset
+        Questions and judgements. Questions without a relevant passage in the index are left out.
+    folds
+        At least 2.
+    seed
+        Of the assignment of questions to folds.
+    grid, bm25_grid
+        Weights to try, those of BM25 apart: ascending from 0.
+    depth
+        Candidates that are re-ranked.
+    progress
+        Called with the number of questions done; each is gone through three times.
+
+    Returns
+    -------
+    Tuning
+        Curves, the best weights, and whether they help.
+
+    Raises
+    ------
+    InputError
+        If fewer questions than folds have a relevant passage in the index, or the grid is not ascending from 0.
+    """
+    for weights in (grid, bm25_grid):
+        if len(weights) < 2 or weights[0] != 0 or not (np.diff(weights) > 0).all():
+            raise InputError("a grid of weights must begin with 0 and ascend, as semclass.tuning.GRID does")
+    texts, places = _with_places(retriever, dataset)
+    if folds < 2 or len(texts) < folds:
+        raise InputError(
+            f"{len(texts)} of {len(dataset.questions)} questions have a relevant passage in the index; {folds} folds need "
+            f"at least {max(folds, 2)} questions, and at least 2 folds"
+        )
+    fold = fold_of(len(texts), folds, seed)
+    queries = retriever.encode(texts)
+    step = progress or (lambda _: None)
+    before = retriever.weights
+
+    ranks, current = _in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
+    searches = [search("bm25", before["bm25"], bm25_grid, ranks, current, fold)]
+    w = searches[0].weight
+    for kind in ("soft", "hard"):
+        name = f"match_{kind}"
+        ranks, current = _in_index(retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step)
+        searches.append(search(name, before[name], grid, ranks, current, fold))
+    parts = collect(retriever, queries, depth, bm25_weight=w)
+    relevant = np.stack([np.isin(row, place) for row, place in zip(parts.rows, places, strict=True)])
+    for by, hard in SIGNALS:
+        default = before[weight_name(by, hard=hard)]
+        searches.append(search_integrated(parts, relevant, fold, by=by, hard=hard, default=default, grid=grid))
+    return Tuning(tuple(searches), len(texts), folds, seed)
+
+
+def search_integrated(
+    components: Components,
+    relevant: npt.NDArray[np.bool_],
+    fold: IntArray,
+    *,
+    by: str,
+    hard: bool = False,
+    default: float,
+    grid: DoubleArray = GRID,
+) -> WeightSearch:
+    """Search the weight of a signal in integrated re-ranking, over stored components.
+
+    Parameters
+    ----------
+    components
+        Of q questions, d candidates each.
+    relevant
+        Which candidates are, bool of shape (q, d).
+    fold
+        Fold of each question, int64 of shape (q,), see :func:`fold_of`.
+    by, hard
+        The signal, see :meth:`semclass.components.Components.signal`.
+    default
+        The weight to compare with.
+    grid
+        Weights to try, ascending from 0.
+
+    Returns
+    -------
+    WeightSearch
+        The curve and what it says.
+    """
+    signal = components.signal(by, hard=hard)
+    ranks = ranks_along(components.score, signal, relevant, grid)
+    at_default = reciprocal_ranks(components.score + default * signal, relevant)
+    return search(weight_name(by, hard=hard), default, grid, ranks, at_default, fold)
+
+
+def search(
+    name: str, default: float, grid: DoubleArray, ranks: IntArray, at_default: DoubleArray, fold: IntArray
+) -> WeightSearch:
+    """Find the best weight from the ranks that every weight gives.
+
+    Parameters
+    ----------
+    name, default
+        As in :class:`WeightSearch`.
+    grid
+        The weights, float64 of shape (w,).
+    ranks
+        Rank of the first relevant passage, from 1, of shape (q, w).
+    at_default
+        Reciprocal ranks with the default, float64 of shape (q,).
+    fold
+        Fold of each question, int64 of shape (q,).
+
+    Returns
+    -------
+    WeightSearch
+        The curve and what it says.
+    """
+    table = np.where(ranks <= CUTOFF, 1 / ranks, 0.0)
+    folds = int(fold.max()) + 1
+    sums = np.stack([table[fold == part].sum(axis=0) for part in range(folds)])
+    total = sums.sum(axis=0)
+    chosen = (total - sums).argmax(axis=1)  # of the other folds; the smallest weight, if several are best
+    gains = table[np.arange(len(fold)), chosen[fold]] - at_default
+    best = int(total.argmax())
+    return WeightSearch(
+        name=name,
+        default=float(default),
+        best=float(grid[best]),
+        grid=grid,
+        mrr=total / len(fold),
+        mrr_default=float(at_default.mean()),
+        mrr_searched=float(total[best] / len(fold)),
+        mrr_cross_validated=float(at_default.mean() + gains.mean()),
+        standard_error=float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        fold_weights=tuple(grid[chosen].tolist()),
+    )
+
+
+def fold_of(n: int, folds: int, seed: int) -> IntArray:
+    """Assign n questions to folds of about equal size by chance, int64 of shape (n,)."""
+    return np.random.default_rng(seed).permutation(np.arange(n) % folds)
+
+
+def _with_places(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str], list[IntArray]]:
+    """Questions whose relevant passages the index holds, and the places of these."""
+    wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
+    rows = {name: row for row, name in _ids(retriever) if name in wanted}
+    texts, places = [], []
+    for question, text in dataset.questions.items():
+        found = [rows[passage] for passage in dataset.relevance[question] if passage in rows]
+        if found:
+            texts.append(text)
+            places.append(np.array(sorted(found), np.int64))
+    return texts, places
+
+
+def _ids(retriever: HybridRetriever) -> Iterator[tuple[int, str]]:
+    for row in range(len(retriever.index)):
+        yield row, retriever.index.passage(row).id
+
+
+def _in_index(
+    retriever: HybridRetriever,
+    queries: Sequence[Query],
+    places: Sequence[IntArray],
+    weights: DoubleArray,
+    default: float,
+    *,
+    kind: str | None = None,
+    bm25_weight: float = 0.0,
+    step: Callable[[int], object],
+) -> tuple[IntArray, DoubleArray]:
+    """Ranks in the whole index along one weight: of BM25, or of the class match if a kind of that is named.
+
+    Gives ranks of shape (q, w), and the reciprocal ranks with the default weight, of shape (q,).
+    """
+    index = retriever.index
+    ranks, current = [], []
+    for query, place in zip(queries, places, strict=True):
+        base, signal = retriever.scores(query)
+        if kind is not None:
+            base = base + bm25_weight * signal
+            signal = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
+        relevant = np.zeros((1, len(index)), np.bool_)
+        relevant[0, place] = True
+        # beyond the cutoff a rank counts as 0, so small integers hold all that matters
+        found = np.minimum(ranks_along(base[None], signal[None], relevant, weights)[0], CUTOFF + 1)
+        ranks.append(found.astype(np.int8))
+        current.append(reciprocal_ranks((base + default * signal)[None], relevant)[0])
+        step(1)
+    return np.stack(ranks), np.array(current)

@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
+from semclass.components import Components
+from semclass.evaluation import Dataset
+from semclass.index import store_tuned
+from semclass.tuning import GRID, TUNED, fold_of, search, search_integrated, tune
+
+QUESTIONS = {
+    "Who designed the lighthouse?": "lighthouse-3",
+    "When was the lighthouse finished?": "lighthouse-2",
+    "Where is the museum?": "museum-2",
+    "What does SBMT stand for?": "museum-1",
+    "How many inhabitants does Sandrey Bay have?": "town-1",
+    "Why do ferries stay in port?": "ferry-4",
+    "Which bird digs a burrow?": "birds-2",
+}
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    names = {f"q{number}": pair for number, pair in enumerate(QUESTIONS.items())}
+    return Dataset(
+        Path(), {name: text for name, (text, _) in names.items()}, {name: {item: 1} for name, (_, item) in names.items()}
+    )
+
+
+def components(score, entailment) -> Components:
+    """Components in which only score and entailment say something."""
+    score, entailment = np.asarray(score, float), np.asarray(entailment, float)
+    nothing = np.zeros_like(score)
+    rows = np.tile(np.arange(score.shape[1]), (len(score), 1))
+    return Components(rows, nothing, nothing, score, nothing, nothing, entailment, nothing, nothing)
+
+
+def by_hand(n: int, gap: float = 1.0):
+    """n questions whose second candidate is the answer; its entailment lifts it to the front from weight `gap` on."""
+    score = np.tile([gap, 0.0, -1.0], (n, 1))
+    entailment = np.tile([0.0, 1.0, 0.0], (n, 1))
+    relevant = np.tile([False, True, False], (n, 1))
+    return components(score, entailment), relevant
+
+
+def test_the_weight_that_lifts_the_answers_is_found():
+    parts, relevant = by_hand(20)
+    found = search_integrated(parts, relevant, fold_of(20, 5, 0), by="entailment", default=0.5)
+    assert found.best == pytest.approx(1.01)  # at 1 the scores are equal, and the earlier rank wins
+    assert found.fold_weights == (found.best,) * 5
+    assert (found.mrr_default, found.mrr_searched, found.mrr_cross_validated) == (0.5, 1.0, 1.0)
+    assert found.mrr[0] == 0.5
+    assert found.helps
+    assert found.weight == found.best
+
+
+def test_a_weight_that_only_fits_its_own_questions_does_not_help():
+    """Score and signal are both noise, so that every weight is as good as any other."""
+    rng = np.random.default_rng(0)
+    parts = components(rng.normal(size=(200, 10)), rng.normal(size=(200, 10)))
+    relevant = np.zeros((200, 10), bool)
+    relevant[:, 0] = True
+    found = search_integrated(parts, relevant, fold_of(200, 5, 0), by="entailment", default=0.0)
+    assert found.mrr_searched > found.mrr_default
+    assert found.mrr_cross_validated < found.mrr_searched
+    assert not found.helps
+    assert found.weight == found.default
+
+
+def test_ranks_behind_the_cutoff_count_as_nothing():
+    ranks = np.array([[11, 10], [1, 1]])
+    found = search("bm25", 0.0, np.array([0.0, 1.0]), ranks, np.array([0.0, 1.0]), np.array([0, 1]))
+    np.testing.assert_allclose(found.mrr, [0.5, 0.55])
+
+
+def test_a_search_over_three_thousand_questions_and_a_thousand_weights_needs_no_loop_over_questions():
+    rng = np.random.default_rng(1)
+    score = -np.sort(-rng.random((3000, 10)), axis=1)
+    parts, relevant = components(score, rng.random((3000, 10))), np.zeros((3000, 10), bool)
+    relevant[np.arange(3000), rng.integers(0, 10, 3000)] = True
+    found = search_integrated(parts, relevant, fold_of(3000, 5, 0), by="entailment", default=0.1)
+    assert found.mrr.shape == GRID.shape == (1001,)
+    assert found.mrr[found.grid == found.best] == found.mrr.max()
+
+
+def test_folds_are_of_about_equal_size_and_the_same_for_a_seed():
+    fold = fold_of(23, 5, 7)
+    assert sorted(np.bincount(fold)) == [4, 4, 5, 5, 5]
+    np.testing.assert_array_equal(fold, fold_of(23, 5, 7))
+    assert (fold != fold_of(23, 5, 8)).any()
+
+
+def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
+    found = tune(retriever, dataset, folds=3)
+    assert tuple(item.name for item in found.searches) == TUNED
+    assert found.questions == len(QUESTIONS)
+    for item in found.searches:
+        assert item.mrr_searched >= max(item.mrr_cross_validated, item.mrr[0])
+        assert item.default == retriever.weights[item.name]
+    assert tune(retriever, dataset, folds=3).weights == found.weights
+
+
+def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
+    found = {item.name: item for item in tune(retriever, dataset, folds=2).searches}
+    w = found["bm25"].weight
+    for weight in (0.0, 0.3, 2.0):
+        options = {"rerank": None, "k": 10, "bm25_weight": w, "match": "soft", "match_weight": weight}
+        reciprocal = []
+        for text, answer in QUESTIONS.items():
+            ids = [hit.id for hit in retriever.search(text, **options)]
+            reciprocal.append(1 / (1 + ids.index(answer)) if answer in ids else 0.0)
+        (place,) = np.flatnonzero(found["match_soft"].grid == weight)
+        assert found["match_soft"].mrr[place] == pytest.approx(np.mean(reciprocal))
+
+
+def test_questions_without_an_answer_in_the_index_are_left_out(retriever, dataset):
+    questions = {**dataset.questions, "other": "Who else?"}
+    more = Dataset(Path(), questions, {**dataset.relevance, "other": {"nowhere": 1}})
+    assert tune(retriever, more, folds=2).questions == len(QUESTIONS)
+    with pytest.raises(InputError, match="0 of 1 questions have a relevant passage"):
+        tune(retriever, Dataset(Path(), {"other": "Who else?"}, {"other": {"nowhere": 1}}))
+    with pytest.raises(InputError, match="7 of 7 questions"):
+        tune(retriever, dataset, folds=8)
+
+
+@pytest.mark.parametrize("grid", [[0.1, 0.2], [0.0, 2.0, 1.0], [0.0]], ids=["no zero", "not ascending", "one"])
+def test_a_grid_that_is_none_is_refused(retriever, dataset, grid):
+    with pytest.raises(InputError, match="must begin with 0 and ascend"):
+        tune(retriever, dataset, grid=np.array(grid))
+
+
+@pytest.fixture
+def folder(retriever, tmp_path):
+    retriever.index.save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def weights_of(folder, ranker):
+    return HybridRetriever(PassageIndex.load(folder), ranker).weights
+
+
+def test_stored_weights_are_the_defaults_of_search_and_can_be_removed(retriever, folder, ranker):
+    question = "Who designed the lighthouse?"
+    before = weights_of(folder, ranker)
+    store_tuned(folder, {"weights": {"bm25": 0.03, "entailment": 2.5}, "found_on": {"questions": 7}})
+    assert weights_of(folder, ranker) == {**before, "bm25": 0.03, "entailment": 2.5}
+    tuned = HybridRetriever(PassageIndex.load(folder), ranker)
+    asked = {"rerank": "integrated", "by": "entailment"}
+    explicit = retriever.search(question, bm25_weight=0.03, rerank_weight=2.5, **asked)
+    assert tuned.search(question, **asked) == explicit
+    assert tuned.search(question, bm25_weight=0.1, rerank=None) == retriever.search(question, rerank=None)
+    assert tuned.untuned().weights == before
+    tuned.index.save(folder.with_name("copy"))
+    assert weights_of(folder.with_name("copy"), ranker) == tuned.weights
+    store_tuned(folder, None)
+    assert weights_of(folder, ranker) == before
+
+
+def test_an_index_that_is_built_anew_has_no_weights(retriever, folder, ranker):
+    store_tuned(folder, {"weights": {"bm25": 0.03}})
+    retriever.index.save(folder)
+    assert weights_of(folder, ranker)["bm25"] == 0.1
+
+
+@pytest.mark.parametrize("weights", [{"bm25": -1}, {"bm25": "much"}, [0.1]], ids=["negative", "text", "no mapping"])
+def test_weights_that_are_none_are_refused(folder, weights):
+    path = folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "tuned": {"weights": weights}}))
+    with pytest.raises(ArtifactError, match="--reset"):
+        PassageIndex.load(folder)
+    store_tuned(folder, None)
+    PassageIndex.load(folder)
+
+
+def test_weights_cannot_be_stored_where_no_index_is(tmp_path):
+    with pytest.raises(ArtifactError, match="does not exist"):
+        store_tuned(tmp_path, None)
+
+
+def test_the_curves_as_a_picture(retriever, dataset):
+    pytest.importorskip("matplotlib")
+    from semclass.figures import weight_curves
+
+    found = tune(retriever, dataset, folds=2).searches
+    picture = weight_curves(found)
+    assert picture.startswith(b"\x89PNG")
+    assert weight_curves(found) == picture
