@@ -305,6 +305,7 @@ def index_build(source: Path, out: Path, *, as_json: bool, models: Path | None, 
 @click.option("--match", type=_MATCH, default="none", show_default=True, help="Class match in the score.")
 @click.option("--rerank", type=_RERANK, default="learned", show_default=True, help="Method of re-ranking.")
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
+@click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
 @click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25 + lambda * match.")
 @click.option("--match-weight", type=float, help="lambda.")
 @click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
@@ -331,6 +332,7 @@ def search(
 @click.option("-k", type=int, help="Passages to give; all by default.")
 @click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
+@click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @_json
 @_models
@@ -342,6 +344,7 @@ def rerank(
     *,
     rerank: str,
     by: str,
+    hard: bool,
     explain: bool,
     as_json: bool,
     models: Path | None,
@@ -352,7 +355,7 @@ def rerank(
 
     passages = read_passages(file)
     reranker = semclass.Reranker.load(models, threads=threads or 1)
-    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by, explain=explain)
+    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by, hard=hard, explain=explain)
     asked = reranker.ranker.questions.predict([question])[0] if explain else None
     _print_hits(hits, asked, as_json=as_json)
 
@@ -403,15 +406,107 @@ def _shorten(text: str, limit: int = 90) -> str:
     return line if len(line) <= limit else line[: limit - 3] + "..."
 
 
-# -- evaluate, models, demo -------------------------------------------------------------------------------------------
+# -- tune, evaluate, models, demo -------------------------------------------------------------------------------------
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="INDEX")
+@click.option("--queries", type=click.Path(path_type=Path), help="Questions: JSON lines with `_id` and `text`.")
+@click.option(
+    "--qrels", type=click.Path(path_type=Path), help="Their answers: question id, passage id, relevance, by tabs."
+)
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
+@click.option("--out-figure", type=click.Path(path_type=Path), help="Write the curves as PNG; needs the extra plot.")
+@click.option("--dry-run", is_flag=True, help="Report, and store nothing.")
+@click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
+@_json
+@_models
+@_threads
+def tune(
+    folder: Path,
+    queries: Path | None,
+    qrels: Path | None,
+    limit: int | None,
+    folds: int,
+    seed: int,
+    out_figure: Path | None,
+    *,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    models: Path | None,
+    threads: int | None,
+) -> None:
+    """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
+
+    Each weight is searched from 0 to 10 and compared with the default by cross-validation. Only those are stored that are
+    better by more than one standard error; `search` and `evaluate` then use them where none are given.
+    """
+    from semclass.encoder import available_threads
+    from semclass.evaluation import read_dataset
+    from semclass.index import store_tuned
+
+    if reset:
+        if queries or qrels:
+            raise InputError("--reset only removes weights; give it without --queries and --qrels")
+        store_tuned(folder, None)
+        _print_json({"index": str(folder), "weights": {}}) if as_json else click.echo(
+            f"{folder} uses the default weights"
+        )
+        return
+    if queries is None or qrels is None:
+        raise InputError("name the questions with --queries and their answers with --qrels, or --reset")
+    from semclass import artifacts, figures, tuning
+
+    dataset = read_dataset(queries, qrels, limit=limit)
+    retriever = semclass.HybridRetriever.load(folder, models=models, threads=threads or available_threads())
+    retriever = retriever.untuned()
+    with _progress("searching", 3 * len(dataset.questions)) as progress:
+        found = tuning.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
+    files = {"queries": queries, "qrels": qrels}
+    record = found.as_record(
+        {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
+    )
+    if out_figure is not None:
+        artifacts.write_atomic(out_figure, figures.weight_curves(found.searches))
+    if not dry_run:
+        store_tuned(folder, record if found.weights else None)
+    if as_json:
+        _print_json({"index": str(folder), "stored": not dry_run, **record})
+        return
+    click.echo(
+        f"{found.questions} questions, MRR@10. cv: ranked with the weight that is best on the other {folds - 1} folds;"
+    )
+    click.echo("best*: searched on the questions it is reported on, so too good\n")
+    click.echo(f"{'weight':<16} default   best  without default    cv   gain +- error   best*")
+    for s in found.searches:
+        click.echo(
+            f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
+            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {'stored' if s.helps else 'default kept'}"
+        )
+    if not found.weights:
+        click.echo("\nno weight is better than its default by a standard error: the defaults stay")
+    elif dry_run:
+        click.echo("\nnothing was stored")
 
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path), metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
 @click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the randomisation test.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the test and the confidence intervals.")
 @click.option("--cache", type=click.Path(path_type=Path), help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
+@click.option(
+    "--candidates", type=click.IntRange(2), default=10, show_default=True, help="Re-rank so many, beside the first 10."
+)
+@click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
+@click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Write each method's ranking here as a TREC run file.")
+@click.option(
+    "--run", "foreign", type=click.Path(path_type=Path), multiple=True, help="A TREC run file to measure too."
+)
 @_json
 @_models
 @_threads
@@ -421,22 +516,37 @@ def evaluate(
     limit: int | None,
     seed: int,
     cache: Path | None,
+    candidates: int,
+    measures: str | None,
+    runs: Path | None,
+    foreign: Sequence[Path],
     *,
+    slices: bool,
     as_json: bool,
     models: Path | None,
     threads: int | None,
 ) -> None:
-    """Measure every method on a BEIR folder."""
+    """Measure every method on a BEIR folder, and rankings that other systems made."""
     from semclass import evaluation
     from semclass.encoder import available_threads
+    from semclass.runs import SUFFIX, read_run, write_run
+    from semclass.slices import slices_of
 
+    names = evaluation.MEASURES if measures is None else tuple(measures.replace(",", " ").split())
+    evaluation.check_measures(names)
     dataset = evaluation.load_dataset(folder, split=split, limit=limit)
+    others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     ranker = semclass.Ranker.load(models, threads=threads or available_threads())
     with _progress("indexing", None) as progress:
         passages = evaluation.cached_index(folder, cache or _cache_folder(), ranker.passages, progress)
     retriever = semclass.HybridRetriever(passages, ranker)
     with _progress("searching", len(dataset.questions)) as progress:
-        results = evaluation.evaluate(dataset, retriever, seed=seed, progress=progress)
+        rankings = evaluation.rank(dataset, retriever, candidates=candidates, progress=progress)
+    if runs is not None:
+        for name, ranking in rankings.items():
+            write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
+    labels = slices_of(dataset, retriever) if slices else None
+    results = evaluation.measure(dataset, {**rankings, **others}, seed=seed, measures=names, slices=labels)
     if as_json:
         _print_json({name: result.as_json() for name, result in results.items()})
         return
@@ -445,12 +555,59 @@ def evaluate(
         f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is"
     )
     click.echo("in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n")
-    click.echo(f"{'method':<18} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed        p")
+    _print_results(results)
+    if measures is not None:
+        _print_table("method", {name: result.measures for name, result in results.items()})
+    if slices:
+        _print_slices(results)
+
+
+def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
+    """What a foreign run is called: its file's name, or the whole path where that is taken."""
+    from semclass.evaluation import METHODS
+
+    taken = path.stem.partition("@")[0] in METHODS or [other.stem for other in all_paths].count(path.stem) > 1
+    return str(path) if taken else path.stem
+
+
+def _print_results(results: Mapping[str, Any]) -> None:
+    """One line for each method."""
+    width = max(18, *map(len, results))
+    click.echo(
+        f"{'method':<{width}} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed (95 % from, to)      p"
+    )
     for name, r in results.items():
+        low, high = r.error_removed_ci
         click.echo(
-            f"{name:<18} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
-            f"{r.cond_top1:.4f}   {r.error_removed:6.1%}  {r.p_value:7.4f}"
+            f"{name:<{width}} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
+            f"{r.cond_top1:.4f}   {r.error_removed:6.1%} {low:8.1%} {high:7.1%}  {r.p_value:7.4f}"
         )
+
+
+def _print_table(corner: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Figures by row and column."""
+    width = max(18, *map(len, rows))
+    columns = list(next(iter(rows.values())))
+    click.echo(f"\n{corner:<{width}} " + " ".join(f"{name:>8}" for name in columns))
+    for name, values in rows.items():
+        figures = (f"{values[column]:>{max(8, len(column))}.4f}" for column in columns)
+        click.echo(f"{name:<{width}} " + " ".join(figures))
+
+
+def _print_slices(results: Mapping[str, Any]) -> None:
+    """A line for each slice: its size, the hybrid's conditional MRR, and what each method removes there."""
+    shown = [name for name in results if name != "hybrid"]
+    for kind, slices in results["hybrid"].slices.items():
+        click.echo(f"\nerror removed by {kind}")
+        width = max(18, *map(len, shown))
+        click.echo(f"{'':<{width}} " + " ".join(f"{label:>8}" for label in slices))
+        click.echo(f"{'questions':<{width}} " + " ".join(f"{found['questions']:>8.0f}" for found in slices.values()))
+        click.echo(
+            f"{'hybrid cond mrr':<{width}} " + " ".join(f"{found['cond_mrr']:>8.4f}" for found in slices.values())
+        )
+        for name in shown:
+            figures = (f"{found['error_removed']:>8.1%}" for found in results[name].slices[kind].values())
+            click.echo(f"{name:<{width}} " + " ".join(figures))
 
 
 def _cache_folder() -> Path:
