@@ -42,7 +42,7 @@ def questions(data: Path) -> dict[str, float]:
 def retrieval(folder: Path, cache: Path, ranker: Ranker) -> tuple[dict[str, Any], HybridRetriever]:
     """Every method on a BEIR folder."""
     dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.passages), ranker)
+    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
     results = evaluation.evaluate(dataset, retriever)
     return {name: result.as_json() for name, result in results.items()}, retriever
 

@@ -27,6 +27,8 @@ class Query:
         P(class | question), float64 of shape (n_classes,).
     tokens
         Unit token vectors, float32 of shape (q, token_dim).
+    weights
+        How much each of them counts, float32 of shape (q,), >= 0, sums to 1.
     terms
         Word-piece ids, shape (m,), m >= q.
     """
@@ -35,6 +37,7 @@ class Query:
     pooled: FloatArray
     probabilities: DoubleArray
     tokens: FloatArray
+    weights: FloatArray
     terms: npt.NDArray[Any]
 
 
@@ -59,9 +62,11 @@ class Candidates:
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     tokens
-        Ragged token vectors: float32 unit vectors, or int8 with components times 127.
+        Ragged unit token vectors of the sentences, float32; there may be fewer than `terms`.
+    pieces
+        Ragged word-piece ids that `tokens` belong to.
     sentences
-        Ragged vectors of the sentences, float32 of item shape (dim,); each passage has at least one.
+        Ragged unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one.
     terms
         Ragged word-piece ids.
     idf
@@ -77,6 +82,7 @@ class Candidates:
     probabilities: FloatArray
     thresholds: DoubleArray
     tokens: Ragged
+    pieces: Ragged
     sentences: Ragged
     terms: Ragged
     idf: FloatArray

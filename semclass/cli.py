@@ -284,13 +284,14 @@ def index_build(source: Path, out: Path, *, as_json: bool, models: Path | None, 
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
     from semclass.documents import read_passages
     from semclass.encoder import available_threads
+    from semclass.evidence import PassageReader
     from semclass.index import check_target
 
     check_target(out)
     passages = read_passages(source)
-    classifier = semclass.PassageClassifier.load(models, threads=threads or available_threads())
+    reader = PassageReader.load(models, threads=threads or available_threads())
     with _progress("indexing", len(passages)) as progress:
-        built = semclass.PassageIndex.build(passages, classifier=classifier, progress=progress)
+        built = semclass.PassageIndex.build(passages, reader=reader, progress=progress)
     built.save(out)
     if as_json:
         _print_json({"index": str(out), "passages": len(built)})
@@ -538,7 +539,7 @@ def evaluate(
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     ranker = semclass.Ranker.load(models, threads=threads or available_threads())
     with _progress("indexing", None) as progress:
-        passages = evaluation.cached_index(folder, cache or _cache_folder(), ranker.passages, progress)
+        passages = evaluation.cached_index(folder, cache or _cache_folder(), ranker.reader, progress)
     retriever = semclass.HybridRetriever(passages, ranker)
     with _progress("searching", len(dataset.questions)) as progress:
         rankings = evaluation.rank(dataset, retriever, candidates=candidates, progress=progress)

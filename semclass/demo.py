@@ -45,7 +45,7 @@ def run(models: Path | None, say: Callable[[str], object]) -> None:
     started = time.perf_counter()
     ranker = Ranker.load(models)
     passages = read_corpus(CORPUS)
-    index = PassageIndex.build(passages, classifier=ranker.passages)
+    index = PassageIndex.build(passages, reader=ranker.reader)
     say(f"models loaded and {len(index)} passages indexed in {time.perf_counter() - started:.1f} s\n")
 
     say("which types of answer a passage provides:")

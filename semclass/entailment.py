@@ -20,8 +20,9 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass import artifacts
+from semclass.branch import QUESTION, SENTENCE, Branch
 from semclass.bulk import CHUNK, batches_by_length
-from semclass.encoder import check_encoder, open_models
+from semclass.encoder import open_models
 from semclass.errors import ArtifactError, InputError, InputTypeError
 from semclass.sessions import open_session
 from semclass.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged
@@ -30,9 +31,6 @@ from semclass.views import STATES, padded
 
 BATCH = 32
 """Texts or pairs per run of a network; those of like length share one."""
-
-QUESTION, SENTENCE = 0, 1
-"""Kinds of text that the branch tells apart."""
 
 LABELS = ("not_entailment", "entailment")
 """Labels below the threshold, and from it on."""
@@ -92,8 +90,10 @@ class EntailmentClassifier:
     ----------
     encoder
         Gives the view ``states``.
-    branch, head
-        The networks.
+    branch
+        Makes the vectors.
+    head
+        Compares them.
     idf
         Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,); 0 for no terms.
     threshold
@@ -101,7 +101,7 @@ class EntailmentClassifier:
     """
 
     encoder: Encoder
-    branch: onnxruntime.InferenceSession
+    branch: Branch
     head: onnxruntime.InferenceSession
     idf: FloatArray
     threshold: float
@@ -135,9 +135,7 @@ class EntailmentClassifier:
         """
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
-        check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, (STATES,))
-        # the branch is written with fused operators already, and loads faster as it is
-        branch = open_session(artifact.path("branch.onnx"), threads, optimise=False)
+        branch = Branch.load(artifact.folder, encoder=used.fingerprint, threads=threads)
         head = open_session(artifact.path("head.onnx"), threads)
         idf = np.load(artifact.path("idf.npy"), allow_pickle=False)
         if idf.shape != used.is_term.shape:
@@ -222,28 +220,12 @@ class EntailmentClassifier:
             In the same order.
         """
         encoding = self.encoder.encode(texts, views=(STATES,))
-        states = encoding.pieces(STATES)
-        lengths = states.lengths() - 2
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        outputs = {item.name: item.shape[-1] for item in self.branch.get_outputs()}
-        vectors = np.zeros((offsets[-1], outputs["vectors"]), np.float32)
-        weights = np.zeros(offsets[-1], np.float32)
-        slots = np.zeros((len(texts), outputs["slots"]), np.float32)
-        for batch in batches_by_length(lengths, BATCH):
-            found = self.branch.run(
-                ["vectors", "weights", "slots"],
-                {"states": padded(states.take(batch)), "kind": np.array(kind, np.int64)},
-            )
-            places = np.arange(int(lengths[batch].max()))
-            inside = places < lengths[batch][:, None]
-            rows = (offsets[batch][:, None] + places)[inside]
-            vectors[rows] = found[0][:, 1 : 1 + len(places)][inside]
-            weights[rows] = found[1][:, 1 : 1 + len(places)][inside]
-            slots[batch] = found[2]
+        found = self.branch.read(encoding.pieces(STATES), kind)
         # the encoder reads the beginning of a long text, and only pieces that it read have vectors
+        offsets, lengths = found.vectors.offsets, found.vectors.lengths()
         read = np.repeat(encoding.terms.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
         terms = Ragged(encoding.terms.values[read], offsets)
-        return TextVectors(Ragged(vectors, offsets), terms, Ragged(weights, offsets), slots)
+        return TextVectors(found.vectors, terms, found.weights, found.slots)
 
     def probabilities(self, questions: TextVectors, sentences: TextVectors, pairs: IntArray) -> DoubleArray:
         """P(sentence answers question) of encoded texts.

@@ -21,8 +21,8 @@ from semclass import artifacts
 from semclass.components import collect
 from semclass.documents import read_corpus, read_json_lines
 from semclass.errors import ArtifactError, InputError, import_extra
+from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
-from semclass.passages import PassageClassifier
 from semclass.ranker import weight_name
 from semclass.retriever import HybridRetriever
 from semclass.types import DoubleArray
@@ -216,7 +216,7 @@ def _judgements(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def cached_index(
-    folder: Path, cache: Path, classifier: PassageClassifier, progress: Callable[[int], object] | None = None
+    folder: Path, cache: Path, reader: PassageReader, progress: Callable[[int], object] | None = None
 ) -> PassageIndex:
     """Index a BEIR folder's passages, or open the index that an earlier run made of the same passages and models.
 
@@ -226,8 +226,8 @@ def cached_index(
         Holds ``corpus.jsonl``.
     cache
         Folder for indices; each is named after the hash of everything that it depends on.
-    classifier
-        Passage heads with their encoder.
+    reader
+        The models that read passages.
     progress
         Called with the number of passages done.
 
@@ -237,15 +237,18 @@ def cached_index(
         The index, memory-mapped.
     """
     corpus = folder / "corpus.jsonl"
-    identity = [artifacts.sha256_of(corpus), classifier.encoder.fingerprint, str(artifacts.PROTOCOL)]
-    if classifier.head:
-        identity.append(classifier.head.artifact.manifest["files"]["model.onnx"]["sha256"])
+    encoder, head = reader.encoder.fingerprint, reader.classifier.head
+    identity = [artifacts.sha256_of(corpus), encoder, reader.interaction, str(artifacts.PROTOCOL)]
+    if reader.codebooks:
+        identity.append(reader.codebooks.fingerprint)
+    if head:
+        identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = cache / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
     try:
-        return PassageIndex.load(place, encoder=classifier.encoder.fingerprint)
+        return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
-        PassageIndex.build(read_corpus(corpus), classifier=classifier, progress=progress).save(place)
-        return PassageIndex.load(place, encoder=classifier.encoder.fingerprint)
+        PassageIndex.build(read_corpus(corpus), reader=reader, progress=progress).save(place)
+        return PassageIndex.load(place, encoder=encoder)
 
 
 def evaluate(

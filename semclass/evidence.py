@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from semclass import artifacts
+from semclass.branch import SENTENCE, Branch
+from semclass.bulk import CHUNK, encode_quietly
+from semclass.encoder import open_models
 from semclass.passages import PassageClassifier
-from semclass.sentences import sentence_vectors
-from semclass.types import Encoding, FloatArray, Passage, Ragged
+from semclass.quantise import Codebooks
+from semclass.ranking import unit
+from semclass.sentences import split_sentences
+from semclass.types import Encoder, FloatArray, Passage, Ragged, ragged
 from semclass.validation import check_text
+from semclass.views import STATES
 
 
 @dataclass(frozen=True)
@@ -20,13 +28,13 @@ class Evidence:
     Attributes
     ----------
     pooled
-        float32 of shape (n, dim).
+        Vectors of the whole passages, as the encoder gives them, float32 of shape (n, dim).
     probabilities
         P(class | passage), float32 of shape (n, n_classes).
     tokens
-        Ragged unit token vectors, float32 of item shape (token_dim,).
+        Ragged unit token vectors, one for each of `terms`, made sentence by sentence; float32 of item shape (token_dim,).
     sentences
-        Ragged vectors of each passage's sentences, float32 of item shape (dim,).
+        Ragged unit vectors of each passage's sentences, float32 of item shape (dim,); at least one for each passage.
     terms
         Ragged word-piece ids of the whole passages.
     """
@@ -38,35 +46,124 @@ class Evidence:
     terms: Ragged
 
 
-def evidence_views(classifier: PassageClassifier) -> tuple[str, ...]:
-    """Views that :func:`evidence_of` needs of a classifier's encoder."""
-    return ("pooled", "tokens", *classifier.encoder_views)
+@dataclass(frozen=True)
+class PassageReader:
+    """The models that read passages; many threads may share one.
 
-
-def evidence_of(classifier: PassageClassifier, texts: Sequence[str], encoding: Encoding) -> Evidence:
-    """Gather the evidence of encoded passages; their sentences are encoded here.
-
-    Parameters
+    Attributes
     ----------
     classifier
-        Passage heads with their encoder.
-    texts
-        n texts, see :func:`searchable`.
-    encoding
-        Of the texts, with :func:`evidence_views`.
-
-    Returns
-    -------
-    Evidence
-        In the order of `texts`.
+        The passage heads, with their encoder.
+    branch
+        Makes the token vectors; None: they are the encoder's view ``tokens``.
+    codebooks
+        Keep vectors in few bytes; None: an index keeps them in int8.
     """
-    pooled = encoding.rows("pooled")
-    return Evidence(
-        pooled=pooled,
-        probabilities=classifier.probabilities(list(texts), encoding).astype(np.float32),
-        tokens=encoding.pieces("tokens"),
-        sentences=sentence_vectors(classifier.encoder, texts, pooled),
-        terms=encoding.terms,
+
+    classifier: PassageClassifier
+    branch: Branch | None
+    codebooks: Codebooks | None
+
+    @classmethod
+    def load(
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+    ) -> PassageReader:
+        """Load the models.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None. One without ``entailment`` has no branch,
+            one without ``codebooks`` no codebooks.
+        encoder
+            An encoder to share; loaded from `models` if None.
+        threads
+            Threads of what is loaded here.
+
+        Returns
+        -------
+        PassageReader
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged, or a head was trained for another encoder.
+        """
+        root, used = open_models(models, encoder, threads)
+        folder, branch = root / "entailment", None
+        if (folder / artifacts.MANIFEST).exists():
+            branch = Branch.load(folder, encoder=used.fingerprint, threads=threads)
+        reader = cls(PassageClassifier.load(root, encoder=used), branch, None)
+        folder = root / "codebooks"
+        if not (folder / artifacts.MANIFEST).exists():
+            return reader
+        books = Codebooks.load(folder, encoder=used.fingerprint, interaction=reader.interaction)
+        return replace(reader, codebooks=books)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that all models share."""
+        return self.classifier.encoder
+
+    @property
+    def interaction(self) -> str:
+        """What makes the token vectors: questions and passages must have it in common."""
+        return "tokens" if self.branch is None else self.branch.fingerprint
+
+    def read(self, texts: Sequence[str]) -> tuple[Evidence, tuple[int, ...]]:
+        """Gather the evidence of passages.
+
+        The pooled vector of a passage is a mean, in which the sentence that answers a question is diluted by its
+        neighbours; therefore sentences are read again, each by itself.
+
+        Parameters
+        ----------
+        texts
+            n texts, see :func:`searchable`.
+
+        Returns
+        -------
+        tuple
+            The evidence, in the order of `texts`, and which of them are longer than the encoder reads.
+        """
+        items = list(texts)
+        encoding, cut = encode_quietly(self.encoder, items, ("pooled", *self.classifier.encoder_views))
+        rows = [split_sentences(text) for text in items]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        pooled, tokens = self._sentences([sentence for row in rows for sentence in row])
+        evidence = Evidence(
+            pooled=encoding.rows("pooled"),
+            probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
+            tokens=_for_each_term(Ragged(tokens.values, tokens.offsets[ends]), encoding.terms),
+            sentences=Ragged(pooled, ends),
+            terms=encoding.terms,
+        )
+        return evidence, cut
+
+    def _sentences(self, sentences: list[str]) -> tuple[FloatArray, Ragged]:
+        """Unit vectors of sentences, (n, dim), and of their tokens."""
+        view = "tokens" if self.branch is None else STATES
+        pooled: list[FloatArray] = []
+        tokens: list[FloatArray] = []
+        for start in range(0, len(sentences), CHUNK):
+            encoding, _ = encode_quietly(self.encoder, sentences[start : start + CHUNK], ("pooled", view))
+            found = encoding.pieces(view)
+            vectors = found if self.branch is None else self.branch.read(found, SENTENCE).vectors
+            pooled.append(unit(encoding.rows("pooled")))
+            tokens += [vectors.row(row) for row in range(len(vectors))]
+        empty = np.zeros((0, self.encoder.views["tokens"] if self.branch is None else self.branch.dim), np.float32)
+        return np.concatenate(pooled), ragged(tokens, empty)
+
+
+def _for_each_term(tokens: Ragged, terms: Ragged) -> Ragged:
+    """Token vectors for all terms: pieces beyond what the encoder read of a sentence take the passage's last vector."""
+    if np.array_equal(tokens.offsets, terms.offsets):
+        return tokens
+    within = np.arange(len(terms.values)) - np.repeat(terms.offsets[:-1], terms.lengths())
+    last = np.repeat(np.maximum(tokens.lengths() - 1, 0), terms.lengths())
+    return Ragged(
+        tokens.values[np.repeat(tokens.offsets[:-1], terms.lengths()) + np.minimum(within, last)], terms.offsets
     )
 
 

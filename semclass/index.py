@@ -16,6 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,16 +26,24 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import artifacts, bm25
-from semclass.bulk import CHUNK, encode_quietly
+from semclass.bulk import CHUNK
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
-from semclass.evidence import Evidence, evidence_of, evidence_views, searchable
-from semclass.passages import PassageClassifier
+from semclass.evidence import Evidence, PassageReader, searchable
+from semclass.quantise import Codebook, Codebooks, from_int8, to_int8
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.validation import check_choice, check_text, check_unique
 
-TOKEN_SCALE = 127
-"""Token vectors have unit length; int8 holds round(127 * component)."""
+FORMS = ("standard", "lean", "exact")
+"""How much an index keeps of each passage.
+
+``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks, of tokens only the
+pieces that are worth it. ``"lean"``: pooled vectors in int8, and no more; candidates are read again when they are
+re-ranked. ``"exact"``: pooled vectors in float32, those of sentences and of all tokens in int8.
+"""
+
+SCALE = 127
+"""Unit vectors in int8 without a scale of their own hold round(127 * component)."""
 
 BUILDING = ".building-"
 """What the names of folders begin with in which an index is being written."""
@@ -42,7 +51,7 @@ BUILDING = ".building-"
 SENTENCE_SCALE = 127
 """The same for the vectors of sentences."""
 
-_FIELDS = ("data", "files", "encoder", "classes", "thresholds", "similarity")
+_FIELDS = ("data", "files", "encoder", "classes", "thresholds", "similarity", "interaction", "form", "codebooks")
 
 _REMEDY = "build it again with `semclass index build`"
 
@@ -55,22 +64,30 @@ class PassageIndex:
     ----------
     encoder
         Fingerprint of the encoder that made the vectors.
+    interaction
+        What made the token vectors, see :attr:`semclass.evidence.PassageReader.interaction`.
     classes
         Names of the passage classes.
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     similarity
         How `pooled` is compared with a question's vector, see :func:`semclass.ranking.similarity`.
-    pooled
-        Vectors, float32 of shape (n, dim); of unit length where the similarity is ``"cosine"``.
+    form
+        One of :data:`FORMS`.
+    codebooks
+        Fingerprint of the codebooks that `tokens` and `sentences` were written with; empty if with none.
+    pooled_codes
+        Pooled vectors, float32 or int8 of shape (n, dim); of unit length where the similarity is ``"cosine"``.
+    pooled_levels
+        What an int8 row is to be multiplied with, float32 of shape (n,); ones for float32.
     probabilities
         P(class | passage), float32 of shape (n, n_classes).
     tokens
-        Ragged int8 token vectors, components times 127.
+        Ragged unit token vectors of the pieces that are kept: codes (uint8), or int8 with components times 127.
     sentences
-        Ragged int8 unit vectors of each passage's sentences, components times 127.
+        Ragged unit vectors of each passage's sentences, written likewise.
     terms
-        Ragged word-piece ids of the whole passages.
+        Ragged word-piece ids of the whole passages. It, `tokens` and `sentences` are without rows in a lean index.
     idf
         Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
     bm25
@@ -82,10 +99,14 @@ class PassageIndex:
     """
 
     encoder: str
+    interaction: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
-    pooled: FloatArray
+    form: str
+    codebooks: str
+    pooled_codes: npt.NDArray[Any]
+    pooled_levels: FloatArray
     probabilities: FloatArray
     tokens: Ragged
     sentences: Ragged
@@ -98,7 +119,43 @@ class PassageIndex:
 
     def __len__(self) -> int:
         """Count the passages."""
-        return len(self.pooled)
+        return len(self.pooled_codes)
+
+    @cached_property
+    def pooled(self) -> FloatArray:
+        """Pooled vectors, float32 of shape (n, dim); int8 is widened once, when it is first asked for."""
+        if self.pooled_codes.dtype == np.float32:
+            return self.pooled_codes
+        return from_int8(self.pooled_codes, self.pooled_levels)
+
+    def evidence(self, rows: IntArray, reader: PassageReader) -> tuple[Ragged, Ragged, Ragged, Ragged]:
+        """Give what re-ranking needs of some passages.
+
+        Parameters
+        ----------
+        rows
+            int64 of shape (m,).
+        reader
+            The models that read passages; those that the index was made with.
+
+        Returns
+        -------
+        tuple of Ragged
+            Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages; and those
+            that the token vectors belong to.
+        """
+        if self.form == "lean":
+            found, _ = reader.read([searchable(self.passage(row)) for row in rows.tolist()])
+            return found.tokens, found.sentences, found.terms, found.terms
+        books = reader.codebooks if self.codebooks else None
+        tokens, sentences, terms = self.tokens.take(rows), self.sentences.take(rows), self.terms.take(rows)
+        pieces = terms if books is None else _kept(terms, terms, books)
+        return (
+            Ragged(_decode(tokens.values, None if books is None else books.tokens), tokens.offsets),
+            Ragged(_decode(sentences.values, None if books is None else books.sentences), sentences.offsets),
+            terms,
+            pieces,
+        )
 
     def passage(self, row: int) -> Passage:
         """Read one passage back.
@@ -130,8 +187,9 @@ class PassageIndex:
         cls,
         passages: Iterable[Passage],
         *,
-        classifier: PassageClassifier | None = None,
+        reader: PassageReader | None = None,
         similarity: str = "cosine",
+        form: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
         """Index passages.
@@ -141,11 +199,13 @@ class PassageIndex:
         passages
             At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before the
             text, as BEIR does.
-        classifier
-            Passage heads; their encoder makes the vectors. The shipped ones if None.
+        reader
+            The models that read passages; the shipped ones if None.
         similarity
             ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.ranking.similarity`; which one an encoder was trained
             for, its model card says.
+        form
+            One of :data:`FORMS`; if None, ``"standard"``, or ``"exact"`` for a reader without codebooks.
         progress
             Called with the number of passages done, now and then.
 
@@ -157,25 +217,33 @@ class PassageIndex:
         Raises
         ------
         InputError, InputTypeError
-            If there is no passage, an id comes twice, a text is empty or not a string, or the similarity is unknown.
+            If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
         check_choice(similarity, SIMILARITIES, "similarity")
-        classifier = PassageClassifier.load() if classifier is None else classifier
-        encoder = classifier.encoder
-        views = evidence_views(classifier)
+        reader = PassageReader.load() if reader is None else reader
+        encoder, classifier, books = reader.encoder, reader.classifier, reader.codebooks
+        form = ("exact" if books is None else "standard") if form is None else form
+        check_choice(form, FORMS, "form")
+        if form != "standard":
+            books = None
+        elif books is None:
+            raise InputError(
+                "an index of the form 'standard' needs codebooks for this encoder: make them with "
+                "training/train_codebooks.py, or build it with form='exact'"
+            )
         ids: list[str] = []
         lines: list[bytes] = []
         parts: list[Evidence] = []
+        pooled: list[tuple[npt.NDArray[Any], FloatArray]] = []
         cut: list[str] = []
         for chunk in _chunks(passages, CHUNK):
             texts = [searchable(passage) for passage in chunk]
             ids += [passage.id for passage in chunk]
             lines += [_line(passage) for passage in chunk]
-            encoding, rows = encode_quietly(encoder, texts, views)
-            found = evidence_of(classifier, texts, encoding)
-            pooled = unit(found.pooled) if similarity == "cosine" else found.pooled
-            tokens, sentences = _to_int8(found.tokens, TOKEN_SCALE), _to_int8(found.sentences, SENTENCE_SCALE)
-            parts.append(replace(found, pooled=pooled, tokens=tokens, sentences=sentences))
+            found, rows = reader.read(texts)
+            vectors = unit(found.pooled) if similarity == "cosine" else found.pooled
+            pooled.append((vectors, np.ones(len(vectors), np.float32)) if form == "exact" else to_int8(vectors))
+            parts.append(_written(found, books) if form != "lean" else found)
             cut += [chunk[row].id for row in rows]
             if progress is not None:
                 progress(len(chunk))
@@ -194,14 +262,20 @@ class PassageIndex:
         idf = bm25.idf_table(bm25.document_frequencies(terms, len(is_term)), len(ids)) * is_term
         return cls(
             encoder=encoder.fingerprint,
+            interaction=reader.interaction,
             classes=classifier.classes,
             thresholds=classifier.thresholds,
             similarity=similarity,
-            pooled=np.concatenate([part.pooled for part in parts]),
+            form=form,
+            codebooks="" if books is None else books.fingerprint,
+            pooled_codes=np.concatenate([codes for codes, _ in pooled]),
+            pooled_levels=np.concatenate([levels for _, levels in pooled]),
             probabilities=np.concatenate([part.probabilities for part in parts]),
-            tokens=_join([part.tokens for part in parts]),
-            sentences=_join([part.sentences for part in parts]),
-            terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets),
+            tokens=_join([part.tokens for part in parts]) if form != "lean" else NOTHING,
+            sentences=_join([part.sentences for part in parts]) if form != "lean" else NOTHING,
+            terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets)
+            if form != "lean"
+            else NOTHING,
             idf=idf.astype(np.float32),
             bm25=lexical,
             records=np.frombuffer(b"".join(lines), np.uint8),
@@ -236,9 +310,12 @@ class PassageIndex:
             records = {name: _record(beside / name) for name in names}
             fields = {
                 "encoder": self.encoder,
+                "interaction": self.interaction,
                 "classes": list(self.classes),
                 "thresholds": self.thresholds.tolist(),
                 "similarity": self.similarity,
+                "form": self.form,
+                "codebooks": self.codebooks,
                 "passages": len(self),
                 "files": records,
             }
@@ -294,9 +371,7 @@ class PassageIndex:
             raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {_REMEDY}")
         manifest = artifacts.read_json(path)
         artifacts.check_protocol(manifest, path, "index")
-        missing = [
-            name for name in ("data", "files", "encoder", "classes", "thresholds", "similarity") if name not in manifest
-        ]
+        missing = [name for name in _FIELDS if name not in manifest]
         if missing:
             raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
         if encoder is not None and manifest["encoder"] != encoder:
@@ -312,10 +387,14 @@ class PassageIndex:
 
         return cls(
             encoder=manifest["encoder"],
+            interaction=str(manifest["interaction"]),
             classes=tuple(manifest["classes"]),
             thresholds=np.array(manifest["thresholds"]),
             similarity=str(manifest["similarity"]),
-            pooled=read("pooled"),
+            form=str(manifest["form"]),
+            codebooks=str(manifest["codebooks"]),
+            pooled_codes=read("pooled"),
+            pooled_levels=read("pooled_levels"),
             probabilities=read("probabilities"),
             tokens=Ragged(read("tokens"), read("token_offsets")),
             sentences=Ragged(read("sentences"), read("sentence_offsets")),
@@ -329,7 +408,8 @@ class PassageIndex:
 
     def _arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {
-            "pooled.npy": self.pooled,
+            "pooled.npy": self.pooled_codes,
+            "pooled_levels.npy": self.pooled_levels,
             "probabilities.npy": self.probabilities,
             "tokens.npy": self.tokens.values,
             "token_offsets.npy": self.tokens.offsets,
@@ -414,8 +494,36 @@ def _chunks(passages: Iterable[Passage], size: int) -> Iterator[Sequence[Passage
         yield chunk
 
 
-def _to_int8(vectors: Ragged, scale: int) -> Ragged:
-    return Ragged(np.rint(unit(vectors.values) * scale).astype(np.int8), vectors.offsets)
+NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+"""What a lean index has of tokens, sentences and terms."""
+
+
+def _written(found: Evidence, books: Codebooks | None) -> Evidence:
+    """Write the vectors of tokens and sentences as an index keeps them."""
+    tokens = found.tokens if books is None else _kept(found.tokens, found.terms, books)
+    return replace(
+        found,
+        tokens=Ragged(_encode(tokens.values, None if books is None else books.tokens), tokens.offsets),
+        sentences=Ragged(
+            _encode(found.sentences.values, None if books is None else books.sentences), found.sentences.offsets
+        ),
+    )
+
+
+def _kept(items: Ragged, terms: Ragged, books: Codebooks) -> Ragged:
+    """Those of the items, one for each term, whose term's token vector is kept."""
+    kept = books.kept[terms.values]
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
+    return Ragged(items.values[kept], before[terms.offsets])
+
+
+def _encode(vectors: FloatArray, book: Codebook | None) -> npt.NDArray[Any]:
+    return np.rint(vectors * SCALE).astype(np.int8) if book is None else book.encode(vectors)
+
+
+def _decode(codes: npt.NDArray[Any], book: Codebook | None) -> FloatArray:
+    """Unit vectors again: rounding changes lengths, and cosines are wanted."""
+    return unit(codes.astype(np.float32) if book is None else book.decode(codes))
 
 
 def _join(parts: Sequence[Ragged]) -> Ragged:

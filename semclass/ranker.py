@@ -8,16 +8,19 @@ from pathlib import Path
 
 import numpy as np
 
+from semclass.branch import QUESTION, Branch
 from semclass.candidates import Candidates, Order, Query
 from semclass.encoder import open_models
 from semclass.errors import ArtifactError
+from semclass.evidence import PassageReader
 from semclass.explain import explain
 from semclass.heads import Head
 from semclass.pairs import FEATURE_GROUPS, PAIR_FEATURES, pair_features
 from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranking import class_match, stable_partition
-from semclass.types import DoubleArray, Encoder, Explanation, FloatArray
+from semclass.types import DoubleArray, Encoder, Explanation, FloatArray, Ragged
+from semclass.views import STATES
 
 RERANKERS = (None, "stable", "integrated", "learned")
 SIGNALS = ("entailment", "class")
@@ -120,8 +123,8 @@ class PairModel:
     weights: dict[str, float]
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str) -> PairModel:
-        """Load the heads from ``folder/entailment`` and ``folder/learned``.
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
+        """Load the heads from ``folder/entailment`` and ``folder/learned``, for one encoder and one kind of token vectors.
 
         Raises
         ------
@@ -132,6 +135,12 @@ class PairModel:
         entailment = Head.load(folder / "entailment", encoder=encoder)
         learned = Head.load(folder / "learned", encoder=encoder)
         for head in (entailment, learned):
+            if head.artifact.field("interaction") != interaction:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on token vectors of "
+                    f"{head.artifact.field('interaction')}, but they come from {interaction}; train it again with "
+                    "training/train_pairs.py"
+                )
             if tuple(head.artifact.field("features")) != PAIR_FEATURES:
                 raise ArtifactError(
                     f"the head in {head.artifact.folder} was trained on other pair features than this version of "
@@ -143,20 +152,64 @@ class PairModel:
         return cls(entailment, learned, idf, LinearTerms.of(learned), weights)
 
 
+def read_questions(
+    encoder: Encoder, classifier: QuestionClassifier | None, branch: Branch | None, texts: list[str]
+) -> list[Query]:
+    """Encode and classify questions.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    classifier
+        The question heads; without them there are no classes.
+    branch
+        Makes the token vectors and their weights; without it they are the encoder's view ``tokens``, all of one weight.
+    texts
+        n non-empty texts.
+
+    Returns
+    -------
+    list of Query
+        In the same order.
+    """
+    views = ("tokens" if branch is None else STATES, *(() if classifier is None else classifier.encoder_views))
+    encoding = encoder.encode(texts, views=("pooled", *dict.fromkeys(views)))
+    pooled = encoding.rows("pooled")
+    classes = np.zeros((len(texts), 0)) if classifier is None else classifier.probabilities(texts, encoding)
+    if branch is None:
+        tokens = encoding.pieces("tokens")
+        weights = Ragged(np.zeros(len(tokens.values), np.float32), tokens.offsets)
+    else:
+        found = branch.read(encoding.pieces(STATES), QUESTION)
+        tokens, weights = found.vectors, found.weights
+    return [
+        Query(text, pooled[row], classes[row], tokens.row(row), _softmax(weights.row(row)), encoding.terms.row(row))
+        for row, text in enumerate(texts)
+    ]
+
+
+def _softmax(logs: FloatArray) -> FloatArray:
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    return np.asarray(shares / shares.sum() if len(shares) else shares, np.float32)
+
+
 @dataclass(frozen=True)
 class Ranker:
     """Everything that turns questions and passages into rankings; many threads may share one.
 
     Attributes
     ----------
-    questions, passages
-        The classifiers; both hold the same encoder.
+    questions
+        The question heads, with the encoder.
+    reader
+        The models that read passages; with the same encoder.
     pairs
         The pair heads.
     """
 
     questions: QuestionClassifier
-    passages: PassageClassifier
+    reader: PassageReader
     pairs: PairModel
 
     @classmethod
@@ -183,16 +236,19 @@ class Ranker:
             If a model folder is damaged, or a head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
-        return cls(
-            QuestionClassifier.load(root, encoder=used),
-            PassageClassifier.load(root, encoder=used),
-            PairModel.load(root / "pairs", encoder=used.fingerprint),
-        )
+        reader = PassageReader.load(root, encoder=used, threads=threads)
+        pairs = PairModel.load(root / "pairs", encoder=used.fingerprint, interaction=reader.interaction)
+        return cls(QuestionClassifier.load(root, encoder=used), reader, pairs)
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that all heads share."""
         return self.questions.encoder
+
+    @property
+    def passages(self) -> PassageClassifier:
+        """The passage heads."""
+        return self.reader.classifier
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions.
@@ -207,14 +263,7 @@ class Ranker:
         list of Query
             In the same order.
         """
-        texts = list(questions)
-        encoding = self.encoder.encode(texts, views=("pooled", "tokens", *self.questions.encoder_views))
-        pooled, tokens = encoding.rows("pooled"), encoding.pieces("tokens")
-        probabilities = self.questions.probabilities(texts, encoding)
-        return [
-            Query(text, pooled[row], probabilities[row], tokens.row(row), encoding.terms.row(row))
-            for row, text in enumerate(texts)
-        ]
+        return read_questions(self.encoder, self.questions, self.reader.branch, list(questions))
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
         """Everything that any method wants to know of candidates, each computed once.

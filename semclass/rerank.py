@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from semclass import bm25
+from semclass.bulk import warn_of_cuts
 from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputTypeError
-from semclass.evidence import evidence_of, evidence_views, searchable
+from semclass.evidence import searchable
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
 from semclass.types import Hit, Passage
 from semclass.validation import check_choice, check_positive, check_text, check_unique, check_weight, short
@@ -112,10 +113,8 @@ class Reranker:
 
     def _candidates(self, query: Query, passages: list[Passage], bm25_weight: float) -> Candidates:
         """Encode passages, and score them as an index would, with the word statistics of general text."""
-        classifier = self.ranker.passages
-        texts = [searchable(passage) for passage in passages]
-        encoding = self.ranker.encoder.encode(texts, views=evidence_views(classifier))
-        evidence = evidence_of(classifier, texts, encoding)
+        evidence, cut = self.ranker.reader.read([searchable(passage) for passage in passages])
+        warn_of_cuts(cut, len(passages), stacklevel=4)
         dense = (evidence.pooled @ query.pooled).astype(np.float64)
         lexical = bm25.score_few(evidence.terms, query.terms, self.ranker.pairs.idf)
         parts = {"dense": dense, "bm25": bm25_weight * lexical}
@@ -127,8 +126,9 @@ class Reranker:
             parts=parts,
             score=sum_of(parts),
             probabilities=evidence.probabilities,
-            thresholds=classifier.thresholds,
+            thresholds=self.ranker.passages.thresholds,
             tokens=evidence.tokens,
+            pieces=evidence.terms,
             sentences=evidence.sentences,
             terms=evidence.terms,
             idf=self.ranker.pairs.idf,

@@ -43,6 +43,17 @@ class HybridRetriever:
                 f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
                 f"{self.ranker.encoder.fingerprint}; build it again with `semclass index build`"
             )
+        books = self.ranker.reader.codebooks
+        if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
+            raise EncoderMismatchError(
+                f"the index was written with codebooks {self.index.codebooks}, and the models have "
+                f"{'none' if books is None else books.fingerprint}; build it again with `semclass index build`"
+            )
+        if self.index.interaction != self.ranker.reader.interaction:
+            raise EncoderMismatchError(
+                f"the index holds token vectors of {self.index.interaction}, but questions would have those of "
+                f"{self.ranker.reader.interaction}; build it again with `semclass index build`"
+            )
 
     @classmethod
     def load(
@@ -240,6 +251,7 @@ class HybridRetriever:
         dense, lexical, matched, parts = self._parts(query, match, bm25_weight, match_weight)
         score = sum_of(parts)
         rows = top_k(score, n)
+        tokens, sentences, terms, pieces = index.evidence(rows, self.ranker.reader)
         return Candidates(
             rows=rows,
             dense=dense[rows],
@@ -249,9 +261,10 @@ class HybridRetriever:
             score=score[rows],
             probabilities=np.asarray(index.probabilities[rows]),
             thresholds=index.thresholds,
-            tokens=index.tokens.take(rows),
-            sentences=index.sentences.take(rows),
-            terms=index.terms.take(rows),
+            tokens=tokens,
+            pieces=pieces,
+            sentences=sentences,
+            terms=terms,
             idf=index.idf,
         )
 

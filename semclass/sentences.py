@@ -1,21 +1,15 @@
-"""Sentences of a passage, each with a vector of its own.
-
-The pooled vector of a passage is a mean, in which the one sentence that answers a question is diluted by its neighbours.
-Sentences that are encoded by themselves keep it apart.
-"""
+"""Cutting passages into sentences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-
-import numpy as np
-
-from semclass.bulk import encode_quietly
-from semclass.types import Encoder, FloatArray, Ragged
+from itertools import pairwise
 
 SHORTEST = 25
 """Characters below which a piece is no sentence of its own, but part of its neighbour: a heading, "(Fig.", an item."""
+
+LONGEST = 100
+"""Words from which a stretch without a full stop, such as a table, is cut: an encoder reads only so much at a time."""
 
 _END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|\s*\n\s*")
 
@@ -53,32 +47,14 @@ def split_sentences(text: str) -> list[str]:
         elif piece:
             sentences.append(piece)
         start = following
-    return sentences or [stripped]
+    return [part for sentence in sentences or [stripped] for part in _cut(sentence)]
 
 
-def sentence_vectors(encoder: Encoder, texts: Sequence[str], pooled: FloatArray) -> Ragged:
-    """Encode the sentences of texts.
-
-    Parameters
-    ----------
-    encoder
-        The encoder.
-    texts
-        n non-empty texts.
-    pooled
-        Their own pooled vectors, float32 of shape (n, dim): the vector of a text of one sentence.
-
-    Returns
-    -------
-    Ragged
-        float32 vectors of item shape (dim,), as the view ``pooled`` has them; at least one for each text.
-    """
-    rows = [split_sentences(text) for text in texts]
-    counts = np.array([len(row) for row in rows], np.int64)
-    values = np.repeat(pooled, counts, axis=0)
-    several = [sentence for row in rows if len(row) > 1 for sentence in row]
-    if several:
-        # what is too long is said of the passage, not again of its sentence
-        encoding, _ = encode_quietly(encoder, several, ("pooled",))
-        values[np.repeat(counts > 1, counts)] = encoding.rows("pooled")
-    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]))
+def _cut(sentence: str) -> list[str]:
+    """Cut what is far too long for a sentence into stretches of like length."""
+    words = sentence.split()
+    if len(words) <= LONGEST:
+        return [sentence]
+    count = -(-len(words) // LONGEST)
+    ends = [len(words) * place // count for place in range(count + 1)]
+    return [" ".join(words[start:end]) for start, end in pairwise(ends)]

@@ -15,7 +15,7 @@ QUESTIONS = ["Who designed the lighthouse?", "Where is the museum?", "How much i
 
 @pytest.fixture(scope="module")
 def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
 
 
 @pytest.fixture(scope="module")

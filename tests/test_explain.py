@@ -23,7 +23,7 @@ METHODS = [
 
 @pytest.fixture(scope="module")
 def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -21,6 +21,8 @@ from semclass import (
     PassageIndex,
     TruncationWarning,
 )
+from semclass.evidence import PassageReader
+from semclass.index import FORMS
 
 BUILD = """
 import sys
@@ -28,7 +30,7 @@ from pathlib import Path
 from semclass import PassageIndex, Ranker
 from semclass.documents import read_corpus
 ranker = Ranker.load(sys.argv[2])
-index = PassageIndex.build(read_corpus(Path(sys.argv[3]))[:12], classifier=ranker.passages)
+index = PassageIndex.build(read_corpus(Path(sys.argv[3]))[:12], reader=ranker.reader)
 print("saving", flush=True)
 while True:
     index.save(sys.argv[1])
@@ -37,7 +39,7 @@ while True:
 
 @pytest.fixture(scope="module")
 def index(ranker, corpus):
-    return PassageIndex.build(corpus, classifier=ranker.passages)
+    return PassageIndex.build(corpus, reader=ranker.reader)
 
 
 @pytest.fixture
@@ -53,36 +55,75 @@ def data_file(saved, name):
 
 def test_what_is_saved_is_what_is_loaded(index, saved):
     loaded = PassageIndex.load(saved, encoder=index.encoder)
-    for name in ("pooled", "probabilities", "idf", "records", "record_offsets"):
+    for name in ("pooled", "pooled_codes", "probabilities", "idf", "records", "record_offsets"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
-    for name in ("tokens", "terms"):
+    for name in ("tokens", "sentences", "terms"):
         np.testing.assert_array_equal(getattr(loaded, name).values, getattr(index, name).values)
     question = np.array([1010, 2040, 5000])
     np.testing.assert_array_equal(loaded.lexical_scores(question), index.lexical_scores(question))
-    assert isinstance(loaded.pooled, np.memmap)
+    assert isinstance(loaded.tokens.values, np.memmap)
+
+
+def bytes_of(folder):
+    (data,) = folder.glob("data-*")
+    return sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
+
+
+def test_each_form_gives_the_same_evidence_in_fewer_bytes(ranker, corpus, tmp_path):
+    rows = np.array([7, 0, 3])
+    sizes, found = {}, {}
+    for form in FORMS:
+        built = PassageIndex.build(corpus, reader=ranker.reader, form=form)
+        built.save(tmp_path / form)
+        sizes[form] = bytes_of(tmp_path / form)
+        found[form] = PassageIndex.load(tmp_path / form).evidence(rows, ranker.reader)
+    assert sizes["lean"] < sizes["standard"] < sizes["exact"]
+    tokens, sentences, terms, pieces = found["exact"]
+    read = found["lean"]
+    assert pieces.values.tolist() == terms.values.tolist() == read[2].values.tolist()
+    assert (tokens.values * read[0].values).sum(axis=1).min() > 0.999
+    kept = ranker.reader.codebooks.kept[terms.values]
+    coded, coded_sentences, coded_terms, coded_pieces = found["standard"]
+    assert coded_terms.values.tolist() == terms.values.tolist()
+    assert coded_pieces.values.tolist() == terms.values[kept].tolist()
+    assert (coded.values * tokens.values[kept]).sum(axis=1).mean() > 0.85
+    assert (coded_sentences.values * sentences.values).sum(axis=1).min() > 0.85
+
+
+def test_rounded_vectors_find_the_same_passages(ranker, corpus):
+    exact, standard = (PassageIndex.build(corpus, reader=ranker.reader, form=form) for form in ("exact", "standard"))
+    np.testing.assert_allclose(exact.pooled @ exact.pooled.T, standard.pooled @ standard.pooled.T, atol=0.01)
+
+
+def test_a_form_that_needs_codebooks_says_so(fake_encoder):
+    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
+    with pytest.raises(InputError, match="needs codebooks"):
+        PassageIndex.build([Passage("a", "x")], reader=reader, form="standard")
+    with pytest.raises(InputError, match="form"):
+        PassageIndex.build([Passage("a", "x")], reader=reader, form="small")
 
 
 def test_passages_come_back_as_they_were_handed_in(ranker):
     passages = [Passage("a", "Größe\nzählt 数", {"page": 3, "nested": {"x": [1, None]}}), Passage("b", "two")]
-    index = PassageIndex.build(passages, classifier=ranker.passages)
+    index = PassageIndex.build(passages, reader=ranker.reader)
     assert [index.passage(row) for row in range(2)] == passages
 
 
 def test_the_same_passages_give_the_same_bytes(index, ranker, corpus, tmp_path):
     for name in ("a", "b"):
-        PassageIndex.build(corpus, classifier=ranker.passages).save(tmp_path / name)
+        PassageIndex.build(corpus, reader=ranker.reader).save(tmp_path / name)
     first, second = ((tmp_path / name / "manifest.json").read_bytes() for name in ("a", "b"))
     assert first == second
 
 
 def test_a_title_is_searched_with_the_text(ranker):
-    index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], classifier=ranker.passages)
+    index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], reader=ranker.reader)
     (terms,) = [ranker.encoder.tokenize(["Coffee Beans."])]
     assert index.terms.values.tolist() == terms.values.tolist()
 
 
 def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(index, saved, ranker, corpus):
-    PassageIndex.build(corpus[:5], classifier=ranker.passages).save(saved)
+    PassageIndex.build(corpus[:5], reader=ranker.reader).save(saved)
     assert len(PassageIndex.load(saved)) == 5
     assert len(list(saved.iterdir())) == 2
 
@@ -137,27 +178,27 @@ def test_a_folder_that_holds_other_things_is_not_touched(index, tmp_path):
 def test_bad_passages_are_refused(ranker):
     build = PassageIndex.build
     with pytest.raises(InputError, match="no passages"):
-        build([], classifier=ranker.passages)
+        build([], reader=ranker.reader)
     with pytest.raises(InputError, match=r"'a' comes twice \(items 1 and 3\)"):
-        build([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], classifier=ranker.passages)
+        build([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], reader=ranker.reader)
     with pytest.raises(InputError, match="text of passage 'a' is empty"):
-        build([Passage("a", " ")], classifier=ranker.passages)
+        build([Passage("a", " ")], reader=ranker.reader)
     with pytest.raises(InputError, match="metadata of passage 'a' cannot be saved"):
-        build([Passage("a", "x", {"when": object()})], classifier=ranker.passages)
+        build([Passage("a", "x", {"when": object()})], reader=ranker.reader)
     with pytest.raises(InputError, match="cannot be saved as JSON"):
-        build([Passage("a", "x", {"n": float("nan")})], classifier=ranker.passages)
+        build([Passage("a", "x", {"n": float("nan")})], reader=ranker.reader)
 
 
 def test_long_passages_are_never_cut_in_silence(ranker):
     passages = [Passage("short", "x"), Passage("long", "word " * 4200)]
     with pytest.warns(TruncationWarning, match="1 of 2 passages are longer .*'long'") as caught:
-        index = PassageIndex.build(passages, classifier=ranker.passages)
+        index = PassageIndex.build(passages, reader=ranker.reader)
     assert len(caught) == 1
     assert index.terms.lengths().tolist() == [1, 4200]
 
 
 def test_a_full_disk_leaves_the_old_index_whole(index, saved, ranker, corpus, monkeypatch):
-    smaller = PassageIndex.build(corpus[:5], classifier=ranker.passages)
+    smaller = PassageIndex.build(corpus[:5], reader=ranker.reader)
     real = np.save
     written = []
 
@@ -197,9 +238,9 @@ def test_whoever_may_read_the_folder_may_read_the_index(saved):
 
 def test_any_encoder_with_the_protocol_will_do(fake_encoder):
     # no heads: an index without classes still finds passages
-    classifier = PassageClassifier(fake_encoder, None)
+    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
     passages = [Passage("a", "the red boat"), Passage("b", "a green hill")]
-    index = PassageIndex.build(passages, classifier=classifier)
+    index = PassageIndex.build(passages, reader=reader)
     question = fake_encoder.encode(["red boat"])
     assert index.probabilities.shape == (2, 0)
     assert (index.pooled @ question.pooled[0]).argmax() == 0

@@ -12,7 +12,7 @@ QUESTION = "Who designed the lighthouse?"
 
 @pytest.fixture(scope="module")
 def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.sentences import sentence_vectors, split_sentences
+from semclass.sentences import split_sentences
 
 WHOLE = [
     "Infection with E. coli strains is common among the cattle of the region.",
@@ -44,11 +43,8 @@ def test_nothing_of_a_text_is_lost(text):
     assert " ".join(" ".join(split_sentences(text)).split()) == " ".join(text.split())
 
 
-def test_a_passage_of_one_sentence_keeps_its_vector(encoder):
-    texts = ["The lamp was lit at dusk.", "The keeper rowed to the village. He came back with oil for the lamp."]
-    pooled = encoder.encode(texts).rows("pooled")
-    vectors = sentence_vectors(encoder, texts, pooled)
-    assert vectors.lengths().tolist() == [1, 2]
-    np.testing.assert_array_equal(vectors.row(0)[0], pooled[0])
-    alone = encoder.encode(["He came back with oil for the lamp."]).rows("pooled")
-    np.testing.assert_allclose(vectors.row(1)[1], alone[0], atol=1e-5)
+def test_a_stretch_without_a_full_stop_is_cut():
+    table = " ".join(f"row {number}" for number in range(130))
+    parts = split_sentences(table)
+    assert [len(part.split()) for part in parts] == [86, 87, 87]
+    assert " ".join(parts) == table

@@ -25,14 +25,16 @@ QUESTIONS = {
 
 @pytest.fixture(scope="module")
 def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
 
 
 @pytest.fixture(scope="module")
 def dataset():
     names = {f"q{number}": pair for number, pair in enumerate(QUESTIONS.items())}
     return Dataset(
-        Path(), {name: text for name, (text, _) in names.items()}, {name: {item: 1} for name, (_, item) in names.items()}
+        Path(),
+        {name: text for name, (text, _) in names.items()},
+        {name: {item: 1} for name, (_, item) in names.items()},
     )
 
 

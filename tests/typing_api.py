@@ -37,7 +37,7 @@ def search(folder: str, question: str) -> list[semclass.Hit]:
 def build(texts: Mapping[str, str], folder: str) -> int:
     ranker = semclass.Ranker.load(encoder=semclass.OnnxEncoder.load(batch_size=8, max_length=128))
     passages = (semclass.Passage(name, text, {"page": 1}) for name, text in texts.items())
-    index = semclass.PassageIndex.build(passages, classifier=ranker.passages, progress=None)
+    index = semclass.PassageIndex.build(passages, reader=ranker.reader, progress=None)
     index.save(folder)
     return len(semclass.PassageIndex.load(folder, encoder=ranker.encoder.fingerprint))
 

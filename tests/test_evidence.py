@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass import PassageClassifier
+from semclass.branch import QUESTION, SENTENCE, Branch
+from semclass.evidence import PassageReader
+
+FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
+
+
+def test_every_sentence_is_read_by_itself(ranker):
+    evidence, cut = ranker.reader.read([f"{FIRST} {SECOND}", SECOND])
+    assert cut == ()
+    assert evidence.sentences.lengths().tolist() == [2, 1]
+    np.testing.assert_allclose(evidence.sentences.row(0)[1], evidence.sentences.row(1)[0], atol=1e-5)
+    own = evidence.tokens.row(1)
+    np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
+
+
+def test_token_vectors_are_those_of_the_branch(ranker):
+    evidence, _ = ranker.reader.read([FIRST])
+    states = ranker.encoder.encode([FIRST], views=("states",)).pieces("states")
+    branch = Branch.load(MODELS / "entailment", encoder=ranker.encoder.fingerprint)
+    np.testing.assert_allclose(evidence.tokens.values, branch.read(states, SENTENCE).vectors.values, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(evidence.tokens.values, axis=1), 1, atol=1e-3)
+
+
+def test_questions_have_weights_that_sum_to_one(ranker):
+    (query,) = ranker.encode(["When was the lighthouse finished?"])
+    assert query.weights.sum() == pytest.approx(1)
+    assert len(query.weights) == len(query.tokens) == len(query.terms)
+    states = ranker.encoder.encode([query.text], views=("states",)).pieces("states")
+    np.testing.assert_allclose(query.tokens, ranker.reader.branch.read(states, QUESTION).vectors.values, atol=1e-5)
+
+
+def test_there_is_a_token_vector_for_each_term_however_long_a_word(ranker):
+    # a "word" of 600 pieces is one sentence that the encoder reads only the beginning of
+    evidence, _ = ranker.reader.read([FIRST, "x" + "\u4e00" * 600, SECOND])
+    assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
+
+
+def test_without_a_branch_the_view_tokens_is_read(fake_encoder):
+    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
+    evidence, _ = reader.read(["the red boat", "a green hill"])
+    assert reader.interaction == "tokens"
+    assert evidence.tokens.lengths().tolist() == [3, 3]
+    np.testing.assert_allclose(np.linalg.norm(evidence.sentences.values, axis=1), 1, atol=1e-5)

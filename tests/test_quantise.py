@@ -1,0 +1,145 @@
+"""Vectors in few bytes: what decoding gives back, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from semclass import artifacts
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.quantise import CENTROIDS, Codebook, Codebooks, from_int8, to_int8
+
+
+def make_codebook(seed: int, parts: int = 3, width: int = 2) -> Codebook:
+    return Codebook(np.random.default_rng(seed).normal(size=(parts, CENTROIDS, width)).astype(np.float32))
+
+
+seeds = st.integers(0, 2**32 - 1)
+components = st.floats(-1e6, 1e6, width=32)
+matrices = hnp.arrays(np.float32, hnp.array_shapes(min_dims=2, max_dims=2, max_side=9), elements=components)
+
+
+@given(seeds, st.integers(0, 20))
+def test_what_is_decoded_is_encoded_to_the_same_vector(seed, n):
+    codebook = make_codebook(seed)
+    codes = np.random.default_rng(seed).integers(0, CENTROIDS, (n, 3)).astype(np.uint8)
+    vectors = codebook.decode(codes)
+    assert vectors.dtype == np.float32
+    np.testing.assert_array_equal(codebook.decode(codebook.encode(vectors)), vectors)
+
+
+@given(seeds, st.integers(1, 20))
+def test_no_other_centroid_is_nearer(seed, n):
+    codebook = make_codebook(seed)
+    vectors = np.random.default_rng(seed + 1).normal(size=(n, 6)).astype(np.float32)
+    found = codebook.decode(codebook.encode(vectors)).reshape(n, 3, 2)
+    own = np.linalg.norm(vectors.reshape(n, 3, 2) - found, axis=2)
+    for part in range(3):
+        others = np.linalg.norm(vectors[:, None, 2 * part : 2 * part + 2] - codebook.centroids[part], axis=2)
+        np.testing.assert_allclose(own[:, part], others.min(axis=1), rtol=1e-4, atol=1e-4)
+
+
+@given(seeds, st.integers(1, 40), st.data())
+def test_rows_do_not_depend_on_each_other(seed, n, data):
+    codebook = make_codebook(seed)
+    codes = np.random.default_rng(seed).integers(0, CENTROIDS, (n, 3)).astype(np.uint8)
+    chosen = data.draw(st.lists(st.integers(0, n - 1)))
+    np.testing.assert_array_equal(codebook.decode(codes)[chosen], codebook.decode(codes[chosen]))
+
+
+def test_many_vectors_are_encoded_in_blocks():
+    codebook = make_codebook(0)
+    vectors = np.random.default_rng(1).normal(size=(9000, 6)).astype(np.float32)
+    codes = codebook.encode(vectors)
+    assert codes.shape == (9000, 3)
+    assert codes.dtype == np.uint8
+    np.testing.assert_array_equal(codes[8500:], codebook.encode(vectors[8500:]))
+
+
+def test_equally_near_centroids_give_the_first():
+    codebook = Codebook(np.zeros((2, CENTROIDS, 1), np.float32))
+    np.testing.assert_array_equal(codebook.encode(np.ones((4, 2), np.float32)), np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize(
+    "table", [np.zeros((2, 255, 3), np.float32), np.zeros((2, 256, 3)), np.zeros((256, 3), np.float32)]
+)
+def test_a_table_of_another_shape_is_refused(table):
+    with pytest.raises(InputError, match="centroids must be float32"):
+        Codebook(table)
+
+
+def test_a_table_with_gaps_is_refused():
+    with pytest.raises(InputError, match="finite"):
+        Codebook(np.full((1, CENTROIDS, 1), np.nan, np.float32))
+
+
+def test_vectors_and_codes_of_another_codebook_are_refused():
+    codebook = make_codebook(0)
+    with pytest.raises(InputError, match=r"shape \(n, 6\)"):
+        codebook.encode(np.zeros((2, 5), np.float32))
+    with pytest.raises(InputError, match="uint8"):
+        codebook.decode(np.zeros((2, 3), np.int64))
+    with pytest.raises(InputError, match=r"shape \(n, 3\)"):
+        codebook.decode(np.zeros((2, 4), np.uint8))
+
+
+@given(matrices)
+def test_int8_moves_no_component_by_more_than_half_a_level(vectors):
+    values, level = to_int8(vectors)
+    assert values.dtype == np.int8
+    assert level.dtype == np.float32
+    assert level.shape == (len(vectors),)
+    assert np.isfinite(level).all()
+    assert (level > 0).all()
+    error = np.abs(from_int8(values, level) - vectors)
+    assert (error <= 0.501 * level[:, None] + 1e-30).all()
+
+
+@given(matrices)
+def test_int8_is_stable(vectors):
+    first = from_int8(*to_int8(vectors))
+    np.testing.assert_allclose(from_int8(*to_int8(first)), first, rtol=1e-5, atol=1e-30)
+
+
+def write(folder, codebook, encoder="fake"):
+    path = folder / "buffer.npy"
+    np.save(path, codebook.centroids.astype(np.float16))
+    table = path.read_bytes()
+    path.unlink()
+    fields = {"encoder": encoder, "tokens": [3], "pooled": [3]}
+    artifacts.save(folder, "codebooks", {"tokens_3.npy": table, "pooled_3.npy": table}, fields)
+
+
+def test_codebooks_come_back_from_disk(tmp_path):
+    codebook = make_codebook(0)
+    write(tmp_path, codebook)
+    loaded = Codebooks.load(tmp_path, encoder="fake")
+    assert loaded.encoder == "fake"
+    assert set(loaded.tokens) == set(loaded.pooled) == {3}
+    np.testing.assert_allclose(loaded.tokens[3].centroids, codebook.centroids, atol=2e-3)
+
+
+def test_codebooks_of_another_encoder_are_refused(tmp_path):
+    write(tmp_path, make_codebook(0), encoder="other")
+    with pytest.raises(EncoderMismatchError, match="train_codebooks"):
+        Codebooks.load(tmp_path, encoder="fake")
+
+
+def test_a_damaged_table_is_refused(tmp_path):
+    write(tmp_path, make_codebook(0))
+    (tmp_path / "tokens_3.npy").write_bytes(b"x")
+    with pytest.raises(ArtifactError, match="tokens_3"):
+        Codebooks.load(tmp_path, encoder="fake")
+
+
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    artifacts.save(tmp_path, "codebooks", {"tokens_3.npy": b"x"}, {"encoder": "fake", "tokens": [3], "pooled": []})
+    assert json.loads((tmp_path / "manifest.json").read_text())["kind"] == "codebooks"
+    with pytest.raises(ArtifactError, match="no codebook"):
+        Codebooks.load(tmp_path, encoder="fake")
