@@ -22,7 +22,7 @@ class Query:
     text
         The question.
     pooled
-        Unit vector, float32 of shape (dim,).
+        Vector of the whole question as the encoder gives it, of any length, float32 of shape (dim,).
     probabilities
         P(class | question), float64 of shape (n_classes,).
     tokens
@@ -50,7 +50,7 @@ class Candidates:
     rows
         Place of each in its index, or in the list that was handed in; int64 of shape (n,).
     dense, bm25
-        Cosine and BM25 score, float64 of shape (n,).
+        Similarity of the vectors, as the index has it, and BM25 score, float64 of shape (n,).
     match
         Class match, float64 of shape (n,); None where it was not asked for.
     parts

@@ -31,7 +31,7 @@ class Components:
     rows
         Their places in the index, int64 of shape (q, d).
     dense, bm25
-        Cosine, and BM25 score.
+        Similarity of the vectors, and BM25 score.
     score
         What they are ordered by, largest first: dense + w * BM25.
     match_soft, match_hard

@@ -177,7 +177,8 @@ def pair_features(query: Query, candidates: Candidates) -> FloatArray:
     ``peak``
         max_j sum_i v_i max(c_ij, 0).
     ``dense``
-        Cosine of the pooled vectors.
+        Similarity of the pooled vectors, as the index has it: their cosine, or their inner product or distance, of which a
+        head is then trained.
     ``match``
         <P(class | question), P(class | passage)>.
 

@@ -78,7 +78,8 @@ class Encoding:
     terms
         Ragged int32: the word-piece ids of each whole text, special tokens left out, never cut.
     pooled
-        float32 of shape (n, dim), rows of unit length: the vector that retrieval compares.
+        float32 of shape (n, dim): the vector that retrieval compares. Rows of exported encoders have unit length, those
+        of other models what length the model gives them.
     layers
         float32 of shape (n, layers_dim): features from several layers, for classification.
     tokens
@@ -321,9 +322,9 @@ class Hit:
     rank_before
         Place before re-ranking, from 1.
     components
-        The parts: ``dense`` (cosine), ``bm25`` (unbounded, >= 0), ``match`` (class match in [0, 1]), ``answers``
-        (probability that the passage answers the question), ``entails`` (1 where that is a yes, else 0); a part that was
-        not computed is absent.
+        The parts: ``dense`` (similarity of the vectors: their cosine, unless the index was built with another one),
+        ``bm25`` (unbounded, >= 0), ``match`` (class match in [0, 1]), ``answers`` (probability that the passage answers the
+        question), ``entails`` (1 where that is a yes, else 0); a part that was not computed is absent.
     labels
         The answer types that the passage provides.
     probabilities
