@@ -44,6 +44,21 @@ _min_probability = click.option(
     default=0.0,
     help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
 )
+_encoder = click.option(
+    "--encoder", help="Folder of an exported encoder, or hub:NAME or hub:FOLDER; that of the models by default."
+)
+_form = click.option(
+    "--form",
+    type=click.Choice(["standard", "lean", "exact"]),
+    help="What the index keeps: about 3 kB a passage by default, under 1 kB (slower re-ranking), or 20 kB.",
+)
+_similarity = click.option(
+    "--similarity",
+    type=click.Choice(["cosine", "ip", "l2"]),
+    default="cosine",
+    show_default=True,
+    help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
+)
 _threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
 
 
@@ -277,26 +292,45 @@ def index() -> None:
 @index.command("build")
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@_similarity
+@_form
 @_json
 @_models
+@_encoder
 @_threads
-def index_build(source: Path, out: Path, *, as_json: bool, models: Path | None, threads: int | None) -> None:
+def index_build(
+    source: Path,
+    out: Path,
+    similarity: str,
+    form: str | None,
+    *,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
     from semclass.documents import read_passages
     from semclass.encoder import available_threads
-    from semclass.evidence import PassageReader
     from semclass.index import check_target
 
     check_target(out)
     passages = read_passages(source)
-    reader = PassageReader.load(models, threads=threads or available_threads())
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
     with _progress("indexing", len(passages)) as progress:
-        built = semclass.PassageIndex.build(passages, reader=reader, progress=progress)
+        built = semclass.PassageIndex.build(
+            passages, reader=ranker.reader, similarity=similarity, form=form, progress=progress
+        )
+    semclass.HybridRetriever(built, ranker)  # what could not be searched is refused before it is written
     built.save(out)
     if as_json:
-        _print_json({"index": str(out), "passages": len(built)})
+        made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
+        _print_json({"index": str(out), "passages": len(built), **made})
     else:
-        click.echo(f"{len(built)} passages indexed in {out}")
+        click.echo(
+            f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+            f"classes {' '.join(built.classes) or 'none'})"
+        )
 
 
 @cli.command()
@@ -314,17 +348,25 @@ def index_build(source: Path, out: Path, *, as_json: bool, models: Path | None, 
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @_json
 @_models
+@_encoder
 @_threads
 def search(
-    folder: Path, question: str, *, explain: bool, as_json: bool, models: Path | None, threads: int | None, **given: Any
+    folder: Path,
+    question: str,
+    *,
+    explain: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+    **given: Any,
 ) -> None:
     """Find the passages of the index in DIR that answer QUESTION."""
-    retriever = semclass.HybridRetriever.load(folder, models=models, threads=threads or 1)
+    retriever = semclass.HybridRetriever.load(folder, models=models, encoder=encoder, threads=threads or 1)
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
     hits = retriever.search(question, **options, explain=explain)
-    asked = retriever.ranker.questions.predict([question])[0] if explain else None
-    _print_hits(hits, asked, as_json=as_json)
+    _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
 
 
 @cli.command()
@@ -334,42 +376,50 @@ def search(
 @click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
+@click.option(
+    "--similarity",
+    type=click.Choice(["cosine", "ip", "l2"]),
+    help="How vectors are compared; as where the pair heads were trained by default.",
+)
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @_json
 @_models
+@_encoder
 @_threads
 def rerank(
     question: str,
     file: Path,
-    k: int | None,
     *,
-    rerank: str,
-    by: str,
-    hard: bool,
     explain: bool,
     as_json: bool,
     models: Path | None,
+    encoder: str | None,
     threads: int | None,
+    **options: Any,
 ) -> None:
     """Re-rank passages from a file for QUESTION."""
     from semclass.documents import read_passages
 
     passages = read_passages(file)
-    reranker = semclass.Reranker.load(models, threads=threads or 1)
-    hits = reranker.rerank(question, passages, k=k, rerank=rerank, by=by, hard=hard, explain=explain)
-    asked = reranker.ranker.questions.predict([question])[0] if explain else None
-    _print_hits(hits, asked, as_json=as_json)
+    reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
+    hits = reranker.rerank(question, passages, **options, explain=explain)
+    _print_hits(hits, _asked(reranker.ranker, question) if explain else None, as_json=as_json)
+
+
+def _asked(ranker: semclass.Ranker, question: str) -> semclass.QuestionLabel | None:
+    """Class of a question; None where there are no class heads."""
+    return ranker.questions.predict([question])[0] if ranker.has_classes else None
 
 
 def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | None, *, as_json: bool) -> None:
-    """Print a ranking; `asked` is the question's class where an explanation is wanted."""
+    """Print a ranking; `asked` is the question's class where an explanation is wanted and there are classes."""
     if as_json:
         for hit in hits:
             record = asdict(hit)
             record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
-            if asked is None:
+            if hit.explanation is None:
                 del record["explanation"]
-            else:
+            if asked is not None:
                 record["question"] = {"label": asked.label, "probabilities": dict(asked.probabilities)}
             _print_json(record)
         return
@@ -396,6 +446,8 @@ def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator
     ]
     if words:
         yield f"words: {', '.join(words[:_WORDS])}"
+    if not explanation.classes:
+        return
     asked = [item for item in explanation.classes if item.asked >= _ASKED]
     classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in asked)
     yield f"classes: {classes}; provides {' '.join(hit.labels) or '-'}"
@@ -424,6 +476,7 @@ def _shorten(text: str, limit: int = 90) -> str:
 @click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
 @_json
 @_models
+@_encoder
 @_threads
 def tune(
     folder: Path,
@@ -438,6 +491,7 @@ def tune(
     reset: bool,
     as_json: bool,
     models: Path | None,
+    encoder: str | None,
     threads: int | None,
 ) -> None:
     """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
@@ -462,7 +516,9 @@ def tune(
     from semclass import artifacts, figures, tuning
 
     dataset = read_dataset(queries, qrels, limit=limit)
-    retriever = semclass.HybridRetriever.load(folder, models=models, threads=threads or available_threads())
+    retriever = semclass.HybridRetriever.load(
+        folder, models=models, encoder=encoder, threads=threads or available_threads()
+    )
     retriever = retriever.untuned()
     with _progress("searching", 3 * len(dataset.questions)) as progress:
         found = tuning.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
@@ -508,8 +564,11 @@ def tune(
 @click.option(
     "--run", "foreign", type=click.Path(path_type=Path), multiple=True, help="A TREC run file to measure too."
 )
+@_similarity
+@_form
 @_json
 @_models
+@_encoder
 @_threads
 def evaluate(
     folder: Path,
@@ -521,10 +580,13 @@ def evaluate(
     measures: str | None,
     runs: Path | None,
     foreign: Sequence[Path],
+    similarity: str,
+    form: str | None,
     *,
     slices: bool,
     as_json: bool,
     models: Path | None,
+    encoder: str | None,
     threads: int | None,
 ) -> None:
     """Measure every method on a BEIR folder, and rankings that other systems made."""
@@ -537,9 +599,11 @@ def evaluate(
     evaluation.check_measures(names)
     dataset = evaluation.load_dataset(folder, split=split, limit=limit)
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
-    ranker = semclass.Ranker.load(models, threads=threads or available_threads())
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
     with _progress("indexing", None) as progress:
-        passages = evaluation.cached_index(folder, cache or _cache_folder(), ranker.reader, progress)
+        passages = evaluation.cached_index(
+            folder, cache or _cache_folder(), ranker.reader, progress, similarity=similarity, form=form
+        )
     retriever = semclass.HybridRetriever(passages, ranker)
     with _progress("searching", len(dataset.questions)) as progress:
         rankings = evaluation.rank(dataset, retriever, candidates=candidates, progress=progress)

@@ -358,9 +358,19 @@ def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
 
 
 def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
-    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share."""
+    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share.
+
+    Raises
+    ------
+    ArtifactError
+        If no encoder is given and the folder holds none, or a damaged one.
+    """
     root = artifacts.default_models() if models is None else Path(models)
-    return root, OnnxEncoder.load(root / "encoder", threads=threads) if encoder is None else encoder
+    if encoder is not None:
+        return root, encoder
+    if root.is_dir() and not (root / "encoder").exists():
+        raise ArtifactError(f"{root} holds no encoder; name the one that its heads were trained for (--encoder)")
+    return root, OnnxEncoder.load(root / "encoder", threads=threads)
 
 
 def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:

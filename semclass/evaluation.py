@@ -216,7 +216,13 @@ def _judgements(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def cached_index(
-    folder: Path, cache: Path, reader: PassageReader, progress: Callable[[int], object] | None = None
+    folder: Path,
+    cache: Path,
+    reader: PassageReader,
+    progress: Callable[[int], object] | None = None,
+    *,
+    similarity: str = "cosine",
+    form: str | None = None,
 ) -> PassageIndex:
     """Index a BEIR folder's passages, or open the index that an earlier run made of the same passages and models.
 
@@ -230,6 +236,10 @@ def cached_index(
         The models that read passages.
     progress
         Called with the number of passages done.
+    similarity
+        See :func:`semclass.ranking.similarity`.
+    form
+        See :meth:`semclass.index.PassageIndex.build`.
 
     Returns
     -------
@@ -238,7 +248,14 @@ def cached_index(
     """
     corpus = folder / "corpus.jsonl"
     encoder, head = reader.encoder.fingerprint, reader.classifier.head
-    identity = [artifacts.sha256_of(corpus), encoder, reader.interaction, str(artifacts.PROTOCOL)]
+    identity = [
+        artifacts.sha256_of(corpus),
+        encoder,
+        reader.interaction,
+        similarity,
+        str(form),
+        str(artifacts.PROTOCOL),
+    ]
     if reader.codebooks:
         identity.append(reader.codebooks.fingerprint)
     if head:
@@ -247,7 +264,8 @@ def cached_index(
     try:
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
-        PassageIndex.build(read_corpus(corpus), reader=reader, progress=progress).save(place)
+        passages = read_corpus(corpus)
+        PassageIndex.build(passages, reader=reader, similarity=similarity, form=form, progress=progress).save(place)
         return PassageIndex.load(place, encoder=encoder)
 
 
@@ -319,10 +337,12 @@ def rank(
     Returns
     -------
     dict
-        By method, in the order of `METHODS`: for each question, passage ids, best first.
+        By method, in the order of `METHODS`: for each question, passage ids, best first. Methods whose heads the models
+        lack are left out.
     """
+    methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(**how)}
     queries = retriever.encode(list(dataset.questions.values()))
-    found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name, how in METHODS.items() if how["rerank"] is None}
+    found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name, how in methods.items() if how["rerank"] is None}
     for query in queries:
         for name in found:
             found[name].append(retriever.retrieve(query, depth, match=METHODS[name].get("match")))
@@ -330,9 +350,9 @@ def rank(
             progress(1)
     retrieved = {name: np.stack(rows) for name, rows in found.items()}
     base = retrieved[BASELINE]
-    for n in sorted({DEPTH, candidates}):
+    for n in sorted({DEPTH, candidates}) if len(methods) > len(found) else []:
         parts = collect(retriever, queries, n)
-        for name, how in METHODS.items():
+        for name, how in methods.items():
             if how["rerank"] is None:
                 continue
             weight = retriever.weights[weight_name(how["by"], hard=how.get("hard", False))] if "by" in how else None

@@ -73,8 +73,8 @@ class PassageReader:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None. One without ``entailment`` has no branch,
-            one without ``codebooks`` no codebooks.
+            Folder laid out like the shipped ``models/``; the shipped one if None. One without ``passages`` has no classes,
+            one without ``entailment`` no branch, one without ``codebooks`` no codebooks.
         encoder
             An encoder to share; loaded from `models` if None.
         threads
@@ -94,7 +94,9 @@ class PassageReader:
         folder, branch = root / "entailment", None
         if (folder / artifacts.MANIFEST).exists():
             branch = Branch.load(folder, encoder=used.fingerprint, threads=threads)
-        reader = cls(PassageClassifier.load(root, encoder=used), branch, None)
+        there = (root / "passages").exists()
+        classifier = PassageClassifier.load(root, encoder=used) if there else PassageClassifier(used, None)
+        reader = cls(classifier, branch, None)
         folder = root / "codebooks"
         if not (folder / artifacts.MANIFEST).exists():
             return reader

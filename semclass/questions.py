@@ -11,6 +11,7 @@ import numpy as np
 
 from semclass.bulk import batches_by_length, classify_in_chunks
 from semclass.encoder import open_models
+from semclass.errors import InputError
 from semclass.heads import Head
 from semclass.spelling import WORDS, Speller, with_mark
 from semclass.taxonomy import ABSTAIN, coarse_of
@@ -36,11 +37,12 @@ class QuestionClassifier:
     encoder
         Makes the views.
     head
-        A softmax head over them, one column for each fine class.
+        A softmax head over them, one column for each fine class. None: no classes; questions can still be encoded and
+        searched with.
     """
 
     encoder: Encoder
-    head: Head
+    head: Head | None
 
     @classmethod
     def load(
@@ -73,17 +75,17 @@ class QuestionClassifier:
     @cached_property
     def classes(self) -> tuple[str, ...]:
         """Names of the coarse classes, in column order."""
-        return tuple(sorted({coarse_of(fine) for fine in self.head.classes}))
+        return tuple(sorted({coarse_of(fine) for fine in self.fine_classes}))
 
     @property
     def fine_classes(self) -> tuple[str, ...]:
         """Names of the fine classes, in column order."""
-        return self.head.classes
+        return self.head.classes if self.head else ()
 
     @property
     def encoder_views(self) -> tuple[str, ...]:
         """The views that this classifier needs of an encoding."""
-        return encoder_views([self.head])
+        return encoder_views([self.head] if self.head else [])
 
     def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """Classify questions.
@@ -104,7 +106,7 @@ class QuestionClassifier:
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string, or `min_probability` is not in [0, 1].
+            If one is empty or not a string, `min_probability` is not in [0, 1], or there is no head.
         """
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")
@@ -121,10 +123,10 @@ class QuestionClassifier:
                     text=text,
                     label=self.classes[above] if sure else ABSTAIN,
                     probability=broad[above],
-                    fine=self.head.classes[below] if sure else ABSTAIN,
+                    fine=self.fine_classes[below] if sure else ABSTAIN,
                     fine_probability=narrow[below],
                     probabilities=dict(zip(self.classes, broad, strict=True)),
-                    fine_probabilities=dict(zip(self.head.classes, narrow, strict=True)),
+                    fine_probabilities=dict(zip(self.fine_classes, narrow, strict=True)),
                 )
             )
         return labels
@@ -147,7 +149,7 @@ class QuestionClassifier:
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string, or `level` is no level.
+            If one is empty or not a string, `level` is no level, or there is no head.
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
@@ -167,8 +169,10 @@ class QuestionClassifier:
         Returns
         -------
         ndarray
-            float64 of shape (n, coarse classes).
+            float64 of shape (n, coarse classes); no columns without a head.
         """
+        if self.head is None:
+            return np.zeros((len(questions), 0))
         return np.asarray(self.fine_probabilities(questions, encoding) @ self._membership)
 
     def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
@@ -178,20 +182,21 @@ class QuestionClassifier:
         """
         meant = self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
+        head = self._trained
         if not changed:
-            return _in_batches(self.head, questions, encoding)
+            return _in_batches(head, questions, encoding)
         corrected = [meant[row] for row in changed]
-        found = _in_batches(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
+        found = _in_batches(head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
         if len(changed) == len(questions):
             return found
-        everything = _in_batches(self.head, questions, encoding)
+        everything = _in_batches(head, questions, encoding)
         everything[changed] = found
         return everything
 
     @cached_property
     def speller(self) -> Speller | None:
         """Corrects misspelt words as it did when the head was trained; None if the head reads texts as they are."""
-        artifact = self.head.artifact
+        artifact = self._trained.artifact
         if WORDS not in artifact.manifest["files"]:
             return None
         return Speller.of_words(artifact.path(WORDS).read_text(encoding="utf-8").splitlines())
@@ -203,12 +208,20 @@ class QuestionClassifier:
 
     def _classify(self, texts: list[str]) -> DoubleArray:
         """Fine class probabilities of texts, corrected and with a question mark before they are encoded."""
-        return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, partial(_in_batches, self.head))
+        job = partial(_in_batches, self._trained)
+        return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, job)
+
+    @property
+    def _trained(self) -> Head:
+        """The head, which must be there."""
+        if self.head is None:
+            raise InputError("there is no question head for this encoder, so questions have no classes; train one")
+        return self.head
 
     @cached_property
     def _membership(self) -> DoubleArray:
         """Which fine class belongs to which coarse class, 0 or 1, float64 of shape (fine classes, coarse classes)."""
-        return np.array([[coarse_of(fine) == name for name in self.classes] for fine in self.head.classes], np.float64)
+        return np.array([[coarse_of(fine) == name for name in self.classes] for fine in self.fine_classes], np.float64)
 
 
 def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from semclass import artifacts
 from semclass.branch import QUESTION, Branch
 from semclass.candidates import Candidates, Order, Query
-from semclass.encoder import open_models
-from semclass.errors import ArtifactError
+from semclass.encoder import fingerprint_of, open_models
+from semclass.errors import ArtifactError, InputError
 from semclass.evidence import PassageReader
 from semclass.explain import explain
 from semclass.heads import Head
@@ -19,6 +21,7 @@ from semclass.pairs import FEATURE_GROUPS, PAIR_FEATURES, pair_features
 from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranking import class_match, stable_partition
+from semclass.texts import open_encoder
 from semclass.types import DoubleArray, Encoder, Explanation, FloatArray, Ragged
 from semclass.views import STATES
 
@@ -31,6 +34,20 @@ BM25_WEIGHT = 0.1
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
 """Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
+
+
+_LENGTH_TOLERANCE = 1e-3
+"""Difference from 1 up to which a vector counts as of length 1."""
+
+_TRAIN_CLASSES = (
+    "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
+    "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
+)
+
+_TRAIN_PAIRS = (
+    "train them for this encoder with `python training/train_pairs.py --data DATA --encoder ENCODER --out MODELS/pairs`, "
+    "and name MODELS (--models)"
+)
 
 
 def weight_name(by: str, *, hard: bool) -> str:
@@ -114,6 +131,8 @@ class PairModel:
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
         retrieval. All found on training questions.
+    similarity
+        How vectors were compared there, see :func:`semclass.ranking.similarity`: heads and weights fit scores of its scale.
     """
 
     entailment: Head
@@ -121,6 +140,7 @@ class PairModel:
     idf: FloatArray
     learned_terms: LinearTerms
     weights: dict[str, float]
+    similarity: str = "cosine"
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
@@ -149,7 +169,8 @@ class PairModel:
         idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
-        return cls(entailment, learned, idf, LinearTerms.of(learned), weights)
+        similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
+        return cls(entailment, learned, idf, LinearTerms.of(learned), weights, similarity)
 
 
 def read_questions(
@@ -201,27 +222,35 @@ class Ranker:
     Attributes
     ----------
     questions
-        The question heads, with the encoder.
+        The question heads, with the encoder; they and the passage heads are both there, or neither.
     reader
         The models that read passages; with the same encoder.
-    pairs
-        The pair heads.
+    pair_heads
+        The pair heads; None: passages are found, but not re-ranked.
     """
 
     questions: QuestionClassifier
     reader: PassageReader
-    pairs: PairModel
+    pair_heads: PairModel | None
 
     @classmethod
-    def load(cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1) -> Ranker:
-        """Load all models.
+    def load(
+        cls,
+        models: str | Path | None = None,
+        *,
+        encoder: Encoder | str | Path | None = None,
+        threads: int = 1,
+    ) -> Ranker:
+        """Load all models that there are for an encoder.
 
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
+            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs`` or
+            not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any other.
         encoder
-            An encoder to share; loaded from `models` if None.
+            An encoder to share, or what :func:`semclass.texts.open_encoder` takes: the folder of an exported one,
+            ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
         threads
             Threads of the encoder that is loaded here.
 
@@ -235,10 +264,22 @@ class Ranker:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        root, used = open_models(models, encoder, threads)
+        given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
+        if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
+            bare = PassageReader(PassageClassifier(given, None), None, None)
+            return cls(QuestionClassifier(given, None), bare, None)
+        root, used = open_models(models, given, threads)
+        check_class_heads(root)
         reader = PassageReader.load(root, encoder=used, threads=threads)
+        questions = (
+            QuestionClassifier(used, None)
+            if reader.classifier.head is None
+            else QuestionClassifier.load(root, encoder=used)
+        )
+        if not (root / "pairs").exists():
+            return cls(questions, reader, None)
         pairs = PairModel.load(root / "pairs", encoder=used.fingerprint, interaction=reader.interaction)
-        return cls(QuestionClassifier.load(root, encoder=used), reader, pairs)
+        return cls(questions, reader, pairs)
 
     @property
     def encoder(self) -> Encoder:
@@ -249,6 +290,64 @@ class Ranker:
     def passages(self) -> PassageClassifier:
         """The passage heads."""
         return self.reader.classifier
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether questions and passages are classified."""
+        return self.questions.head is not None and self.passages.head is not None
+
+    @property
+    def pairs(self) -> PairModel:
+        """The pair heads.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if self.pair_heads is None:
+            raise InputError(
+                f"there are no pair heads for this encoder, so passages are found but not re-ranked: search with "
+                f"rerank=None (--rerank none), or {_TRAIN_PAIRS}"
+            )
+        return self.pair_heads
+
+    def check_similarity(self, similarity: str) -> None:
+        """Refuse scores of another scale than the pair heads were trained on.
+
+        Parameters
+        ----------
+        similarity
+            Of an index, see :func:`semclass.ranking.similarity`.
+
+        Raises
+        ------
+        InputError
+            If the pair heads were trained with another similarity, and the encoder's vectors are not of length 1, for which
+            all are the same.
+        """
+        if self.pair_heads is None or similarity == self.pair_heads.similarity:
+            return
+        length = float(np.linalg.norm(self.encoder.encode(["length"]).rows("pooled")))
+        if abs(length - 1) > _LENGTH_TOLERANCE:
+            raise InputError(
+                f"the pair heads were trained with the similarity {self.pair_heads.similarity!r}, but vectors of this "
+                f"encoder (of length {length:.2f}) would be compared by {similarity!r}: build the index with --similarity "
+                f"{self.pair_heads.similarity}, or train pair heads with --similarity {similarity}"
+            )
+
+    def require(self, *, rerank: str | None, by: str = "entailment", match: str | None = None, **_: Any) -> None:
+        """Refuse a method whose heads are not there; arguments as for :meth:`order`, `match` as for a search.
+
+        Raises
+        ------
+        InputError
+            Naming what is missing, and how it is trained.
+        """
+        if not self.has_classes and (match is not None or (by == "class" and rerank in ("stable", "integrated"))):
+            raise InputError(f"there are no class heads for this encoder, so classes match nothing; {_TRAIN_CLASSES}")
+        if rerank == "learned" or (rerank is not None and by == "entailment"):
+            self.pairs  # noqa: B018 - says what is missing
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions.
@@ -278,14 +377,16 @@ class Ranker:
         Returns
         -------
         dict
-            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches; ``entailment``, P(passage
-            answers question) from the two texts, and ``entails``, whether it reaches the head's threshold (0 or 1);
-            ``learned``, the learned head's probability.
+            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches, 0 without class heads;
+            ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
+            threshold (0 or 1); ``learned``, the learned head's probability.
         """
         features = {"pairs": pair_features(query, candidates)}
         entailment = self.pairs.entailment.probabilities(features)[:, 0]
         kinds = {
             f"match_{kind}": class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+            if self.has_classes
+            else np.zeros(len(candidates))
             for kind in ("soft", "hard")
         }
         return {
@@ -329,7 +430,13 @@ class Ranker:
         -------
         Order
             Ties keep the order before.
+
+        Raises
+        ------
+        InputError
+            If the heads that the method needs are not there.
         """
+        self.require(rerank=rerank, by=by)
         score, parts = candidates.score, candidates.parts
         if rerank is None:
             return Order(np.arange(len(candidates)), score, {}, parts)
@@ -355,6 +462,34 @@ class Ranker:
         score = score + added
         return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
 
+    def has_heads_for(self, *, rerank: str | None, match: str | None = None, by: str = "entailment", **_: Any) -> bool:
+        """Whether the heads are there that a method and its weight come from; arguments as for :meth:`require`."""
+        if rerank is None and match is None:
+            return True
+        classes = match is not None or (by == "class" and rerank != "learned")
+        return self.pair_heads is not None and (self.has_classes or not classes)
+
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""
         return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
+
+
+def check_class_heads(models: Path) -> None:
+    """Refuse a models folder that is not there, or that holds one class head without the other.
+
+    Raises
+    ------
+    ArtifactError
+        Saying so.
+    """
+    if not models.is_dir():
+        raise ArtifactError(f"{models} is no folder; name one laid out like the shipped models/")
+    there = [name for name in ("questions", "passages") if (models / name).exists()]
+    if len(there) == 1:
+        raise ArtifactError(f"{models} holds {there[0]}/ alone, but classes match between two heads; {_TRAIN_CLASSES}")
+
+
+def _shipped_fingerprint() -> str:
+    """Fingerprint of the shipped encoder; empty if there is none. Its files are checked where they are read."""
+    path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
+    return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""

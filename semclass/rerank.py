@@ -14,7 +14,8 @@ from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputTypeError
 from semclass.evidence import searchable
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
-from semclass.types import Hit, Passage
+from semclass.ranking import SIMILARITIES, similarity, unit
+from semclass.types import Encoder, Hit, Passage
 from semclass.validation import check_choice, check_positive, check_text, check_unique, check_weight, short
 
 
@@ -31,13 +32,19 @@ class Reranker:
     ranker: Ranker
 
     @classmethod
-    def load(cls, models: str | Path | None = None, *, threads: int = 1) -> Reranker:
+    def load(
+        cls,
+        models: str | Path | None = None,
+        *,
+        encoder: Encoder | str | Path | None = None,
+        threads: int = 1,
+    ) -> Reranker:
         """Load the models.
 
         Parameters
         ----------
-        models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
+        models, encoder
+            Heads, which must include pair heads, and their encoder, see :meth:`semclass.ranker.Ranker.load`.
         threads
             Threads of the encoder.
 
@@ -51,7 +58,7 @@ class Reranker:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        return cls(Ranker.load(models, threads=threads))
+        return cls(Ranker.load(models, encoder=encoder, threads=threads))
 
     def rerank(
         self,
@@ -62,6 +69,7 @@ class Reranker:
         rerank: str = "learned",
         by: str = "entailment",
         hard: bool = False,
+        similarity: str | None = None,
         bm25_weight: float = BM25_WEIGHT,
         rerank_weight: float | None = None,
         explain: bool = False,
@@ -79,6 +87,8 @@ class Reranker:
         rerank, by, hard, rerank_weight
             Method, see :meth:`Ranker.order`. ``"stable"`` starts from the order that the passages came in,
             ``"integrated"`` from dense + w * BM25 among them.
+        similarity
+            How vectors are compared, see :func:`semclass.ranking.similarity`; as where the pair heads were trained if None.
         bm25_weight
             w.
         explain
@@ -92,11 +102,16 @@ class Reranker:
         Raises
         ------
         InputError, InputTypeError
-            If the question or a passage is empty or of the wrong kind, an id comes twice, or an option is not allowed.
+            If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
+            heads of the method are not there.
         """
         check_text(question, "question")
         check_choice(rerank, RERANKERS[1:], "rerank")
         check_choice(by, SIGNALS, "by")
+        self.ranker.require(rerank=rerank, by=by)
+        compared = self.ranker.pairs.similarity if similarity is None else similarity
+        check_choice(compared, SIMILARITIES, "similarity")
+        self.ranker.check_similarity(compared)
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
         if isinstance(passages, (str, Passage)) or not all(isinstance(item, Passage) for item in passages):
             raise InputTypeError(f"passages must be a sequence of semclass.Passage, not {short(passages)}")
@@ -106,16 +121,17 @@ class Reranker:
             return []
         limit = len(items) if k is None else check_positive(k, "k")
         (query,) = self.ranker.encode([question])
-        candidates = self._candidates(query, items, check_weight(bm25_weight, "bm25_weight"))
+        candidates = self._candidates(query, items, compared, check_weight(bm25_weight, "bm25_weight"))
         found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
         explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
         return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
 
-    def _candidates(self, query: Query, passages: list[Passage], bm25_weight: float) -> Candidates:
+    def _candidates(self, query: Query, passages: list[Passage], compared: str, bm25_weight: float) -> Candidates:
         """Encode passages, and score them as an index would, with the word statistics of general text."""
         evidence, cut = self.ranker.reader.read([searchable(passage) for passage in passages])
         warn_of_cuts(cut, len(passages), stacklevel=4)
-        dense = (evidence.pooled @ query.pooled).astype(np.float64)
+        pooled = unit(evidence.pooled) if compared == "cosine" else evidence.pooled
+        dense = similarity(pooled, query.pooled, compared)
         lexical = bm25.score_few(evidence.terms, query.terms, self.ranker.pairs.idf)
         parts = {"dense": dense, "bm25": bm25_weight * lexical}
         return Candidates(

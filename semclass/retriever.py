@@ -14,7 +14,7 @@ from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import class_match, top_k
-from semclass.types import DoubleArray, Hit, IntArray
+from semclass.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
 
 CANDIDATES = 10
@@ -37,7 +37,7 @@ class HybridRetriever:
     ranker: Ranker
 
     def __post_init__(self) -> None:
-        """Refuse an index that another encoder made."""
+        """Refuse an index that another encoder or other class heads made, or whose scores the pair heads do not know."""
         if self.index.encoder != self.ranker.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
@@ -54,10 +54,25 @@ class HybridRetriever:
                 f"the index holds token vectors of {self.index.interaction}, but questions would have those of "
                 f"{self.ranker.reader.interaction}; build it again with `semclass index build`"
             )
+        if self.index.classes != self.ranker.passages.classes:
+            mine, theirs = (
+                " ".join(classes) or "none" for classes in (self.index.classes, self.ranker.passages.classes)
+            )
+            raise InputError(
+                f"the classes of the index are {mine}, those of the models {theirs}: build the index with the models that "
+                "it is searched with (--models)"
+            )
+        self.ranker.check_similarity(self.index.similarity)
 
     @classmethod
     def load(
-        cls, index: str | Path, *, models: str | Path | None = None, threads: int = 1, verify: bool = True
+        cls,
+        index: str | Path,
+        *,
+        models: str | Path | None = None,
+        encoder: Encoder | str | Path | None = None,
+        threads: int = 1,
+        verify: bool = True,
     ) -> HybridRetriever:
         """Open an index and load the models.
 
@@ -65,8 +80,8 @@ class HybridRetriever:
         ----------
         index
             Folder of the index.
-        models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
+        models, encoder
+            Heads, and the encoder that the index was built with, see :meth:`semclass.ranker.Ranker.load`.
         threads
             Threads of the encoder.
         verify
@@ -82,17 +97,18 @@ class HybridRetriever:
         ArtifactError
             If the index or a model is damaged, or was made with another encoder.
         """
-        ranker = Ranker.load(models, threads=threads)
+        ranker = Ranker.load(models, encoder=encoder, threads=threads)
         return cls(PassageIndex.load(index, encoder=ranker.encoder.fingerprint, verify=verify), ranker)
 
     @property
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none.
 
-        ``bm25`` is w; the others are those of :class:`semclass.ranker.PairModel`. What ``semclass tune`` stored in the
-        index comes first, then what was found on the models' training questions.
+        ``bm25`` is w; the others are those of :class:`semclass.ranker.PairModel`, and absent without pair heads. What
+        ``semclass tune`` stored in the index comes first, then what was found on the models' training questions.
         """
-        return {"bm25": BM25_WEIGHT, **self.ranker.pairs.weights, **self.index.tuned.get("weights", {})}
+        pairs = self.ranker.pair_heads
+        return {"bm25": BM25_WEIGHT, **(pairs.weights if pairs else {}), **self.index.tuned.get("weights", {})}
 
     def untuned(self) -> HybridRetriever:
         """The same without the weights that the index stores."""
@@ -291,6 +307,7 @@ class HybridRetriever:
             if match_weight is not None:
                 raise InputError("match_weight is given without match; name match='soft' or match='hard'")
             return dense, lexical, None, parts
+        self.ranker.require(rerank=None, match=match)
         matched = class_match(query.probabilities, self.index.probabilities, self.index.thresholds, match)
         parts["match"] = self._weight(f"match_{match}", match_weight, "match_weight") * matched
         return dense, lexical, matched, parts
@@ -301,10 +318,18 @@ class HybridRetriever:
         A weight that is not given is that of :attr:`weights`.
         """
         if method.get("rerank") == "integrated" and method.get("weight") is None:
-            name = weight_name(method.get("by", "entailment"), hard=method.get("hard", False))
-            method["weight"] = self.weights[name]
+            self.ranker.require(**method)
+            method["weight"] = self._weight(
+                weight_name(method.get("by", "entailment"), hard=method.get("hard", False)), None, "rerank_weight"
+            )
         return self.ranker.order(query, candidates, **method)
 
     def _weight(self, name: str, given: float | None, option: str) -> float:
         """The weight that a caller gives, or the one that holds otherwise."""
-        return self.weights[name] if given is None else check_weight(given, option)
+        if given is not None:
+            return check_weight(given, option)
+        if name not in (weights := self.weights):
+            raise InputError(
+                f"no weight is known for {name!r}, as there are no pair heads that bring one; give {option}"
+            )
+        return weights[name]

@@ -62,12 +62,14 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
     Returns
     -------
     dict
-        ``"question class"``: the coarse class that the question head gives. ``"passage kind"``: see :func:`passage_kind`,
-        of the most relevant passage that the index holds (of several, of the first in the judgements), or ``"absent"`` if
-        it holds none.
+        ``"question class"``: the coarse class that the question head gives, if there is one. ``"passage kind"``: see
+        :func:`passage_kind`, of the most relevant passage that the index holds (of several, of the first in the
+        judgements), or ``"absent"`` if it holds none.
     """
     questions = list(dataset.questions.values())
-    asked = [found.label for found in retriever.ranker.questions.predict(questions)]
+    by_class = {}
+    if retriever.ranker.has_classes:
+        by_class["question class"] = [found.label for found in retriever.ranker.questions.predict(questions)]
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     kinds = {}
     for row in range(len(retriever.index)):
@@ -78,4 +80,4 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
     for question in dataset.questions:
         held = {name: value for name, value in dataset.relevance[question].items() if name in kinds}
         answered.append(kinds[max(held, key=lambda name: held[name])] if held else "absent")
-    return {"question class": asked, "passage kind": answered}
+    return {**by_class, "passage kind": answered}

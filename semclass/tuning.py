@@ -117,7 +117,7 @@ class Tuning:
     Attributes
     ----------
     searches
-        One for each weight that was searched, in the order of `TUNED`.
+        One for each weight that was searched, in the order of `TUNED`; none for classes, if there are no class heads.
     questions
         How many questions took part: those with a relevant passage in the index.
     folds, seed
@@ -217,13 +217,14 @@ def tune(
     ranks, current = _in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
     searches = [search("bm25", before["bm25"], bm25_grid, ranks, current, fold)]
     w = searches[0].weight
-    for kind in ("soft", "hard"):
+    classes = retriever.ranker.has_classes
+    for kind in ("soft", "hard") if classes else ():
         name = f"match_{kind}"
         ranks, current = _in_index(retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step)
         searches.append(search(name, before[name], grid, ranks, current, fold))
     parts = collect(retriever, queries, depth, bm25_weight=w)
     relevant = np.stack([np.isin(row, place) for row, place in zip(parts.rows, places, strict=True)])
-    for by, hard in SIGNALS:
+    for by, hard in [signal for signal in SIGNALS if classes or signal[0] != "class"]:
         default = before[weight_name(by, hard=hard)]
         searches.append(search_integrated(parts, relevant, fold, by=by, hard=hard, default=default, grid=grid))
     return Tuning(tuple(searches), len(texts), folds, seed)
