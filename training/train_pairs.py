@@ -38,7 +38,7 @@ from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
 from semclass.ranker import BM25_WEIGHT
-from semclass.ranking import class_match, top_k
+from semclass.ranking import SIMILARITIES, class_match, top_k
 from semclass.texts import open_encoder
 from semclass.types import Encoder, Passage
 
@@ -138,7 +138,7 @@ class Classifiers:
 
 def candidates_of(index: PassageIndex, query: Query) -> tuple[Candidates, Array]:
     """Find the retriever's first candidates without class match; gives the score of every passage, too."""
-    dense = (index.pooled @ query.pooled).astype(np.float64)
+    dense = index.dense_scores(query.pooled)
     lexical = index.lexical_scores(query.terms).astype(np.float64)
     score = dense + BM25_WEIGHT * lexical
     rows = top_k(score, N_CANDIDATES)
@@ -192,7 +192,9 @@ def retrieval_ranks(score: Array, match: Array, answer: int) -> Array:
     return np.where(above < N_CANDIDATES, 1 / (1 + above), 0.0)
 
 
-def collect(data: Path, encoder: Encoder, classifiers: Classifiers, seed: int) -> tuple[Examples, Array, Array]:
+def collect(
+    data: Path, encoder: Encoder, classifiers: Classifiers, seed: int, similarity: str
+) -> tuple[Examples, Array, Array]:
     """Build the indices, ask the questions.
 
     Returns
@@ -215,7 +217,7 @@ def collect(data: Path, encoder: Encoder, classifiers: Classifiers, seed: int) -
         passages = [Passage(str(i), text) for i, text in enumerate(sentence_windows(sentences, size))]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TruncationWarning)  # a few passages of five sentences
-            index = PassageIndex.build(passages, classifier=classifiers.passages)
+            index = PassageIndex.build(passages, classifier=classifiers.passages, similarity=similarity)
         chosen = np.flatnonzero(length == size)
         asked = [queries[row] for row in chosen]
         rows += examples_of(index, asked, answers[chosen] // size, fold[chosen], ranks)
@@ -422,7 +424,7 @@ def train(arguments: argparse.Namespace) -> None:
     """Collect, fit, calibrate, find the weights, save, report."""
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     classifiers = Classifiers.load(arguments.out.parent, encoder)
-    data, ranks, idf = collect(arguments.data, encoder, classifiers, arguments.seed)
+    data, ranks, idf = collect(arguments.data, encoder, classifiers, arguments.seed, arguments.similarity)
     answers = data.answers
     everything = np.ones(len(PAIR_FEATURES), bool)
 
@@ -492,7 +494,7 @@ def train(arguments: argparse.Namespace) -> None:
         threshold=0.5,
         what="P(passage answers question) from all evidence, the scores of the other candidates included. `idf.npy` "
         "holds the inverse document frequency of word pieces in general text.",
-        extra={"weights": found},
+        extra={"weights": found, "similarity": arguments.similarity},
         files={"idf.npy": buffer.getvalue()},
     )
 
@@ -503,6 +505,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
+    parser.add_argument(
+        "--similarity", choices=SIMILARITIES, default="cosine", help="how the indices to search compare vectors"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     run(parser, train)
