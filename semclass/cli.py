@@ -14,12 +14,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
 from semclass.errors import ArtifactError, InputError, SemclassError
+
+if TYPE_CHECKING:
+    from semclass.tuning import Tuning
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
@@ -499,6 +502,7 @@ def tune(
     Each weight is searched from 0 to 10 and compared with the default by cross-validation. Only those are stored that are
     better by more than one standard error; `search` and `evaluate` then use them where none are given.
     """
+    from semclass import artifacts, figures, tuning
     from semclass.encoder import available_threads
     from semclass.evaluation import read_dataset
     from semclass.index import store_tuned
@@ -513,8 +517,6 @@ def tune(
         return
     if queries is None or qrels is None:
         raise InputError("name the questions with --queries and their answers with --qrels, or --reset")
-    from semclass import artifacts, figures, tuning
-
     dataset = read_dataset(queries, qrels, limit=limit)
     retriever = semclass.HybridRetriever.load(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
@@ -523,30 +525,43 @@ def tune(
     with _progress("searching", 3 * len(dataset.questions)) as progress:
         found = tuning.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
     files = {"queries": queries, "qrels": qrels}
-    record = found.as_record(
-        {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
-    )
+    hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
+    record = found.as_record(hashes)
     if out_figure is not None:
         artifacts.write_atomic(out_figure, figures.weight_curves(found.searches))
     if not dry_run:
         store_tuned(folder, record if found.weights else None)
     if as_json:
         _print_json({"index": str(folder), "stored": not dry_run, **record})
-        return
-    click.echo(
-        f"{found.questions} questions, MRR@10. cv: ranked with the weight that is best on the other {folds - 1} folds;"
-    )
+    else:
+        _print_tuning(found)
+        click.echo(
+            "nothing was stored" if dry_run or not found.weights else f"stored in {folder}: {_pairs_of(found.weights)}"
+        )
+
+
+def _pairs_of(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in weights.items())
+
+
+def _print_tuning(found: Tuning) -> None:
+    """A line for each weight, and whether it helps."""
+    click.echo(f"{found.questions} questions, MRR@10; cv: each ranked with the weight that is best on the other folds;")
     click.echo("best*: searched on the questions it is reported on, so too good\n")
     click.echo(f"{'weight':<16} default   best  without default    cv   gain +- error   best*")
     for s in found.searches:
         click.echo(
             f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
-            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {'stored' if s.helps else 'default kept'}"
+            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {'better' if s.helps else 'default kept'}"
+        )
+    learned = found.searches[0].learned
+    if learned is not None:
+        click.echo(
+            f"\nlearned re-ranking of what each bm25 weight finds: default {learned.before:.4f}, cv {learned.after:.4f} "
+            f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
         )
     if not found.weights:
-        click.echo("\nno weight is better than its default by a standard error: the defaults stay")
-    elif dry_run:
-        click.echo("\nnothing was stored")
+        click.echo("no weight is better than its default by a standard error: the defaults stay")
 
 
 @cli.command()

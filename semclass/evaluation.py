@@ -343,9 +343,10 @@ def rank(
     methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(**how)}
     queries = retriever.encode(list(dataset.questions.values()))
     found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name, how in methods.items() if how["rerank"] is None}
+    longest = max(depth, candidates, DEPTH)
     for query in queries:
         for name in found:
-            found[name].append(retriever.retrieve(query, depth, match=METHODS[name].get("match")))
+            found[name].append(retriever.retrieve(query, longest, match=METHODS[name].get("match")))
         if progress is not None:
             progress(1)
     retrieved = {name: np.stack(rows) for name, rows in found.items()}

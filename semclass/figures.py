@@ -30,8 +30,9 @@ def weight_curves(searches: Sequence[WeightSearch]) -> bytes:
     Returns
     -------
     bytes
-        A PNG with one panel for each: the curve over weights above 0, a dotted line at weight 0, a ring at the weight that
-        was used before (outside the grid: none), a dot at the best, and a dashed line at the cross-validated MRR.
+        A PNG with one panel for each: the curve over weights above 0, a dotted line for weight 0, a ring at the weight that
+        was used before (if it is in the grid), a dot at the best (if that is not 0), and a dashed line at the
+        cross-validated MRR.
     """
     pyplot = load_pyplot()
     rows = -(-len(searches) // _COLUMNS)
@@ -46,7 +47,8 @@ def weight_curves(searches: Sequence[WeightSearch]) -> bytes:
             place.plot(
                 [item.default], [item.mrr_default], "o", color=INK, fillstyle="none", markersize=5, label="before"
             )
-        place.plot([max(item.best, item.grid[1])], [item.mrr_searched], "o", color=BLUE, markersize=4, label="best")
+        if item.best > 0:
+            place.plot([item.best], [item.mrr_searched], "o", color=BLUE, markersize=4, label="best")
         place.set_xscale("log")
         place.set_title(item.name, fontsize=9, color=INK)
         plain(place, "weight", "MRR@10")

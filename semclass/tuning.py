@@ -8,7 +8,7 @@ other folds. Only a weight whose cross-validated gain over the one in use exceed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -38,6 +38,28 @@ TUNED = ("bm25", "match_soft", "match_hard", *(weight_name(by, hard=hard) for by
 
 
 @dataclass(frozen=True)
+class Comparison:
+    """MRR@10 of the same questions, before and after.
+
+    Attributes
+    ----------
+    before, after
+        The two.
+    standard_error
+        Of their difference, over the questions.
+    """
+
+    before: float
+    after: float
+    standard_error: float
+
+    @property
+    def gain(self) -> float:
+        """Difference; negative if it got worse."""
+        return self.after - self.before
+
+
+@dataclass(frozen=True)
 class WeightSearch:
     """One weight, searched over a grid. All MRR@10 are over the same questions.
 
@@ -63,8 +85,9 @@ class WeightSearch:
         Of mrr_cross_validated - mrr_default, over the questions.
     fold_weights
         What each fold's questions were ranked with.
-    helps
-        Whether the cross-validated gain over the default is larger than its standard error.
+    learned
+        Of w alone, which decides what there is to re-rank: learned re-ranking with the default and, cross-validated, with
+        the weights found.
     """
 
     name: str
@@ -77,6 +100,7 @@ class WeightSearch:
     mrr_cross_validated: float
     standard_error: float
     fold_weights: tuple[float, ...]
+    learned: Comparison | None = None
 
     @property
     def gain(self) -> float:
@@ -85,8 +109,9 @@ class WeightSearch:
 
     @property
     def helps(self) -> bool:
-        """Whether the cross-validated gain is larger than its standard error."""
-        return self.gain > self.standard_error
+        """Whether the cross-validated gain is larger than its standard error, and learned re-ranking no worse by one."""
+        spoils = self.learned is not None and self.learned.gain < -self.learned.standard_error
+        return self.gain > self.standard_error and not spoils
 
     @property
     def weight(self) -> float:
@@ -107,6 +132,7 @@ class WeightSearch:
             "gain_cross_validated": self.gain,
             "standard_error": self.standard_error,
             "fold_weights": list(self.fold_weights),
+            **({} if self.learned is None else {"learned": asdict(self.learned)}),
         }
 
 
@@ -188,7 +214,7 @@ def tune(
     depth
         Candidates that are re-ranked.
     progress
-        Called with the number of questions done; each is gone through three times.
+        Called with the number of questions done in each of the three rankings of the whole index.
 
     Returns
     -------
@@ -215,7 +241,8 @@ def tune(
     before = retriever.weights
 
     ranks, current = _in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
-    searches = [search("bm25", before["bm25"], bm25_grid, ranks, current, fold)]
+    first = search("bm25", before["bm25"], bm25_grid, ranks, current, fold)
+    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold))]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
     for kind in ("soft", "hard") if classes else ():
@@ -223,7 +250,7 @@ def tune(
         ranks, current = _in_index(retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step)
         searches.append(search(name, before[name], grid, ranks, current, fold))
     parts = collect(retriever, queries, depth, bm25_weight=w)
-    relevant = np.stack([np.isin(row, place) for row, place in zip(parts.rows, places, strict=True)])
+    relevant = _relevant(parts, places)
     for by, hard in [signal for signal in SIGNALS if classes or signal[0] != "class"]:
         default = before[weight_name(by, hard=hard)]
         searches.append(search_integrated(parts, relevant, fold, by=by, hard=hard, default=default, grid=grid))
@@ -333,6 +360,30 @@ def _with_places(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str
 def _ids(retriever: HybridRetriever) -> Iterator[tuple[int, str]]:
     for row in range(len(retriever.index)):
         yield row, retriever.index.passage(row).id
+
+
+def _relevant(components: Components, places: Sequence[IntArray]) -> npt.NDArray[np.bool_]:
+    """Which candidates are among the relevant places of their question, bool of shape (q, d)."""
+    return np.stack([np.isin(row, place) for row, place in zip(components.rows, places, strict=True)])
+
+
+def _learned(
+    retriever: HybridRetriever,
+    queries: Sequence[Query],
+    places: Sequence[IntArray],
+    found: WeightSearch,
+    fold: IntArray,
+) -> Comparison:
+    """Learned re-ranking of what the default w finds, and of what each fold's w finds."""
+    before, after = np.zeros(len(queries)), np.zeros(len(queries))
+    for part, weight in enumerate(found.fold_weights):
+        rows = np.flatnonzero(fold == part).tolist()
+        answers = [places[row] for row in rows]
+        for values, w in ((before, found.default), (after, weight)):
+            parts = collect(retriever, [queries[row] for row in rows], bm25_weight=w)
+            values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
+    error = float((after - before).std(ddof=1) / np.sqrt(len(fold)))
+    return Comparison(float(before.mean()), float(after.mean()), error)
 
 
 def _in_index(
