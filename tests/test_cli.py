@@ -175,13 +175,20 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
     code, out, _ = run("evaluate", beir, "--json")
     assert code == 0
     (record,) = json_lines(out)
-    methods = ["hybrid", "class-stable", "class-integrated", "entail-stable", "entail-integrated", "learned"]
-    assert list(record) == methods
+    assert list(record) == [
+        "hybrid", "match-soft", "match-hard", "class-stable", "class-integrated", "class-integrated-hard",
+        "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
+    ]  # fmt: skip
     fields = {
         "mrr@10", "top1", "top_k", "recall@10", "ndcg@10", "cond_mrr", "cond_top1", "error_removed", "p_value",
+        "mrr@10_ci", "error_removed_ci", "measures",
     }  # fmt: skip
     for values in record.values():
         assert set(values) == fields
+        assert values["measures"]["P@1"] == values["top1"]
+        assert values["measures"]["nDCG@10"] == values["ndcg@10"]
+        low, high = values["mrr@10_ci"]
+        assert low <= values["mrr@10"] <= high
         assert len(values["top_k"]) == 10
         assert values["top_k"] == sorted(values["top_k"])
         assert values["top1"] == values["top_k"][0]
@@ -192,6 +199,95 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
     assert again[1] == out
     code, out, _ = run("evaluate", beir, "--limit", 2)
     assert "2 questions, 30 passages" in out
+
+
+def test_evaluate_takes_measures_slices_runs_and_candidates(run, beir, tmp_path, monkeypatch):
+    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
+    options = ("--measures", "AP@100 F1@1", "--slices", "--candidates", 20)
+    code, out, _ = run("evaluate", beir, *options, "--runs", tmp_path / "runs", "--json")
+    assert code == 0
+    (record,) = json_lines(out)
+    assert {"learned", "learned@20"} < set(record)
+    assert "hybrid@20" not in record
+    for values in record.values():
+        assert set(values["measures"]) == {"AP@100", "F1@1"}
+        assert values["measures"]["F1@1"] == values["top1"]
+        assert sum(found["questions"] for found in values["slices"]["question class"].values()) == 4
+        assert list(values["slices"]["passage kind"]) == ["text"]
+    assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == sorted(record)
+    code, out, _ = run("evaluate", beir, *options)
+    assert "error removed by passage kind" in out
+    assert "AP@100" in out
+
+    foreign = tmp_path / "other.trec"
+    foreign.write_bytes((tmp_path / "runs" / "learned.trec").read_bytes())
+    code, out, _ = run("evaluate", beir, "--run", foreign, "--run", tmp_path / "runs" / "hybrid.trec", "--json")
+    (record,) = json_lines(out)
+    assert record["other"] == record["learned"]
+    assert record[str(tmp_path / "runs" / "hybrid.trec")] == record["hybrid"]
+
+
+def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):
+    code, _, err = run("evaluate", beir, "--measures", "nDCG@10 Speed@5")
+    assert (code, "'Speed@5' is no measure" in err) == (2, True)
+    (tmp_path / "run.trec").write_text("q1 Q0 lighthouse-3 1\n")
+    code, _, err = run("evaluate", beir, "--run", tmp_path / "run.trec")
+    assert (code, "run.trec, line 1" in err) == (2, True)
+
+
+def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
+    import shutil
+
+    copy = tmp_path / "index"
+    shutil.copytree(index, copy)
+    given = ("--queries", beir / "queries.jsonl", "--qrels", beir / "qrels" / "test.tsv", "--folds", 2)
+    before = (copy / "manifest.json").read_bytes()
+    code, out, _ = run("tune", copy, *given, "--dry-run", "--json")
+    assert (code, (copy / "manifest.json").read_bytes()) == (0, before)
+    (record,) = json_lines(out)
+    assert set(record) == {"index", "stored", "weights", "found_on", "searches"}
+    assert record["found_on"]["questions"] == 4
+    assert len(record["found_on"]["queries"]["sha256"]) == 64
+    assert set(record["searches"]["bm25"]) >= {"default", "best", "mrr_cross_validated", "standard_error", "learned"}
+    code, out, _ = run("tune", copy, *given)
+    assert code == 0
+    assert out.startswith("4 questions, MRR@10;")
+    assert "default kept" in out
+    code, out, _ = run("tune", copy, "--reset", "--json")
+    assert json_lines(out) == [{"index": str(copy), "weights": {}}]
+    assert (copy / "manifest.json").read_bytes() == before
+
+
+def test_tuning_draws_its_curves(run, beir, index, tmp_path):
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "curve.png"
+    given = ("--queries", beir / "queries.jsonl", "--qrels", beir / "qrels" / "test.tsv", "--folds", 2)
+    assert run("tune", index, *given, "--dry-run", "--out-figure", picture)[0] == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ([], "--queries and their answers with --qrels"),
+        (["--queries", "q.jsonl"], "--queries and their answers with --qrels"),
+        (["--queries", "q.jsonl", "--reset"], "--reset only removes"),
+        (["--queries", "q.jsonl", "--qrels", "q.tsv"], "q.tsv cannot be read"),
+    ],
+    ids=["nothing", "no answers", "both", "no file"],
+)
+def test_tuning_says_what_it_needs(run, index, options, says):
+    code, _, err = run("tune", index, *options)
+    assert (code, says in err) == (2, True)
+
+
+def test_hard_labels_in_the_score(run, index):
+    for by in ("class", "entailment"):
+        options = ("--rerank", "integrated", "--by", by, "--hard", "--json")
+        code, out, _ = run("search", index, "Who designed the lighthouse?", *options)
+        assert code == 0
+        part = {"class": "match", "entailment": "entails"}[by]
+        assert {record["components"][part] for record in json_lines(out)} <= {0.0, 1.0}
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semclass import InputError
-from semclass.evaluation import Dataset, load_dataset, measure
+from semclass import HybridRetriever, InputError, PassageIndex
+from semclass.evaluation import Dataset, load_dataset, measure, per_question, rank, read_dataset
+from semclass.runs import read_run, write_run
+from semclass.slices import passage_kind, slices_of
 
 
 def dataset(*relevant: str) -> Dataset:
@@ -90,3 +92,152 @@ def test_what_is_wrong_in_a_beir_folder_is_named(tmp_path, files, says):
 def test_a_missing_split_is_named(tmp_path):
     with pytest.raises(InputError, match=r"dev\.tsv is missing"):
         load_dataset(beir(tmp_path), split="dev")
+
+
+def test_a_header_in_the_judgements_may_be_missing(tmp_path):
+    folder = beir(tmp_path, "q1\tp1\t1\n")
+    data = read_dataset(folder / "queries.jsonl", folder / "qrels" / "test.tsv")
+    assert data.relevance == {"q1": {"p1": 1}}
+
+
+def test_measures_by_name_worked_out_by_hand():
+    data = Dataset(Path(), {"q": "?"}, {"q": {"a": 1, "c": 1, "x": 1}})
+    found = per_question(data, [TEN], ["P@2", "R@3", "F1@3", "SetF", "AP@10", "AP@2"])
+    assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(
+        {
+            "P@2": 1 / 2,
+            "R@3": 2 / 3,
+            "F1@3": 2 / 3,  # precision and recall are both 2/3
+            "SetF": 2 * (2 / 10) * (2 / 3) / (2 / 10 + 2 / 3),
+            "AP@10": (1 + 2 / 3) / 3,
+            "AP@2": 1 / 3,
+        }
+    )
+
+
+def test_a_question_without_a_ranking_counts_as_nothing_found():
+    found = per_question(dataset("a", "b"), [[], TEN], ["RR@10", "F1@2", "nDCG@10"])
+    assert [values[0] for values in found.values()] == [0, 0, 0]
+    assert found["RR@10"][1] == 0.5
+
+
+@pytest.mark.parametrize("name", ["F1", "F1@0", "P@", "Speed", "__import__('os')", "nDCG@ten", ""])
+def test_a_measure_that_is_none_is_named(name):
+    with pytest.raises(InputError, match="is no measure"):
+        measure(dataset("a"), {"hybrid": [TEN]}, measures=[name])
+
+
+def test_intervals_hold_the_figure_and_shrink_with_more_questions():
+    widths = []
+    for n in (20, 500):
+        data = dataset(*["b"] * n)
+        better = [["b", *TEN[2:]] if row % 2 else TEN for row in range(n)]
+        found = measure(data, {"hybrid": [TEN] * n, "better": better})["better"]
+        low, high = found.error_removed_ci
+        assert found.error_removed == pytest.approx(0.5)
+        assert low < 0.5 < high
+        assert found.mrr_ci[0] < found.mrr < found.mrr_ci[1]
+        widths.append(high - low)
+    assert widths[1] < widths[0] / 3
+
+
+def test_slices_are_measured_apart():
+    data = dataset("b", "b", "a", "z")
+    rankings = {"hybrid": [TEN] * 4, "other": [["b", "a"], TEN, TEN, TEN]}
+    found = measure(data, rankings, slices={"kind": ["text", "list", "list", "list"]})["other"].slices["kind"]
+    assert list(found) == ["list", "text"]
+    assert (found["text"]["questions"], found["text"]["answered"], found["text"]["error_removed"]) == (1, 1, 1.0)
+    assert (found["list"]["questions"], found["list"]["answered"], found["list"]["error_removed"]) == (3, 2, 0.0)
+    assert found["list"]["cond_mrr"] == pytest.approx(0.75)
+    assert found["list"]["mrr@10"] == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("The bridge was opened in 1874. It is built of granite.", "text"),
+        ("A short line\nThe bridge was opened in 1874, after three winters of storms, by the engineer's widow.", "text"),
+        ("He wrote:\nI came home.\nI was tired.\nI slept.", "text"),
+        ("Bridges of the town\nThe Old Bridge\nThe Iron Bridge\nMill Bridge", "list"),
+        ("Sold here:\n- tickets, which must be bought at least one day before the crossing.\n- maps.\n- bread.", "list"),
+        ("1. Open the gate.\n2) Walk up to the lamp.\n(c) Close it.", "list"),
+        ("Old Bridge\nIron Bridge", "text"),
+        ("| Name | Length |\n|------|-----|\n| Old Bridge | 90 m |", "table"),
+        ("name\tlength\tyear\nOld Bridge\t90\t1874", "table"),
+        ("P(A|B) is read: A, given B.", "text"),
+        ("", "text"),
+    ],
+)  # fmt: skip
+def test_kinds_of_passages(text, kind):
+    assert passage_kind(text) == kind
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+
+
+def asked(**questions) -> Dataset:
+    texts = {name: text for name, (text, _) in questions.items()}
+    return Dataset(Path(), texts, {name: {answer: 1} for name, (_, answer) in questions.items()})
+
+
+LIGHTHOUSE = {"q1": ("Who designed the lighthouse?", "lighthouse-3"), "q2": ("When was it finished?", "lighthouse-2")}
+
+
+def test_slices_of_questions(retriever):
+    found = slices_of(asked(**LIGHTHOUSE, q3=("Where is it?", "nowhere")), retriever)
+    assert found == {"question class": ["HUM", "NUM", "LOC"], "passage kind": ["text", "text", "absent"]}
+
+
+def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
+    found = rank(asked(**LIGHTHOUSE), retriever, candidates=5)
+    assert {"learned", "learned@5"} < set(found)
+    for row in range(2):
+        hybrid = found["hybrid"][row]
+        assert len(hybrid) == len(corpus)
+        assert sorted(found["learned"][row][:10]) == sorted(hybrid[:10])
+        assert found["learned"][row][10:] == hybrid[10:]
+        assert sorted(found["learned@5"][row][:5]) == sorted(hybrid[:5])
+        assert found["learned@5"][row][5:] == hybrid[5:]
+        assert sorted(found["match-soft"][row]) == sorted(hybrid)
+    assert len(rank(asked(**LIGHTHOUSE), retriever, depth=7)["learned"][0]) == 7
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path):
+    data = dataset("a", "b", "c")
+    ranking = [TEN, ["b", "a"], ["c"]]
+    write_run(tmp_path / "runs" / "x.trec", data.questions, ranking, "x")
+    assert (tmp_path / "runs" / "x.trec").read_text().splitlines()[10:12] == ["q1 Q0 b 1 2 x", "q1 Q0 a 2 1 x"]
+    assert read_run(tmp_path / "runs" / "x.trec", data) == ranking
+
+
+def test_a_foreign_run_is_ordered_by_score_then_rank_then_id(tmp_path):
+    lines = ["q0 Q0 e 9 1.5 t", "q0 Q0 d 3 2.0 t", "q0 Q0 b 2 2.0 t", "q0 Q0 a 3 2 t", "", "other Q0 a 1 5 t"]
+    (tmp_path / "run.txt").write_text("\n".join(lines))
+    assert read_run(tmp_path / "run.txt", dataset("a", "b")) == [["b", "a", "d", "e"], []]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("q0 Q0 a 1\n", "line 1"),
+        ("q0 Q0 a 1 2 t\nq0 Q0 b one 2 t\n", "line 2"),
+        ("q0 Q0 a 1 nan t\n", "line 1: the score is not a number"),
+        ("q0 Q0 a 1 2 t\nq0 Q0 a 2 1 t\n", "line 2: passage 'a' comes twice for question 'q0'"),
+        ("q9 Q0 a 1 2 t\n", "are the question ids the same"),
+        (None, "cannot be read"),
+    ],
+    ids=["short", "rank", "nan", "twice", "others", "missing"],
+)
+def test_what_is_wrong_in_a_run_is_named(tmp_path, text, says):
+    if text is not None:
+        (tmp_path / "run.txt").write_text(text)
+    with pytest.raises(InputError, match=says):
+        read_run(tmp_path / "run.txt", dataset("a"))
+
+
+def test_ids_that_a_run_cannot_express_are_refused(tmp_path):
+    with pytest.raises(InputError, match="'two words'"):
+        write_run(tmp_path / "run.txt", ["q"], [["two words"]], "x")
+    assert list(tmp_path.iterdir()) == []
