@@ -401,8 +401,7 @@ def measure(
     InputError
         If a measure has no such name.
     """
-    fixed = ("RR@10", "R@10", "nDCG@10", *(f"Success@{k}" for k in range(1, DEPTH + 1)))
-    wanted = tuple(dict.fromkeys((*fixed, *measures)))
+    wanted = tuple(dict.fromkeys(("RR@10", "R@10", "nDCG@10", *measures)))
     values = {name: per_question(dataset, ranking, wanted) for name, ranking in rankings.items()}
     base = values[BASELINE]["RR@10"]
     answered = base > 0
@@ -410,7 +409,8 @@ def measure(
     results = {}
     for name, found in values.items():
         reciprocal = found["RR@10"]
-        top_k = tuple(float(found[f"Success@{k}"].mean()) for k in range(1, DEPTH + 1))
+        first = np.divide(1, reciprocal, out=np.full(len(base), np.inf), where=reciprocal > 0).round()
+        top_k = tuple(float((first <= k).mean()) for k in range(1, DEPTH + 1))
         results[name] = MethodResult(
             mrr=float(reciprocal.mean()),
             top1=top_k[0],
@@ -418,7 +418,7 @@ def measure(
             recall=float(found["R@10"].mean()),
             ndcg=float(found["nDCG@10"].mean()),
             cond_mrr=float(reciprocal[answered].mean()) if answered.any() else 1.0,
-            cond_top1=float(found["Success@1"][answered].mean()) if answered.any() else 1.0,
+            cond_top1=float((first == 1)[answered].mean()) if answered.any() else 1.0,
             error_removed=_error_removed(reciprocal, base),
             p_value=_randomisation_test(reciprocal, base, seed),
             mrr_ci=_interval(_mean, (reciprocal,), seed),

@@ -101,8 +101,9 @@ def test_the_readmes_tables_are_the_measured_ones():
         import classifiers
         import main_job
         import readme
+        import thesis
     finally:
         sys.path.pop(0)
-    for name, bench in (("main_job", main_job), ("classifiers", classifiers)):
+    for name, bench in (("main_job", main_job), ("classifiers", classifiers), ("thesis", thesis)):
         results = json.loads(bench.RESULTS.read_text())
         assert readme.block(name, bench.table(results)) in README
