@@ -289,7 +289,7 @@ def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]
 
 @cli.group()
 def index() -> None:
-    """Build an index."""
+    """Build an index, and tell what one holds."""
 
 
 @index.command("build")
@@ -334,6 +334,33 @@ def index_build(
             f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
             f"classes {' '.join(built.classes) or 'none'})"
         )
+
+
+@index.command("info")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@_json
+def index_info(folder: Path, *, as_json: bool) -> None:
+    """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
+    from semclass.index import describe
+
+    found = describe(folder)
+    if as_json:
+        _print_json({"index": str(folder), **found})
+        return
+    total = sum(found["bytes"].values())
+    click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB, {total / found['passages']:.0f} bytes each")
+    click.echo(f"encoder {found['encoder']}, similarity {found['similarity']}, classes {' '.join(found['classes'])}")
+    tuned = found["tuned"]
+    if not tuned.get("weights"):
+        click.echo("weights: the defaults")
+        return
+    found_on = tuned.get("found_on", {})
+    click.echo(f"weights: {_weights(tuned['weights'])}")
+    click.echo(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+
+
+def _weights(weights: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in weights.items())
 
 
 @cli.command()
@@ -500,7 +527,7 @@ def tune(
     """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
 
     Each weight is searched from 0 to 10 and compared with the default by cross-validation. Only those are stored that are
-    better by more than one standard error; `search` and `evaluate` then use them where none are given.
+    better by more than one standard error; `search` and `evaluate --index` then use them where none are given.
     """
     from semclass import artifacts, figures, tuning
     from semclass.encoder import available_threads
@@ -536,12 +563,8 @@ def tune(
     else:
         _print_tuning(found)
         click.echo(
-            "nothing was stored" if dry_run or not found.weights else f"stored in {folder}: {_pairs_of(found.weights)}"
+            "nothing was stored" if dry_run or not found.weights else f"stored in {folder}: {_weights(found.weights)}"
         )
-
-
-def _pairs_of(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in weights.items())
 
 
 def _print_tuning(found: Tuning) -> None:
@@ -575,6 +598,7 @@ def _print_tuning(found: Tuning) -> None:
 )
 @click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")
+@click.option("--index", "place", type=click.Path(path_type=Path), help="A finished index of the passages, as tuned.")
 @click.option("--runs", type=click.Path(path_type=Path), help="Write each method's ranking here as a TREC run file.")
 @click.option(
     "--run", "foreign", type=click.Path(path_type=Path), multiple=True, help="A TREC run file to measure too."
@@ -593,6 +617,7 @@ def evaluate(
     cache: Path | None,
     candidates: int,
     measures: str | None,
+    place: Path | None,
     runs: Path | None,
     foreign: Sequence[Path],
     similarity: str,
@@ -615,10 +640,14 @@ def evaluate(
     dataset = evaluation.load_dataset(folder, split=split, limit=limit)
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
-    with _progress("indexing", None) as progress:
-        passages = evaluation.cached_index(
-            folder, cache or _cache_folder(), ranker.reader, progress, similarity=similarity, form=form
-        )
+    if place is None:
+        with _progress("indexing", None) as progress:
+            passages = evaluation.cached_index(
+                folder, cache or _cache_folder(), ranker.reader, progress, similarity=similarity, form=form
+            )
+    else:
+        passages = semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint)
+        _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, ranker)
     with _progress("searching", len(dataset.questions)) as progress:
         rankings = evaluation.rank(dataset, retriever, candidates=candidates, progress=progress)
@@ -640,6 +669,18 @@ def evaluate(
         _print_table("method", {name: result.measures for name, result in results.items()})
     if slices:
         _print_slices(results)
+
+
+def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
+    """Say so where an index's weights were found on the questions that they are to be measured on."""
+    from semclass.artifacts import sha256_of
+
+    found_on = index.tuned.get("found_on", {}).get("qrels", {})
+    if found_on.get("sha256") == sha256_of(qrels):
+        warnings.warn(
+            f"the weights of this index were searched on {qrels}, the questions they are measured on: too good",
+            stacklevel=2,
+        )
 
 
 def _run_name(path: Path, all_paths: Sequence[Path]) -> str:

@@ -447,6 +447,37 @@ def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
     artifacts.write_atomic(path, artifacts.dump_json(manifest))
 
 
+def describe(folder: str | Path) -> dict[str, Any]:
+    """What an index holds, from its manifest alone.
+
+    Parameters
+    ----------
+    folder
+        Holds an index.
+
+    Returns
+    -------
+    dict
+        ``passages``, ``encoder`` (fingerprint), ``similarity``, ``classes``, ``bytes`` by file, and ``tuned``, see
+        :attr:`PassageIndex.tuned`.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no index, or its manifest is damaged.
+    """
+    path = Path(folder) / artifacts.MANIFEST
+    manifest = artifacts.read_json(path)
+    artifacts.check_protocol(manifest, path, "index")
+    if missing := [name for name in (*_FIELDS, "passages") if name not in manifest]:
+        raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
+    return {
+        **{name: manifest[name] for name in ("passages", "encoder", "similarity", "classes")},
+        "bytes": {name: record["bytes"] for name, record in manifest["files"].items()},
+        "tuned": _tuned(manifest, path),
+    }
+
+
 def _tuned(manifest: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The field ``tuned`` of a manifest, with its weights found to be finite numbers of at least 0."""
     tuned = manifest.get("tuned", {})

@@ -258,6 +258,51 @@ def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
     assert (copy / "manifest.json").read_bytes() == before
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, index, tmp_path, monkeypatch):
+    import shutil
+
+    from semclass.artifacts import sha256_of
+    from semclass.index import store_tuned
+
+    monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
+    copy = tmp_path / "index"
+    shutil.copytree(index, copy)
+    plain = run("evaluate", beir, "--json")[1]
+    assert run("evaluate", beir, "--index", copy, "--json")[1] == plain
+    found_on = {"qrels": {"sha256": sha256_of(beir / "qrels" / "test.tsv")}}
+    store_tuned(copy, {"weights": {"bm25": 0.0}, "found_on": found_on})
+    code, out, err = run("evaluate", beir, "--index", copy, "--json")
+    assert code == 0
+    assert out != plain
+    assert "searched on" in err
+    (beir / "qrels" / "test.tsv").rename(beir / "qrels" / "other.tsv")
+    with (beir / "qrels" / "other.tsv").open("a") as file:
+        file.write("q1\tlighthouse-1\t1\n")
+    assert run("evaluate", beir, "--index", copy, "--split", "other", "--json")[2] == ""
+
+
+def test_what_an_index_holds_is_told(run, index, tmp_path):
+    import shutil
+
+    from semclass.index import store_tuned
+
+    copy = tmp_path / "index"
+    shutil.copytree(index, copy)
+    code, out, _ = run("index", "info", copy)
+    assert code == 0
+    assert out.startswith("30 passages, ")
+    assert "weights: the defaults" in out
+    store_tuned(copy, {"weights": {"bm25": 0.03}, "found_on": {"questions": 200, "date": "2030-01-02"}})
+    out = run("index", "info", copy)[1]
+    assert "weights: bm25 0.03" in out
+    assert "found on 200 questions, 2030-01-02" in out
+    (record,) = json_lines(run("index", "info", copy, "--json")[1])
+    assert (record["passages"], record["tuned"]["weights"]) == (30, {"bm25": 0.03})
+    code, _, err = run("index", "info", tmp_path)
+    assert (code, "does not exist" in err) == (2, True)
+
+
 def test_tuning_draws_its_curves(run, beir, index, tmp_path):
     pytest.importorskip("matplotlib")
     picture = tmp_path / "curve.png"
