@@ -229,7 +229,7 @@ def tune(
     for weights in (grid, bm25_grid):
         if len(weights) < 2 or weights[0] != 0 or not (np.diff(weights) > 0).all():
             raise InputError("a grid of weights must begin with 0 and ascend, as semclass.tuning.GRID does")
-    texts, places = _with_places(retriever, dataset)
+    texts, places = answered_questions(retriever, dataset)
     if folds < 2 or len(texts) < folds:
         raise InputError(
             f"{len(texts)} of {len(dataset.questions)} questions have a relevant passage in the index; {folds} folds need "
@@ -240,14 +240,16 @@ def tune(
     step = progress or (lambda _: None)
     before = retriever.weights
 
-    ranks, current = _in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
+    ranks, current = ranks_in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
     first = search("bm25", before["bm25"], bm25_grid, ranks, current, fold)
-    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold))]
+    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth))]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
     for kind in ("soft", "hard") if classes else ():
         name = f"match_{kind}"
-        ranks, current = _in_index(retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step)
+        ranks, current = ranks_in_index(
+            retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step
+        )
         searches.append(search(name, before[name], grid, ranks, current, fold))
     parts = collect(retriever, queries, depth, bm25_weight=w)
     relevant = _relevant(parts, places)
@@ -344,8 +346,22 @@ def fold_of(n: int, folds: int, seed: int) -> IntArray:
     return np.random.default_rng(seed).permutation(np.arange(n) % folds)
 
 
-def _with_places(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str], list[IntArray]]:
-    """Questions whose relevant passages the index holds, and the places of these."""
+def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[list[str], list[IntArray]]:
+    """Find the questions that an index can answer.
+
+    Parameters
+    ----------
+    retriever
+        Holds the index.
+    dataset
+        Questions and judgements.
+
+    Returns
+    -------
+    texts, places
+        The questions with a relevant passage in the index, in the data set's order, and the places of these passages in the
+        index, ascending, int64 of shape (at least 1,).
+    """
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     rows = {name: row for row, name in _ids(retriever) if name in wanted}
     texts, places = [], []
@@ -373,6 +389,7 @@ def _learned(
     places: Sequence[IntArray],
     found: WeightSearch,
     fold: IntArray,
+    depth: int,
 ) -> Comparison:
     """Learned re-ranking of what the default w finds, and of what each fold's w finds."""
     before, after = np.zeros(len(queries)), np.zeros(len(queries))
@@ -380,13 +397,13 @@ def _learned(
         rows = np.flatnonzero(fold == part).tolist()
         answers = [places[row] for row in rows]
         for values, w in ((before, found.default), (after, weight)):
-            parts = collect(retriever, [queries[row] for row in rows], bm25_weight=w)
+            parts = collect(retriever, [queries[row] for row in rows], depth, bm25_weight=w)
             values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
     error = float((after - before).std(ddof=1) / np.sqrt(len(fold)))
     return Comparison(float(before.mean()), float(after.mean()), error)
 
 
-def _in_index(
+def ranks_in_index(
     retriever: HybridRetriever,
     queries: Sequence[Query],
     places: Sequence[IntArray],
@@ -395,11 +412,34 @@ def _in_index(
     *,
     kind: str | None = None,
     bm25_weight: float = 0.0,
-    step: Callable[[int], object],
+    step: Callable[[int], object] = lambda _: None,
 ) -> tuple[IntArray, DoubleArray]:
-    """Ranks in the whole index along one weight: of BM25, or of the class match if a kind of that is named.
+    """Rank the whole index along one weight: w of BM25, or lambda of the class match.
 
-    Gives ranks of shape (q, w), and the reciprocal ranks with the default weight, of shape (q,).
+    Parameters
+    ----------
+    retriever
+        Index and models.
+    queries
+        q encoded questions.
+    places
+        Relevant passages of each, see :func:`answered_questions`.
+    weights
+        Ascending from 0, float64 of shape (w,).
+    default
+        Another weight.
+    kind
+        None: the weight is that of BM25. ``"soft"`` or ``"hard"``: of this class match.
+    bm25_weight
+        w, where the weight is that of the class match.
+    step
+        Called with the number of questions done.
+
+    Returns
+    -------
+    ranks, reciprocal
+        Rank of the first relevant passage with each weight, from 1, integers of shape (q, w); what is behind place 10 has
+        11. And its reciprocal with the default, 0 behind place 10, float64 of shape (q,).
     """
     index = retriever.index
     ranks, current = [], []
