@@ -583,6 +583,8 @@ def _print_tuning(found: Tuning) -> None:
             f"\nlearned re-ranking of what each bm25 weight finds: default {learned.before:.4f}, cv {learned.after:.4f} "
             f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
         )
+        if learned.after <= found.searches[0].mrr_cross_validated:
+            click.echo("with that weight the order of retrieval is as good: --rerank none costs less")
     if not found.weights:
         click.echo("no weight is better than its default by a standard error: the defaults stay")
 
