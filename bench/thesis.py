@@ -84,7 +84,7 @@ class Measured:
 def measure(folder: Path, cache: Path, ranker: Ranker) -> Measured:
     """Every method, and every search over a weight, on the questions that the hybrid answers."""
     dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.passages), ranker)
+    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
     rankings = evaluation.rank(dataset, retriever)
     found = {
         question: not dataset.relevance[question].keys().isdisjoint(passages[: evaluation.DEPTH])

@@ -98,7 +98,7 @@ def main() -> None:
     for name in FOLDERS:
         folder = arguments.data / "beir" / name
         dataset = evaluation.load_dataset(folder)
-        retriever = HybridRetriever(evaluation.cached_index(folder, arguments.cache, ranker.passages), ranker)
+        retriever = HybridRetriever(evaluation.cached_index(folder, arguments.cache, ranker.reader), ranker)
         results[name] = {
             "other_half": on_the_other_half(retriever, dataset),
             "bm25_by_sample_size": by_size(retriever, dataset),

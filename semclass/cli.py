@@ -349,7 +349,8 @@ def index_info(folder: Path, *, as_json: bool) -> None:
         return
     total = sum(found["bytes"].values())
     click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB, {total / found['passages']:.0f} bytes each")
-    click.echo(f"encoder {found['encoder']}, similarity {found['similarity']}, classes {' '.join(found['classes'])}")
+    classes = " ".join(found["classes"]) or "none"
+    click.echo(f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}")
     tuned = found["tuned"]
     if not tuned.get("weights"):
         click.echo("weights: the defaults")

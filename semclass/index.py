@@ -458,8 +458,8 @@ def describe(folder: str | Path) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``passages``, ``encoder`` (fingerprint), ``similarity``, ``classes``, ``bytes`` by file, and ``tuned``, see
-        :attr:`PassageIndex.tuned`.
+        ``passages``, ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``:
+        see :attr:`PassageIndex.tuned`.
 
     Raises
     ------
@@ -472,7 +472,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
     if missing := [name for name in (*_FIELDS, "passages") if name not in manifest]:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
     return {
-        **{name: manifest[name] for name in ("passages", "encoder", "similarity", "classes")},
+        **{name: manifest[name] for name in ("passages", "encoder", "similarity", "form", "classes")},
         "bytes": {name: record["bytes"] for name, record in manifest["files"].items()},
         "tuned": _tuned(manifest, path),
     }

@@ -197,7 +197,7 @@ def tune(
 
     First w of BM25, in the ranking of the whole index. Then, with the w that came out of it: lambda of the class match in
     the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking of the first
-    `depth`. Ranks in the whole index are exact, whatever the weight.
+    `depth`. Ranks in the whole index are exact, whatever the weight. What the models have no heads for is left out.
 
     Parameters
     ----------
@@ -242,6 +242,8 @@ def tune(
 
     ranks, current = ranks_in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
     first = search("bm25", before["bm25"], bm25_grid, ranks, current, fold)
+    if retriever.ranker.pair_heads is None:
+        return Tuning((first,), len(texts), folds, seed)
     searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth))]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
