@@ -174,7 +174,7 @@ def test_kinds_of_passages(text, kind):
 
 @pytest.fixture(scope="module")
 def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, classifier=ranker.passages), ranker)
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
 
 
 def asked(**questions) -> Dataset:

@@ -1,0 +1,111 @@
+"""Measure re-ranking on text of kinds that nothing was trained on, with 10 and with 50 candidates.
+
+    python bench/domains.py --data DATA
+
+``squad4`` and ``pubmedqa`` are BEIR folders of DATA. ``biomedical`` is made here: questions written for this project, as
+clinicians, patients and researchers ask them, each about one section of an abstract of ``pubmedqa``
+(``questions/biomedical.tsv``). Its corpus are the sections of 60 to 260 words, which the questions were drawn from: among
+shorter ones length alone would point to the answer.
+
+Writes ``results/domains.json`` and the table of the README. Needs the extra ``eval``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import platform
+from datetime import datetime, timezone
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import readme
+from semclass import HybridRetriever, Ranker, artifacts, evaluation
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "domains.json"
+
+WORDS = (60, 260)
+"""Shortest and longest section of ``biomedical``."""
+
+NAMES = {
+    "squad4": "Wikipedia: SQuAD dev, 4 sentences a passage",
+    "pubmedqa": "PubMedQA: titles of papers, sections of abstracts",
+    "biomedical": "biomedical: written questions, sections of abstracts",
+}
+
+MORE = 50
+"""Candidates of the second run."""
+
+
+def biomedical(data: Path, folder: Path) -> Path:
+    """Write the BEIR folder of written questions over long sections of abstracts."""
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    sections = (data / "beir" / "pubmedqa" / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    least, most = WORDS
+    long = [line for line in sections if least <= len(json.loads(line)["text"].split()) <= most]
+    with (HERE / "questions" / "biomedical.tsv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    queries = [json.dumps({"_id": row["query-id"], "text": row["question"]}, ensure_ascii=False) + "\n" for row in rows]
+    qrels = ["query-id\tcorpus-id\tscore\n", *(f"{row['query-id']}\t{row['corpus-id']}\t1\n" for row in rows)]
+    for name, lines in (("corpus.jsonl", long), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)):
+        artifacts.write_atomic(folder / name, "".join(lines).encode())
+    return folder
+
+
+def measured(folder: Path, cache: Path, ranker: Ranker) -> dict[str, Any]:
+    """Every method, with 10 and with 50 candidates."""
+    dataset = evaluation.load_dataset(folder)
+    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
+    results = evaluation.evaluate(dataset, retriever, candidates=MORE)
+    passages = len(retriever.index)
+    figures = {name: result.as_json() for name, result in results.items()}
+    return {"questions": len(dataset.questions), "passages": passages, "methods": figures}
+
+
+def table(found: dict[str, dict[str, Any]]) -> str:
+    """The README's table."""
+    rows = []
+    for name, record in found.items():
+        methods = record["methods"]
+        hybrid, learned, more = methods["hybrid"], methods["learned"], methods[f"learned@{MORE}"]
+        low, high = learned["error_removed_ci"]
+        rows.append(
+            (
+                NAMES[name],
+                f"{hybrid['cond_mrr']:.3f} → {learned['cond_mrr']:.3f}",
+                f"{learned['error_removed']:.0%} ({low:.0%} to {high:.0%})",
+                f"{hybrid['mrr@10']:.3f} → {learned['mrr@10']:.3f}, {more['mrr@10']:.3f}",
+            )
+        )
+    head = ("text", "MRR where the first 10 hold the answer", "error removed", f"MRR@10 of all: 10, {MORE} candidates")
+    return readme.markdown(head, rows)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
+    arguments = parser.parse_args()
+    ranker = Ranker.load()
+    folders = {name: arguments.data / "beir" / name for name in ("squad4", "pubmedqa")}
+    folders["biomedical"] = biomedical(arguments.data, arguments.cache / "biomedical")
+    found = {name: measured(folder, arguments.cache, ranker) for name, folder in folders.items()}
+    results = {
+        "command": "python bench/domains.py --data DATA",
+        "sets": found,
+        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
+        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers", "bm25s", "ir-measures")},
+        "date": datetime.now(timezone.utc).date().isoformat(),
+    }
+    artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
+    text = table(found)
+    readme.update("domains", text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
