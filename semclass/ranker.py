@@ -24,6 +24,7 @@ from semclass.ranking import class_match, stable_partition
 from semclass.texts import open_encoder
 from semclass.types import DoubleArray, Encoder, Explanation, FloatArray, Ragged
 from semclass.views import STATES
+from semclass.words import WordTable
 
 RERANKERS = (None, "stable", "integrated", "learned")
 SIGNALS = ("entailment", "class")
@@ -131,6 +132,8 @@ class PairModel:
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
         retrieval. All found on training questions.
+    words
+        What makes words of word pieces.
     similarity
         How vectors were compared there, see :func:`semclass.ranking.similarity`: heads and weights fit scores of its scale.
     """
@@ -140,6 +143,7 @@ class PairModel:
     idf: FloatArray
     learned_terms: LinearTerms
     weights: dict[str, float]
+    words: WordTable
     similarity: str = "cosine"
 
     @classmethod
@@ -167,10 +171,15 @@ class PairModel:
                     "semclass computes; install the version that trained it, or train it again"
                 )
         idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
+        words = WordTable.of(np.load(learned.artifact.path("words.npy"), allow_pickle=False))
+        if len(words.keys) != len(idf):
+            raise ArtifactError(
+                f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"
+            )
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
         similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
-        return cls(entailment, learned, idf, LinearTerms.of(learned), weights, similarity)
+        return cls(entailment, learned, idf, LinearTerms.of(learned), weights, words, similarity)
 
 
 def read_questions(
@@ -381,7 +390,7 @@ class Ranker:
             ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
             threshold (0 or 1); ``learned``, the learned head's probability.
         """
-        features = {"pairs": pair_features(query, candidates)}
+        features = {"pairs": pair_features(query, candidates, self.pairs.words)}
         entailment = self.pairs.entailment.probabilities(features)[:, 0]
         kinds = {
             f"match_{kind}": class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
@@ -447,7 +456,7 @@ class Ranker:
             components = {"match": signal}
         else:
             head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
-            features = pair_features(query, candidates)
+            features = pair_features(query, candidates, self.pairs.words)
             signal = head.probabilities({"pairs": features})[:, 0]
             label = signal >= head.thresholds[0]
             components = {"answers": signal}

@@ -2,14 +2,16 @@
 
     python training/train_pairs.py --data DATA --encoder models/encoder --out models/pairs
 
-Training data are questions of ``squad_sentences/train``, each with the sentence that answers it. Consecutive
-sentences are joined to passages of 1 to 5, one index per length, and every question is asked of one of them; its
-candidates are the retriever's own first 10. ``learned`` orders them: a linear score over all features whose softmax
-over the candidates of a question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two
-texts alone, and its probability can be compared between questions. Both are calibrated, and all weights and
-thresholds are found, on scores of questions from articles that the fit did not see (folds are stretches of the
-document order). Class heads beside --out (``questions``, ``passages``) give the feature ``match``;
-without them its weight is 0.
+The domains of ``pair_domains.py`` each become an index, and every question is asked of its own; its candidates are the
+retriever's own first 10. ``learned`` orders them: a linear score over all features whose softmax over the candidates of a
+question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two texts alone, and its
+probability can be compared between questions. What is chosen - the strength of the penalty, the calibration, weights,
+thresholds - is chosen on questions of a domain that the fit did not see: heads are for text of other domains than these.
+Questions that the network of the token vectors was tuned on take part in fits alone.
+
+Domains weigh as the square root of their number of questions. Models beside --out are used as they are: ``entailment``
+makes the token vectors (without it they are the encoder's), ``codebooks`` round them as an index does, and the class heads
+(``questions``, ``passages``) give the feature ``match``.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,34 +29,54 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, run
-from datasets_io import read_jsonl, sentence_windows
+from pair_domains import TUNED_ON, Domain, read_domains
 from semclass import artifacts
 from semclass.candidates import Candidates, Query
-from semclass.errors import TruncationWarning
+from semclass.errors import TruncationWarning, import_extra
+from semclass.evidence import PassageReader
 from semclass.export import head_to_onnx
 from semclass.fit import FittedHead
 from semclass.index import PassageIndex
 from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
-from semclass.passages import PassageClassifier
 from semclass.questions import QuestionClassifier
-from semclass.ranker import BM25_WEIGHT
+from semclass.ranker import BM25_WEIGHT, read_questions
 from semclass.ranking import SIMILARITIES, class_match, top_k
 from semclass.texts import open_encoder
 from semclass.types import Encoder, Passage
+from semclass.words import CONTINUES, ENDING, WordTable
 
 Array = npt.NDArray[Any]
 
-LENGTHS = (1, 2, 3, 4, 5)
-"""Sentences per passage."""
+CHUNK = 512
+"""Questions encoded at a time."""
 
-IDF_LENGTH = 4
-"""Sentences per passage whose document frequencies make the background idf."""
+ENDINGS = frozenset(
+    (
+        *(
+            "a",
+            "al",
+            "ally",
+            "ation",
+            "d",
+            "e",
+            "ed",
+            "er",
+            "ers",
+            "es",
+            "ia",
+            "ic",
+            "ical",
+            "ies",
+            "ing",
+            "ity",
+            "ive",
+        ),
+        *("ly", "ment", "n", "ous", "s", "tion", "y"),
+    )
+)
+"""Last pieces that are but an ending of the word before them, as word pieces cut English."""
 
 N_CANDIDATES = 10
-
-FOLDS = 5
-STRETCHES = 50
-"""Pieces that the document order is cut into; stretch i is in fold i modulo FOLDS."""
 
 RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Strengths of the penalty that are tried, strongest first."""
@@ -63,6 +85,7 @@ LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3
 """Weights that are tried for the integrated methods and for class match in retrieval."""
 
 TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)
+EVERYTHING = np.ones(len(PAIR_FEATURES), bool)
 
 
 @dataclass(frozen=True)
@@ -79,15 +102,34 @@ class Examples:
         dense + w * BM25, float64 of shape (n, 10), falling.
     match
         Soft and hard class match, float64 of shape (2, n, 10).
-    fold
-        int64 of shape (n,).
+    domain
+        Places of their domains, int64 of shape (n,).
+    weight
+        Of each question in fits and means, float64 of shape (n,), sums to 1.
+    unseen
+        Whether the network of the token vectors never saw the question, bool of shape (n,).
     """
 
     features: Array
     answers: Array
     score: Array
     match: Array
-    fold: Array
+    domain: Array
+    weight: Array
+    unseen: Array
+
+    def take(self, rows: Array) -> Examples:
+        """Some of them (bool of shape (n,)), weighing what they weighed."""
+        weight = self.weight[rows] / self.weight[rows].sum()
+        return Examples(
+            self.features[rows],
+            self.answers[rows],
+            self.score[rows],
+            self.match[:, rows],
+            self.domain[rows],
+            weight,
+            self.unseen[rows],
+        )
 
 
 @dataclass(frozen=True)
@@ -103,45 +145,64 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class Classifiers:
-    """Class heads beside --out; without them there are no classes."""
+class Models:
+    """What reads questions and passages."""
 
     questions: QuestionClassifier | None
-    passages: PassageClassifier
+    reader: PassageReader
+    words: WordTable
 
     @classmethod
-    def load(cls, root: Path, encoder: Encoder) -> Classifiers:
-        """Load what is there."""
-        folders = [root / "questions", root / "passages"]
-        if not all((folder / artifacts.MANIFEST).is_file() for folder in folders):
-            print("no class heads beside --out: the features of class match stay 0")
-            return cls(None, PassageClassifier(encoder, None))
-        questions = QuestionClassifier.load(root, encoder=encoder)
-        return cls(questions, PassageClassifier.load(root, encoder=encoder))
+    def load(cls, root: Path, encoder: Encoder, words: WordTable) -> Models:
+        """Load what is there beside --out."""
+        reader = PassageReader.load(root, encoder=encoder)
+        if not (root / "questions" / artifacts.MANIFEST).is_file() or reader.classifier.head is None:
+            print("no class heads beside --out: the feature of class match stays 0")
+            return cls(None, reader, words)
+        return cls(QuestionClassifier.load(root, encoder=encoder), reader, words)
 
-    def encode(self, encoder: Encoder, texts: list[str]) -> list[Query]:
+    def encode(self, texts: list[str]) -> list[Query]:
         """Encode and classify questions."""
-        views = () if self.questions is None else self.questions.encoder_views
-        queries = []
-        for start in range(0, len(texts), 512):
-            chunk = texts[start : start + 512]
-            encoding = encoder.encode(chunk, views=("pooled", "tokens", *views))
-            pooled, tokens = encoding.rows("pooled"), encoding.pieces("tokens")
-            none = np.zeros((len(chunk), 0))
-            classes = none if self.questions is None else self.questions.probabilities(chunk, encoding)
-            queries += [
-                Query(text, pooled[row], classes[row], tokens.row(row), encoding.terms.row(row))
-                for row, text in enumerate(chunk)
-            ]
-        return queries
+        parts = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
+        reader = self.reader
+        return [
+            query for part in parts for query in read_questions(reader.encoder, self.questions, reader.branch, part)
+        ]
 
 
-def candidates_of(index: PassageIndex, query: Query) -> tuple[Candidates, Array]:
+def word_table(pieces: Sequence[str]) -> Array:
+    """Make the table that :meth:`semclass.words.WordTable.of` reads, int32 of shape (2, vocabulary).
+
+    Pieces that go on with a word are marked ``##`` (WordPiece) or lack the mark of a beginning, ``\u2581`` (SentencePiece)
+    or ``\u0120`` (byte-level BPE). Stems are those of the Snowball stemmer for English (Porter 2001).
+
+    Parameters
+    ----------
+    pieces
+        Text of each word piece.
+    """
+    stemmer = import_extra("Stemmer", "train").Stemmer("english")
+    mark = next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
+    first: dict[str, int] = {}
+    table = np.zeros((2, len(pieces)), np.int32)
+    for place, piece in enumerate(pieces):
+        begins = piece.startswith(mark) if mark else not piece.startswith("##")
+        text = piece.removeprefix(mark if mark else "##")
+        if begins:
+            table[0, place] = first.setdefault(stemmer.stemWord(text.lower()), place)
+        else:
+            table[0, place] = ENDING if text in ENDINGS else CONTINUES
+        table[1, place] = any(character.isdigit() for character in text)
+    return table
+
+
+def candidates_of(index: PassageIndex, reader: PassageReader, query: Query) -> tuple[Candidates, Array]:
     """Find the retriever's first candidates without class match; gives the score of every passage, too."""
     dense = index.dense_scores(query.pooled)
     lexical = index.lexical_scores(query.terms).astype(np.float64)
     score = dense + BM25_WEIGHT * lexical
     rows = top_k(score, N_CANDIDATES)
+    tokens, sentences, terms, pieces = index.evidence(rows, reader)
     found = Candidates(
         rows=rows,
         dense=dense[rows],
@@ -149,11 +210,12 @@ def candidates_of(index: PassageIndex, query: Query) -> tuple[Candidates, Array]
         match=None,
         parts={"dense": dense[rows], "bm25": BM25_WEIGHT * lexical[rows]},
         score=score[rows],
-        probabilities=index.probabilities[rows],
+        probabilities=np.asarray(index.probabilities[rows]),
         thresholds=index.thresholds,
-        tokens=index.tokens.take(rows),
-        sentences=index.sentences.take(rows),
-        terms=index.terms.take(rows),
+        tokens=tokens,
+        pieces=pieces,
+        sentences=sentences,
+        terms=terms,
         idf=index.idf,
     )
     return found, score
@@ -166,140 +228,155 @@ def matches(query: Query, probabilities: Array, thresholds: Array) -> Array:
     return np.stack([class_match(query.probabilities, probabilities, thresholds, kind) for kind in ("soft", "hard")])
 
 
-def examples_of(
-    index: PassageIndex, queries: list[Query], answers: Array, fold: Array, ranks: list[Array]
-) -> Iterator[tuple[Array, Array, Array, Array, int]]:
-    """Examples of one index; appends to `ranks` each question's reciprocal rank by kind of match and weight."""
-    for query, answer, part in zip(queries, answers.tolist(), fold.tolist(), strict=True):
-        found, score = candidates_of(index, query)
-        match = matches(query, index.probabilities, index.thresholds)
-        ranks.append(retrieval_ranks(score, match, answer))
-        right = found.rows == answer
-        if right.any():
-            yield pair_features(query, found), right, found.score, match[:, found.rows], part
-
-
-def retrieval_ranks(score: Array, match: Array, answer: int) -> Array:
-    """Reciprocal rank, 0 beyond 10, of the answer in score + weight * match, shape (2, len(LAMBDAS))."""
+def retrieval_ranks(score: Array, match: Array, answers: frozenset[int]) -> Array:
+    """Reciprocal rank, 0 beyond 10, of the first answer in score + weight * match, shape (2, len(LAMBDAS))."""
     # passages beyond the first 200 are left out, which makes a difference to large weights only
     rows = top_k(score, 200)
-    if answer not in rows:
+    places = np.flatnonzero(np.isin(rows, list(answers)))
+    if not len(places):
         return np.zeros((2, len(LAMBDAS)))
     total = score[rows] + np.array(LAMBDAS)[None, :, None] * match[:, None, rows]
-    place = int(np.flatnonzero(rows == answer)[0])
-    own = total[..., place, None]
-    above = (total > own).sum(axis=-1) + (total == own)[..., :place].sum(axis=-1)
+    order = np.argsort(-total, axis=-1, kind="stable")
+    above = np.isin(order, places).argmax(axis=-1)
     return np.where(above < N_CANDIDATES, 1 / (1 + above), 0.0)
 
 
-def collect(
-    data: Path, encoder: Encoder, classifiers: Classifiers, seed: int, similarity: str
-) -> tuple[Examples, Array, Array]:
+def collect(domains: list[Domain], models: Models, similarity: str) -> tuple[Examples, Array, Array]:
     """Build the indices, ask the questions.
 
     Returns
     -------
     tuple
-        The examples; reciprocal ranks (n_questions, 2, len(LAMBDAS)); the background idf, float32 (vocabulary,).
+        The examples; reciprocal ranks by kind of match and weight, averaged as questions weigh, (2, len(LAMBDAS)); the idf
+        of the first domain, float32 (vocabulary,).
     """
-    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    sentences = [record["text"] for record in records]
-    place = {record["_id"]: row for row, record in enumerate(records)}
-    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
-    answers = np.array([place[record["relevant"]] for record in questions])
-    queries = classifiers.encode(encoder, [record["text"] for record in questions])
-    fold = answers * STRETCHES // len(sentences) % FOLDS
-    length = np.random.default_rng(seed).choice(LENGTHS, len(questions))
     rows: list[tuple[Array, Array, Array, Array, int]] = []
-    ranks: list[Array] = []
-    idf = np.zeros(len(encoder.is_term), np.float32)
-    for size in LENGTHS:
-        passages = [Passage(str(i), text) for i, text in enumerate(sentence_windows(sentences, size))]
+    ranks = np.zeros((2, len(LAMBDAS)))
+    idf = np.zeros(0, np.float32)
+    for number, domain in enumerate(domains):
+        passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruncationWarning)  # a few passages of five sentences
-            index = PassageIndex.build(passages, classifier=classifiers.passages, similarity=similarity)
-        chosen = np.flatnonzero(length == size)
-        asked = [queries[row] for row in chosen]
-        rows += examples_of(index, asked, answers[chosen] // size, fold[chosen], ranks)
-        print(f"passages of {size} sentences: {len(index)}, questions: {len(chosen)}", flush=True)
-        if size == IDF_LENGTH:
-            idf = index.idf
-    features, right, score, match, part = zip(*rows, strict=True)
+            warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
+            index = PassageIndex.build(passages, reader=models.reader, similarity=similarity)
+        idf = idf if number else index.idf
+        before, total = len(rows), np.zeros((2, len(LAMBDAS)))
+        for query, answers in zip(models.encode(domain.questions), domain.answers, strict=True):
+            found, score = candidates_of(index, models.reader, query)
+            match = matches(query, index.probabilities, index.thresholds)
+            total += retrieval_ranks(score, match, answers)
+            right = np.isin(found.rows, list(answers))
+            if right.any() and len(right) == N_CANDIDATES:
+                features = pair_features(query, found, models.words)
+                rows.append((features, right, found.score, match[:, found.rows], number))
+        ranks += total / np.sqrt(len(domain.questions))
+        print(
+            f"{domain.name}: {len(index)} passages, {len(domain.questions)} questions, {len(rows) - before} with the "
+            "answer among the candidates",
+            flush=True,
+        )
+    features, right, score, match, number = zip(*rows, strict=True)
+    place = np.array(number)
+    weight = 1 / np.sqrt(np.bincount(place, minlength=len(domains)))[place]
+    unseen = np.array([domain.name != TUNED_ON for domain in domains])[place]
     examples = Examples(
-        np.stack(features).astype(np.float64), np.stack(right), np.stack(score), np.stack(match, axis=1), np.array(part)
+        np.stack(features).astype(np.float64),
+        np.stack(right),
+        np.stack(score),
+        np.stack(match, axis=1),
+        place,
+        weight / weight.sum(),
+        unseen,
     )
-    return examples, np.stack(ranks), idf
+    return examples, ranks, idf
 
 
-def fit_listwise(features: Array, answers: Array, ridge: float) -> Linear:
+def fit_listwise(data: Examples, columns: Array, ridge: float) -> Linear:
     """Fit a linear score whose softmax over a question's candidates gives the answers (ListNet, Cao et al. 2007).
 
-    Minimises the mean of -ln(sum of the softmax over the answers) + ridge / 2 * |w|**2 over standardised features. What
-    all candidates of a question share cancels, so that all weights serve the order.
+    Minimises the weighted mean of -ln(sum of the softmax over the answers) + ridge / 2 * |w|**2 over features in units of
+    their standard deviation within a question. What all candidates of a question share cancels, so that all weights serve
+    the order.
     """
-    centre, scale = _standard(features)
-    inputs = (features - centre) / scale
+    features, answers = data.features[..., columns], data.answers
+    inputs = features - features.mean(axis=1, keepdims=True)
+    scale = _or_one(np.sqrt((inputs**2).mean(axis=(0, 1))))
+    inputs /= scale
 
     def loss(weights: Array) -> tuple[float, Array]:
         score = inputs @ weights
         share = np.exp(score - score.max(axis=1, keepdims=True))
         share /= share.sum(axis=1, keepdims=True)
         right = (share * answers).sum(axis=1, keepdims=True)
-        slope = np.einsum("qc,qcf->f", share - share * answers / right, inputs) / len(inputs)
-        return float(-np.log(right).mean() + ridge / 2 * weights @ weights), slope + ridge * weights
+        slope = np.einsum("q,qc,qcf->f", data.weight, share - share * answers / right, inputs, optimize=True)
+        return float(
+            -(data.weight * np.log(right[:, 0])).sum() + ridge / 2 * weights @ weights
+        ), slope + ridge * weights
 
     found = minimize(loss, np.zeros(inputs.shape[-1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    return Linear(found.x / scale)
+    return Linear(_spread_out(found.x / scale, columns))
 
 
-def fit_pointwise(features: Array, answers: Array, ridge: float) -> Linear:
-    """Fit a logistic regression with the mean log loss + ridge / 2 * |w|**2 over standardised features."""
-    centre, scale = _standard(features)
-    inputs = ((features - centre) / scale).reshape(-1, features.shape[-1])
-    target = answers.reshape(-1).astype(np.float64)
+def fit_pointwise(data: Examples, columns: Array, ridge: float) -> Linear:
+    """Fit a logistic regression with the weighted mean log loss + ridge / 2 * |w|**2 over standardised features."""
+    features = data.features[..., columns].reshape(-1, int(columns.sum()))
+    centre, scale = features.mean(axis=0), _or_one(features.std(axis=0))
+    weights, bias = logistic((features - centre) / scale, data.answers.ravel(), _of_pairs(data), ridge)
+    return Linear(_spread_out(weights / scale, columns), bias - float(centre @ (weights / scale)))
+
+
+def logistic(inputs: Array, target: Array, weight: Array, ridge: float) -> tuple[Array, float]:
+    """Weights and bias of a logistic regression, by weighted mean log loss + ridge / 2 * |w|**2."""
 
     def loss(theta: Array) -> tuple[float, Array]:
         score = inputs @ theta[:-1] + theta[-1]
-        error = 1 / (1 + np.exp(-score)) - target
-        slope = np.append(inputs.T @ error / len(target) + ridge * theta[:-1], error.mean())
-        value = np.logaddexp(0, score).mean() - (target * score).mean() + ridge / 2 * theta[:-1] @ theta[:-1]
+        error = weight * (1 / (1 + np.exp(-score)) - target)
+        slope = np.append(inputs.T @ error + ridge * theta[:-1], error.sum())
+        value = (weight * (np.logaddexp(0, score) - target * score)).sum() + ridge / 2 * theta[:-1] @ theta[:-1]
         return float(value), slope
 
     found = minimize(loss, np.zeros(inputs.shape[-1] + 1), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    weights = found.x[:-1] / scale
-    return Linear(weights, float(found.x[-1] - centre @ weights))
+    return found.x[:-1], float(found.x[-1])
 
 
-def _standard(features: Array) -> tuple[Array, Array]:
-    flat = features.reshape(-1, features.shape[-1])
-    scale = flat.std(axis=0)
-    return flat.mean(axis=0), np.where(scale > 1e-9, scale, 1.0)
+def _of_pairs(data: Examples) -> Array:
+    """Weight of each pair, shape (n * 10,), sums to 1."""
+    return np.repeat(data.weight, data.answers.shape[1]) / data.answers.shape[1]
 
 
-def cross_fit(fit: Callable[[Array, Array, float], Linear], data: Examples, columns: Array, ridge: float) -> Array:
-    """Score every question by a head that was fitted on the other folds, shape (n, 10)."""
+def _or_one(scale: Array) -> Array:
+    return np.where(scale > 1e-9, scale, 1.0)
+
+
+def _spread_out(weights: Array, columns: Array) -> Array:
+    """Weights of some columns as weights of all, 0 for the others."""
+    found = np.zeros(len(columns))
+    found[columns] = weights
+    return found
+
+
+def cross_fit(fit: Callable[[Examples, Array, float], Linear], data: Examples, columns: Array, ridge: float) -> Array:
+    """Score every question by a head that was fitted on the other domains, shape (n, 10)."""
     scores = np.zeros(data.answers.shape)
-    for part in range(FOLDS):
-        seen = data.fold != part
-        scores[~seen] = fit(data.features[seen][..., columns], data.answers[seen], ridge)(
-            data.features[~seen][..., columns]
-        )
+    for place in np.unique(data.domain):
+        seen = data.domain != place
+        scores[~seen] = fit(data.take(seen), columns, ridge)(data.features[~seen])
     return scores
 
 
 def choose(
-    fit: Callable[[Array, Array, float], Linear], data: Examples, columns: Array, loss: Callable[[Array], Array]
+    fit: Callable[[Examples, Array, float], Linear],
+    data: Examples,
+    columns: Array,
+    loss: Callable[[Array, Array], Array],
 ) -> tuple[float, Array]:
-    """Strongest penalty whose cross-fitted loss is within one standard error of the best: it carries over better."""
+    """Penalty with the least loss on domains that the fit did not see; gives their scores, too."""
     scores = {ridge: cross_fit(fit, data, columns, ridge) for ridge in RIDGES}
-    losses = {ridge: loss(score) for ridge, score in scores.items()}
-    best = min(RIDGES, key=lambda ridge: losses[ridge].mean())
-    for ridge in RIDGES:
-        extra = losses[ridge] - losses[best]
-        print(f"  ridge {ridge}: loss {losses[ridge].mean():.4f}, MRR {mean_rank(scores[ridge], data.answers):.4f}")
-        if extra.mean() <= losses[best].std() / np.sqrt(len(extra)):
-            return ridge, scores[ridge]
-    raise AssertionError("the best is within one standard error of itself")
+    weight, unseen = data.weight * data.unseen, data.take(data.unseen)
+    losses = {ridge: float(weight @ loss(score, data.answers)) / weight.sum() for ridge, score in scores.items()}
+    for ridge, value in losses.items():
+        print(f"  ridge {ridge}: loss {value:.4f}, error removed {removed(scores[ridge][data.unseen], unseen):.3f}")
+    best = min(RIDGES, key=lambda ridge: losses[ridge])
+    return best, scores[best]
 
 
 def reciprocal_ranks(score: Array, answers: Array) -> Array:
@@ -308,55 +385,45 @@ def reciprocal_ranks(score: Array, answers: Array) -> Array:
     return np.asarray(1 / (1 + np.take_along_axis(answers, order, axis=1).argmax(axis=1)))
 
 
-def mean_rank(score: Array, answers: Array) -> float:
-    """Mean reciprocal rank."""
-    return float(reciprocal_ranks(score, answers).mean())
+def mean_rank(score: Array, data: Examples) -> float:
+    """Mean reciprocal rank, as questions weigh."""
+    return float(reciprocal_ranks(score, data.answers) @ data.weight)
 
 
 def removed(score: Array, data: Examples) -> float:
     """Share of 1 - MRR that a score removes against the hybrid."""
-    before = mean_rank(data.score, data.answers)
-    return (mean_rank(score, data.answers) - before) / (1 - before)
+    before = mean_rank(data.score, data)
+    return (mean_rank(score, data) - before) / (1 - before)
 
 
-def softmax_loss(answers: Array) -> Callable[[Array], Array]:
+def softmax_loss(score: Array, answers: Array) -> Array:
     """Loss of each question under :func:`fit_listwise`."""
-
-    def loss(score: Array) -> Array:
-        top = score.max(axis=1, keepdims=True)
-        share = np.exp(score - top)
-        return np.asarray(-np.log((share * answers).sum(axis=1) / share.sum(axis=1)))
-
-    return loss
+    share = np.exp(score - score.max(axis=1, keepdims=True))
+    return np.asarray(-np.log((share * answers).sum(axis=1) / share.sum(axis=1)))
 
 
-def log_loss(answers: Array) -> Callable[[Array], Array]:
+def log_loss(score: Array, answers: Array) -> Array:
     """Mean log loss of each question's candidates."""
-
-    def loss(score: Array) -> Array:
-        return np.asarray((np.logaddexp(0, score) - answers * score).mean(axis=1))
-
-    return loss
+    return np.asarray((np.logaddexp(0, score) - answers * score).mean(axis=1))
 
 
-def calibrated(head: Linear, cross_scores: Array, answers: Array) -> tuple[Linear, Array]:
+def calibrated(head: Linear, scores: Array, data: Examples) -> tuple[Linear, Array]:
     """Platt's sigmoid on scores of unseen questions; gives the head in log-odds, and those questions' probabilities."""
-    platt = fit_pointwise(cross_scores[..., None], answers, 0.0)
-    slope = float(platt.weights[0])
-    probabilities = 1 / (1 + np.exp(-platt(cross_scores[..., None])))
-    return Linear(head.weights * slope, head.bias * slope + platt.bias), probabilities
+    weights, bias = logistic(scores.reshape(-1, 1), data.answers.ravel(), _of_pairs(data), 0.0)
+    slope = float(weights[0])
+    return Linear(head.weights * slope, head.bias * slope + bias), 1 / (1 + np.exp(-slope * scores - bias))
 
 
-def best_threshold(probabilities: Array, answers: Array) -> float:
+def best_threshold(probabilities: Array, data: Examples) -> float:
     """Threshold that makes the stable partition best, to three decimals."""
     grid = np.round(np.linspace(0.02, 0.98, 97), 3)
-    partition = [mean_rank((probabilities >= threshold).astype(float), answers) for threshold in grid]
+    partition = [mean_rank((probabilities >= threshold).astype(float), data) for threshold in grid]
     return float(grid[int(np.argmax(partition))])
 
 
-def best_weight(score: Array, signal: Array, answers: Array) -> float:
+def best_weight(signal: Array, data: Examples) -> float:
     """Weight of a signal that makes score + weight * signal best."""
-    return float(LAMBDAS[int(np.argmax([mean_rank(score + weight * signal, answers) for weight in LAMBDAS]))])
+    return float(LAMBDAS[int(np.argmax([mean_rank(data.score + weight * signal, data) for weight in LAMBDAS]))])
 
 
 def calibration_error(probabilities: Array, answers: Array, bins: int = 15) -> float:
@@ -400,7 +467,7 @@ def save(
         link="sigmoid",
         inputs={"pairs": len(PAIR_FEATURES)},
         encoder=encoder,
-        calibration={"method": "sigmoid", "on": "questions of articles that the fit did not see"},
+        calibration={"method": "sigmoid", "on": "questions of domains that the fit did not see"},
         training=training,
         metrics={name: round(value, 4) for name, value in metrics.items()},
         threshold=threshold,
@@ -413,8 +480,8 @@ def save(
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
     sections = [
         ("What it tells", what),
-        ("Training", f"`training/train_pairs.py` on {training['questions']} questions of `{training['data']}`."),
-        ("Figures", f"On training questions, scored by heads that did not see their articles:\n\n{table}"),
+        ("Training", f"`training/train_pairs.py` on {training['questions']} questions: {training['data']}."),
+        ("Figures", f"On training questions, scored by heads that did not see their domain:\n\n{table}"),
         ("Limits", "English. A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
     artifacts.save_head(folder, to_onnx(head), card, title=f"pairs: {folder.name}", sections=sections, files=files)
@@ -423,58 +490,60 @@ def save(
 def train(arguments: argparse.Namespace) -> None:
     """Collect, fit, calibrate, find the weights, save, report."""
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
-    classifiers = Classifiers.load(arguments.out.parent, encoder)
-    data, ranks, idf = collect(arguments.data, encoder, classifiers, arguments.seed, arguments.similarity)
-    answers = data.answers
-    everything = np.ones(len(PAIR_FEATURES), bool)
+    table = word_table(encoder.vocabulary)
+    models = Models.load(arguments.out.parent, encoder, WordTable.of(table))
+    domains = read_domains(arguments.data, arguments.seed)
+    everything, ranks, idf = collect(domains, models, arguments.similarity)
+    data = everything.take(everything.unseen)
 
     print("learned:")
-    ridge, scores = choose(fit_listwise, data, everything, softmax_loss(answers))
-    learned, probabilities = calibrated(fit_listwise(data.features, answers, ridge), scores, answers)
+    ridge, scores = choose(fit_listwise, everything, EVERYTHING, softmax_loss)
+    scores = scores[everything.unseen]
+    learned, probabilities = calibrated(fit_listwise(everything, EVERYTHING, ridge), scores, data)
     figures = {
-        "questions": float(len(answers)),
-        "conditional_mrr_hybrid": mean_rank(data.score, answers),
-        "conditional_mrr": mean_rank(scores, answers),
+        "questions": float(len(data.answers)),
+        "conditional_mrr_hybrid": mean_rank(data.score, data),
+        "conditional_mrr": mean_rank(scores, data),
         "error_removed": removed(scores, data),
-        "calibration_error": calibration_error(probabilities, answers),
+        "calibration_error": calibration_error(probabilities, data.answers),
     }
+    for place in np.unique(data.domain):
+        rows = data.domain == place
+        figures[f"error_removed_{domains[place].name}"] = removed(scores[rows], data.take(rows))
 
     print("entailment:")
-    text_ridge, text_scores = choose(fit_pointwise, data, TEXT_ONLY, log_loss(answers))
-    text_head = fit_pointwise(data.features[..., TEXT_ONLY], answers, text_ridge)
-    weights = np.zeros(len(PAIR_FEATURES))
-    weights[TEXT_ONLY] = text_head.weights
-    entailment, text_probabilities = calibrated(Linear(weights, text_head.bias), text_scores, answers)
-    threshold = best_threshold(text_probabilities, answers)
+    text_ridge, text_scores = choose(fit_pointwise, everything, TEXT_ONLY, log_loss)
+    text_head = fit_pointwise(everything, TEXT_ONLY, text_ridge)
+    entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
+    threshold = best_threshold(text_probabilities, data)
     found = {
-        "entailment": best_weight(data.score, text_probabilities, answers),
-        "class": best_weight(data.score, data.match[0], answers),
-        "match_soft": float(LAMBDAS[int(ranks[:, 0].mean(axis=0).argmax())]),
-        "match_hard": float(LAMBDAS[int(ranks[:, 1].mean(axis=0).argmax())]),
+        "entailment": best_weight(text_probabilities, data),
+        "class": best_weight(data.match[0], data),
+        "match_soft": float(LAMBDAS[int(ranks[0].argmax())]),
+        "match_hard": float(LAMBDAS[int(ranks[1].argmax())]),
     }
     text_figures = {
-        "questions": float(len(answers)),
-        "conditional_mrr_hybrid": mean_rank(data.score, answers),
-        "conditional_mrr_stable": mean_rank((text_probabilities >= threshold).astype(float), answers),
-        "conditional_mrr_integrated": mean_rank(data.score + found["entailment"] * text_probabilities, answers),
-        "conditional_mrr_alone": mean_rank(text_probabilities, answers),
-        "calibration_error": calibration_error(text_probabilities, answers),
+        "questions": float(len(data.answers)),
+        "conditional_mrr_hybrid": mean_rank(data.score, data),
+        "conditional_mrr_stable": mean_rank((text_probabilities >= threshold).astype(float), data),
+        "conditional_mrr_integrated": mean_rank(data.score + found["entailment"] * text_probabilities, data),
+        "conditional_mrr_alone": mean_rank(text_probabilities, data),
+        "calibration_error": calibration_error(text_probabilities, data.answers),
     }
     for name, value in {**figures, **{f"entailment {key}": value for key, value in text_figures.items()}}.items():
         print(f"{name}: {value:.4f}")
     print(f"threshold {threshold}, weights {found}")
-    for name, value in zip(PAIR_FEATURES, learned.weights * _standard(data.features)[1], strict=True):
+    spread = (everything.features - everything.features.mean(axis=1, keepdims=True)).std(axis=(0, 1))
+    for name, value in zip(PAIR_FEATURES, learned.weights * spread, strict=True):
         print(f"  {name:20s} {value:+.3f}")
 
     training = {
-        "data": "squad_sentences/train",
-        "questions": len(answers),
-        "sentences_per_passage": list(LENGTHS),
+        "data": ", ".join(domain.name for domain in domains),
+        "questions": len(everything.answers),
         "candidates": N_CANDIDATES,
         "seed": arguments.seed,
     }
-    buffer = io.BytesIO()
-    np.save(buffer, idf, allow_pickle=False)
+    shared = {"interaction": models.reader.interaction}
     save(
         arguments.out / "entailment",
         entailment,
@@ -483,7 +552,7 @@ def train(arguments: argparse.Namespace) -> None:
         metrics=text_figures,
         threshold=threshold,
         what="P(passage answers question) from the two texts alone; comparable between questions.",
-        extra={},
+        extra=shared,
     )
     save(
         arguments.out / "learned",
@@ -493,16 +562,24 @@ def train(arguments: argparse.Namespace) -> None:
         metrics=figures,
         threshold=0.5,
         what="P(passage answers question) from all evidence, the scores of the other candidates included. `idf.npy` "
-        "holds the inverse document frequency of word pieces in general text.",
-        extra={"weights": found, "similarity": arguments.similarity},
-        files={"idf.npy": buffer.getvalue()},
+        "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
+        extra={"weights": found, "similarity": arguments.similarity, **shared},
+        files={"idf.npy": _npy(idf), "words.npy": _npy(table)},
     )
+
+
+def _npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="data folder with squad_sentences/, wikiqa/ and passages/"
+    )
     parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
     parser.add_argument(

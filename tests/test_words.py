@@ -1,0 +1,65 @@
+"""Words made of word pieces: which count as equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semclass.errors import InputError
+from semclass.types import ragged
+from semclass.words import CONTINUES, ENDING, WordTable, words_of
+
+PIECES = ("run", "running", "mit", "##och", "##ond", "##ria", "##s", "1", "och")
+TABLE = np.array([[0, 0, 2, CONTINUES, CONTINUES, CONTINUES, ENDING, 7, 8], [0, 0, 0, 0, 0, 0, 0, 1, 0]], np.int32)
+
+
+def words(*texts):
+    """Words of texts of pieces, as lists of numbers."""
+    terms = ragged(
+        [np.array([PIECES.index(piece) for piece in text.split()], np.int64) for text in texts], np.zeros(0, np.int64)
+    )
+    found = words_of(terms, WordTable.of(TABLE))
+    return [found.keys.row(place).tolist() for place in range(len(texts))], found.starts.tolist()
+
+
+def test_pieces_of_a_word_are_one_word():
+    (first, second), starts = words("mit ##och ##ond ##ria run", "run")
+    assert len(first) == 2
+    assert first[1:] == second
+    assert starts == [0, 4, 5]
+
+
+def test_forms_of_a_word_are_equal():
+    (run, running, runs), _ = words("run", "running", "run ##s")
+    assert run == running == runs
+
+
+@pytest.mark.parametrize("other", ["mit", "mit ##ond ##och ##ria", "mit ##och ##ond ##ria ##ria", "och", "mit ##och"])
+def test_other_words_are_not(other):
+    (first, second), _ = words("mit ##och ##ond ##ria", other)
+    assert first != second
+
+
+def test_the_first_piece_of_a_text_begins_a_word():
+    (first, second, third), starts = words("run", "##och run", "")
+    assert (len(first), len(second), len(third)) == (1, 2, 0)
+    assert first[0] == second[1]
+    assert starts == [0, 1, 2]
+
+
+def test_no_texts():
+    assert words() == ([], [])
+
+
+def test_a_piece_that_goes_on_is_not_the_piece_that_begins():
+    (first, second), _ = words("mit ##och", "mit och")
+    assert first[0] != second[0]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [np.zeros(3, np.int32), np.zeros((3, 2), np.int32), np.zeros((2, 3)), np.array([[3], [0]]), np.array([[-3], [0]])],
+)
+def test_what_is_no_table_is_refused(table):
+    with pytest.raises(InputError):
+        WordTable.of(table)

@@ -1,0 +1,131 @@
+"""Questions and the passages that answer them, by domain: what ``train_pairs.py`` fits its heads on.
+
+- ``squad``: questions of ``squad_sentences/train``; passages are 1 to 8 consecutive sentences of its articles;
+- ``wikiqa``: questions to a search engine, of ``wikiqa/train``; passages are 1 to 6 consecutive sentences of each
+  question's article;
+- ``wikipedia``: chunks of Wikipedia pages, with lists and tables, of ``passages/wikipedia_flan_ul2.jsonl.gz``, and
+  questions that were written about them for this project;
+- ``written``: passages and questions written for this project: medical and technical texts with close rivals.
+
+Passages of a domain differ in length, as they do where heads are used. What was written is in ``training/labels``.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from datasets_io import read_jsonl, read_tsv
+
+LABELS = Path(__file__).parent / "labels"
+
+SQUAD_SENTENCES, WIKIQA_SENTENCES = 8, 6
+"""Sentences of a passage at most."""
+
+TUNED_ON = "squad"
+"""The domain whose questions the network that makes token vectors was tuned on: it knows the answers."""
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Questions over one collection of passages.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    passages
+        Texts.
+    questions
+        n texts.
+    answers
+        For each question the places of the passages that answer it, at least one.
+    """
+
+    name: str
+    passages: list[str]
+    questions: list[str]
+    answers: list[frozenset[int]]
+
+
+def read_domains(data: Path, seed: int) -> list[Domain]:
+    """Read all domains.
+
+    Parameters
+    ----------
+    data
+        Data folder with ``squad_sentences``, ``wikiqa`` and ``passages``.
+    seed
+        Draws the lengths of passages.
+
+    Returns
+    -------
+    list of Domain
+        ``squad`` first.
+    """
+    rng = np.random.default_rng(seed)
+    return [_squad(data, rng), _wikiqa(data, rng), _wikipedia(data), _written()]
+
+
+def _windows(count: int, longest: int, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """Cut `count` sentences into consecutive windows whose lengths are drawn from 1 ... `longest`."""
+    start = 0
+    while start < count:
+        end = min(start + int(rng.integers(1, longest + 1)), count)
+        yield start, end
+        start = end
+
+
+def _squad(data: Path, rng: np.random.Generator) -> Domain:
+    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
+    place = {record["_id"]: row for row, record in enumerate(records)}
+    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
+    windows = list(_windows(len(records), SQUAD_SENTENCES, rng))
+    passages = [" ".join(record["text"] for record in records[start:end]) for start, end in windows]
+    starts = np.array([start for start, _ in windows])
+    rows = np.searchsorted(starts, [place[record["relevant"]] for record in questions], side="right") - 1
+    return Domain(
+        "squad", passages, [record["text"] for record in questions], [frozenset([row]) for row in rows.tolist()]
+    )
+
+
+def _wikiqa(data: Path, rng: np.random.Generator) -> Domain:
+    with gzip.open(data / "wikiqa" / "train.tsv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    articles: dict[str, list[tuple[str, bool]]] = {}
+    for row in rows:
+        # sentences come without the full stop of some headings and items
+        text = row["sentence"] if row["sentence"][-1:] in ".?!" else row["sentence"] + "."
+        articles.setdefault(row["question"], []).append((text, row["label"] == "1"))
+    places: dict[str, int] = {}  # articles come with several questions, but a passage comes once
+    answers = []
+    for article in articles.values():
+        found = set()
+        for start, end in _windows(len(article), WIKIQA_SENTENCES, rng):
+            place = places.setdefault(" ".join(text for text, _ in article[start:end]), len(places))
+            if any(right for _, right in article[start:end]):
+                found.add(place)
+        answers.append(frozenset(found))
+    return Domain("wikiqa", list(places), list(articles), answers)
+
+
+def _wikipedia(data: Path) -> Domain:
+    records = read_jsonl(data / "passages" / "wikipedia_flan_ul2.jsonl.gz")
+    passages = {record["_id"]: record["text"] for record in records}
+    return _joined("wikipedia", passages, read_tsv(LABELS / "wikipedia_questions.tsv"))
+
+
+def _written() -> Domain:
+    passages = {record["_id"]: record["text"] for record in read_jsonl(LABELS / "written_passages.jsonl.gz")}
+    return _joined("written", passages, read_tsv(LABELS / "written_passage_questions.tsv"))
+
+
+def _joined(name: str, passages: dict[str, str], rows: list[dict[str, str]]) -> Domain:
+    place = {identity: row for row, identity in enumerate(passages)}
+    answers = [frozenset([place[row["corpus-id"]]]) for row in rows]
+    return Domain(name, list(passages.values()), [row["question"] for row in rows], answers)
