@@ -1,10 +1,12 @@
-"""Make ``models/codebooks``: centroids that store token vectors and pooled vectors in few bytes.
+"""Make ``models/codebooks``: centroids that keep token vectors and sentence vectors in few bytes.
 
-    python training/train_codebooks.py --data DATA --encoder models/encoder --out models/codebooks
+    python training/train_codebooks.py --data DATA --models models --out models/codebooks
 
-Learned on passages of 1, 2 and 4 consecutive sentences of ``squad_sentences/train``; the tables hold for any text, and
-what they leave of texts from articles that were not seen is measured on the last tenth of the document order. Each part has
-k-means of its own; tables are stored as float16. The same data and seed give the same bytes.
+Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
+where it is there). The tables hold for any text; what they leave of texts from articles that were not seen is measured on
+the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The token
+vectors of frequent word pieces and of those that are no terms are not worth keeping: ``kept.npy`` says which are. The same
+data and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,125 +22,140 @@ from sklearn.cluster import KMeans
 
 from command import ENCODER_HELP, make_parser, run
 from datasets_io import training_passages
-from semclass import artifacts
-from semclass.bulk import encode_quietly
+from semclass import artifacts, bm25
+from semclass.branch import Branch
+from semclass.errors import InputError
+from semclass.evidence import PassageReader
+from semclass.passages import PassageClassifier
 from semclass.quantise import CENTROIDS, Codebook
+from semclass.ranking import unit
 from semclass.texts import open_encoder
 
 Array = npt.NDArray[Any]
 
-TOKEN_PARTS = (16, 32)
+TOKEN_PARTS = 16
 """Bytes a token vector."""
 
-POOLED_PARTS = (64, 96)
-"""Bytes a pooled vector, of a passage or of a sentence."""
+SENTENCE_PARTS = 64
+"""Bytes a sentence vector."""
 
-TOKEN_LENGTH = 4
-"""Sentences of the passages that token vectors are learned on."""
+KEPT_IDF = 1.5
+"""Inverse document frequency in the training passages from which a word piece's vectors are kept: a piece that stands in
+fewer than about 22 % of them."""
 
-POOLED_LENGTHS = (1, 2, 4)
+LENGTH = 4
+"""Sentences per passage."""
 
-TOKENS = 120_000
+TOKENS = 100_000
 """Token vectors that are learned on, drawn at random."""
 
 HELD_OUT = 0.1
 
 
-def vectors_of(data: Path, encoder: Any) -> tuple[Array, Array, Array, Array]:
-    """Token vectors and pooled vectors to learn on, and those of the last articles."""
-    pooled: list[list[Array]] = [[], []]
-    tokens: list[Array] = []
-    for size in POOLED_LENGTHS:
-        texts = training_passages(data, size)
-        cut = round(len(texts) * (1 - HELD_OUT))
-        for part, chosen in enumerate((texts[:cut], texts[cut:])):
-            views = ("pooled", "tokens") if size == TOKEN_LENGTH else ("pooled",)
-            encoding, _ = encode_quietly(encoder, chosen, views)
-            pooled[part].append(encoding.rows("pooled"))
-            if size == TOKEN_LENGTH:
-                tokens.append(encoding.pieces("tokens").values)
-    return tokens[0], tokens[1], np.concatenate(pooled[0]), np.concatenate(pooled[1])
-
-
 def learn(vectors: Array, parts: int, seed: int) -> Codebook:
-    """Run k-means for each part."""
+    """Run k-means for each part, and round as the file will."""
     width, rest = divmod(vectors.shape[1], parts)
     if rest:
-        raise SystemExit(f"{vectors.shape[1]} dimensions cannot be cut into {parts} parts of equal width")
+        raise InputError(f"{vectors.shape[1]} dimensions cannot be cut into {parts} parts; choose a divisor")
     tables = []
     for part in range(parts):
         own = np.ascontiguousarray(vectors[:, part * width : (part + 1) * width])
-        found = KMeans(CENTROIDS, init="random", n_init=1, max_iter=25, random_state=seed + part).fit(own)
+        found = KMeans(CENTROIDS, init="random", n_init=1, max_iter=20, random_state=seed + part).fit(own)
         tables.append(found.cluster_centers_)
     return Codebook(np.stack(tables).astype(np.float16).astype(np.float32))
 
 
 def left(codebook: Codebook, vectors: Array) -> float:
-    """Share of the squared length that decoding does not give back."""
-    difference = vectors - codebook.decode(codebook.encode(vectors))
-    return round(float((difference**2).sum() / (vectors**2).sum()), 4)
+    """Mean of 1 - cosine between vectors and what is decoded."""
+    decoded = unit(codebook.decode(codebook.encode(vectors)))
+    return round(float(1 - np.einsum("nd,nd->n", unit(vectors), decoded).mean()), 4)
+
+
+def to_npy(array: Array) -> bytes:
+    """Bytes of an ``.npy`` file."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Encode, learn, measure, write."""
-    encoder = open_encoder(arguments.encoder, threads=arguments.threads)
-    tokens, unseen_tokens, pooled, unseen_pooled = vectors_of(arguments.data, encoder)
+    """Read, learn, measure, write."""
+    encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
+    folder, branch = arguments.models / "entailment", None
+    if (folder / artifacts.MANIFEST).exists():
+        branch = Branch.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
+    # not the reader of the models folder: that one would ask for the codebooks which are made here
+    reader = PassageReader(PassageClassifier(encoder, None), branch, None)
+    texts = training_passages(arguments.data, LENGTH)
+    cut = round(len(texts) * (1 - HELD_OUT))
+    (seen, _), (unseen, _) = reader.read(texts[:cut]), reader.read(texts[cut:])
+    idf = bm25.idf_table(bm25.document_frequencies(seen.terms, len(encoder.is_term)), cut)
+    kept = encoder.is_term & (idf > KEPT_IDF)
+    tokens = seen.tokens.values[kept[seen.terms.values]]
+    share = len(tokens) / len(seen.tokens.values)
     tokens = tokens[np.sort(np.random.default_rng(arguments.seed).permutation(len(tokens))[:TOKENS])]
-    files: dict[str, bytes] = {}
-    metrics: dict[str, float] = {}
-    for view, sizes, seen, unseen in (
-        ("tokens", TOKEN_PARTS, tokens, unseen_tokens),
-        ("pooled", POOLED_PARTS, pooled, unseen_pooled),
-    ):
-        for parts in sizes:
-            codebook = learn(seen, parts, arguments.seed)
-            metrics[f"{view}_{parts}_left"] = left(codebook, unseen)
-            print(
-                f"{view}, {parts} bytes: leaves {left(codebook, seen)} seen, {left(codebook, unseen)} unseen",
-                flush=True,
-            )
-            buffer = io.BytesIO()
-            np.save(buffer, codebook.centroids.astype(np.float16), allow_pickle=False)
-            files[f"{view}_{parts}.npy"] = buffer.getvalue()
+    # whole passages have vectors like those of sentences, and there are few sentences for 256 centroids
+    sentences = np.concatenate([seen.sentences.values, unit(seen.pooled)])
+    books = {
+        "tokens": learn(tokens, arguments.token_bytes, arguments.seed),
+        "sentences": learn(sentences, arguments.sentence_bytes, arguments.seed),
+    }
+    metrics = {
+        "tokens_kept": round(share, 4),
+        "tokens_seen": left(books["tokens"], tokens),
+        "tokens_unseen": left(books["tokens"], unseen.tokens.values[kept[unseen.terms.values]]),
+        "sentences_seen": left(books["sentences"], seen.sentences.values),
+        "sentences_unseen": left(books["sentences"], unseen.sentences.values),
+    }
+    files = {f"{name}.npy": to_npy(book.centroids.astype(np.float16)) for name, book in books.items()}
+    files["kept.npy"] = to_npy(kept)
     fields = {
         "encoder": encoder.fingerprint,
-        "tokens": list(TOKEN_PARTS),
-        "pooled": list(POOLED_PARTS),
+        "interaction": reader.interaction,
+        "bytes": {name: book.parts for name, book in books.items()},
         "training": {
             "data": "squad_sentences/train",
+            "sentences_per_passage": LENGTH,
             "tokens": len(tokens),
-            "pooled": len(pooled),
+            "sentences": len(sentences),
+            "kept_idf": KEPT_IDF,
             "seed": arguments.seed,
         },
         "metrics": metrics,
     }
     card = artifacts.model_card(
-        "Codebooks of token vectors and pooled vectors",
+        "Codebooks of token vectors and sentence vectors",
         {"license": "apache-2.0", "language": "en"},
         [
             (
                 "What it is",
-                "Tables of product quantisers (Jégou, Douze & Schmid 2011): float16 of shape (parts, 256, width). An index "
-                "keeps one byte for each part of a vector. They fit the vectors of one encoder only.",
+                "Tables of product quantisers (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an index "
+                f"keeps a byte for each part, {arguments.token_bytes} for a token vector and "
+                f"{arguments.sentence_bytes} for a sentence vector. `kept.npy` says for each word piece whether its token "
+                f"vectors are kept: {share:.0%} of the training passages' are.",
             ),
             ("How it was made", "`training/train_codebooks.py`: k-means on passages of `squad_sentences/train`."),
             (
                 "How much it loses",
-                "Share of the squared length that decoding does not give back, on articles not learned from:\n\n"
-                + "\n".join(f"- `{name.removesuffix('_left')}`: {value:.3f}" for name, value in metrics.items()),
+                "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
+                f"{metrics['tokens_unseen']:.3f} for tokens, {metrics['sentences_unseen']:.3f} for sentences.",
             ),
+            ("Limits", "They fit the vectors of one encoder and one branch only; with others they are refused."),
         ],
         ["semclass", "product-quantisation"],
     )
-    print(artifacts.save(arguments.out, "codebooks", files, fields, card))
+    print(artifacts.save(arguments.out, "codebooks", files, fields, card), metrics)
 
 
 def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
+    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")
+    parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
+    parser.add_argument("--token-bytes", type=int, default=TOKEN_PARTS)
+    parser.add_argument("--sentence-bytes", type=int, default=SENTENCE_PARTS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     run(parser, train)
