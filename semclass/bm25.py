@@ -67,12 +67,15 @@ class Postings:
         Where each term's passages begin, unsigned, of shape (vocabulary + 1,).
     lengths
         How many terms each passage has, repetitions included; unsigned, of shape (n,).
+    is_term
+        Which word pieces count, bool of shape (vocabulary,).
     """
 
     counts: npt.NDArray[Any]
     passages: npt.NDArray[Any]
     starts: npt.NDArray[Any]
     lengths: npt.NDArray[Any]
+    is_term: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -81,12 +84,13 @@ class Postings:
     @property
     def document_frequencies(self) -> IntArray:
         """In how many passages each term is, int64 of shape (vocabulary,)."""
-        return np.diff(self.starts.astype(np.int64))
+        starts: IntArray = self.starts.astype(np.int64)
+        return np.asarray(starts[1:] - starts[:-1])
 
     @property
     def idf(self) -> FloatArray:
-        """Inverse document frequency by word piece, float32 of shape (vocabulary,); see :func:`idf_table`."""
-        return idf_table(self.document_frequencies, len(self))
+        """Inverse document frequency by word piece, 0 for those that are no terms; float32 of shape (vocabulary,)."""
+        return idf_table(self.document_frequencies, len(self)) * self.is_term
 
 
 def postings(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
@@ -119,6 +123,7 @@ def postings(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
         passages=_smallest(passages[first]),
         starts=_smallest(starts),
         lengths=_smallest(np.bincount(owner, minlength=len(terms))),
+        is_term=is_term,
     )
 
 
@@ -155,7 +160,7 @@ def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0)))
 
 
-_PARTS = ("counts", "passages", "starts", "lengths")
+_PARTS = ("counts", "passages", "starts", "lengths", "is_term")
 
 
 def save(found: Postings, folder: Path) -> None:

@@ -5,8 +5,8 @@
 Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
 where it is there). The tables hold for any text; what they leave of texts from articles that were not seen is measured on
 the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The token
-vectors of frequent word pieces and of those that are no terms are not worth keeping: ``kept.npy`` says which are. The same
-data and seed give the same bytes.
+vectors of pieces that are no terms are not worth keeping: ``kept.npy`` says which are. The same data and seed give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sklearn.cluster import KMeans
 
 from command import ENCODER_HELP, make_parser, run
 from datasets_io import training_passages
-from semclass import artifacts, bm25
+from semclass import artifacts
 from semclass.branch import Branch
 from semclass.errors import InputError
 from semclass.evidence import PassageReader
@@ -38,10 +38,6 @@ TOKEN_PARTS = 16
 
 SENTENCE_PARTS = 64
 """Bytes a sentence vector."""
-
-KEPT_IDF = 1.5
-"""Inverse document frequency in the training passages from which a word piece's vectors are kept: a piece that stands in
-fewer than about 22 % of them."""
 
 LENGTH = 4
 """Sentences per passage."""
@@ -89,8 +85,8 @@ def train(arguments: argparse.Namespace) -> None:
     texts = training_passages(arguments.data, LENGTH)
     cut = round(len(texts) * (1 - HELD_OUT))
     (seen, _), (unseen, _) = reader.read(texts[:cut]), reader.read(texts[cut:])
-    idf = bm25.idf_table(bm25.document_frequencies(seen.terms, len(encoder.is_term)), cut)
-    kept = encoder.is_term & (idf > KEPT_IDF)
+    # of what is asked for, nothing is lost without punctuation; without frequent words, more than the bytes are worth
+    kept = encoder.is_term
     tokens = seen.tokens.values[kept[seen.terms.values]]
     share = len(tokens) / len(seen.tokens.values)
     tokens = tokens[np.sort(np.random.default_rng(arguments.seed).permutation(len(tokens))[:TOKENS])]
@@ -118,7 +114,6 @@ def train(arguments: argparse.Namespace) -> None:
             "sentences_per_passage": LENGTH,
             "tokens": len(tokens),
             "sentences": len(sentences),
-            "kept_idf": KEPT_IDF,
             "seed": arguments.seed,
         },
         "metrics": metrics,
