@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -109,6 +110,12 @@ def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
         assert item.mrr_searched >= max(item.mrr_cross_validated, item.mrr[0])
         assert item.default == retriever.weights[item.name]
     assert tune(retriever, dataset, folds=3).weights == found.weights
+
+
+def test_without_pair_heads_w_is_searched_alone(retriever, dataset):
+    found = tune(HybridRetriever(retriever.index, replace(retriever.ranker, pair_heads=None)), dataset, folds=2)
+    assert [item.name for item in found.searches] == ["bm25"]
+    assert found.searches[0].learned is None
 
 
 def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
