@@ -62,9 +62,7 @@ class Candidates:
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     tokens
-        Ragged unit token vectors of the sentences, float32; there may be fewer than `terms`.
-    pieces
-        Ragged word-piece ids that `tokens` belong to.
+        Ragged unit token vectors, one for each of `terms`, float32.
     sentences
         Ragged unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one.
     terms
@@ -82,7 +80,6 @@ class Candidates:
     probabilities: FloatArray
     thresholds: DoubleArray
     tokens: Ragged
-    pieces: Ragged
     sentences: Ragged
     terms: Ragged
     idf: FloatArray

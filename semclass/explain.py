@@ -68,7 +68,7 @@ def word_matches(query: Query, candidates: Candidates, place: int, pieces: Seque
     tuple of WordMatch
         At most `WORDS`, heaviest first; pieces that are no terms are left out.
     """
-    terms, pieces_met, tokens = (part.row(place) for part in (candidates.terms, candidates.pieces, candidates.tokens))
+    terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
     read = len(query.tokens)
     idf = candidates.idf[query.terms[:read]].astype(np.float64)
     share = idf / max(idf.sum(), 1e-6)
@@ -82,7 +82,7 @@ def word_matches(query: Query, candidates: Candidates, place: int, pieces: Seque
             WordMatch(
                 word=pieces[int(query.terms[row])],
                 weight=float(share[row]),
-                match=pieces[int(pieces_met[column])] if len(tokens) else "",
+                match=pieces[int(terms[column])] if len(tokens) else "",
                 cosine=float(cosines[row, column]) if len(tokens) else 0.0,
                 exact=bool((terms == query.terms[row]).any()),
             )

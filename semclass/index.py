@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import artifacts, bm25
+from semclass.bm25 import Postings
 from semclass.bulk import CHUNK
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
 from semclass.evidence import Evidence, PassageReader, searchable
@@ -37,9 +38,9 @@ from semclass.validation import check_choice, check_text, check_unique
 FORMS = ("standard", "lean", "exact")
 """How much an index keeps of each passage.
 
-``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks, of tokens only the
-pieces that are worth it. ``"lean"``: pooled vectors in int8, and no more; candidates are read again when they are
-re-ranked. ``"exact"``: pooled vectors in float32, those of sentences and of all tokens in int8.
+``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks. ``"lean"``: pooled
+vectors in int8, and no more; candidates are read again when they are re-ranked. ``"exact"``: pooled vectors in float32,
+those of sentences and of tokens in int8.
 """
 
 SCALE = 127
@@ -83,15 +84,13 @@ class PassageIndex:
     probabilities
         P(class | passage), float32 of shape (n, n_classes).
     tokens
-        Ragged unit token vectors of the pieces that are kept: codes (uint8), or int8 with components times 127.
+        Ragged unit token vectors, one for each of `terms`: codes (uint8), or int8 with components times 127.
     sentences
         Ragged unit vectors of each passage's sentences, written likewise.
     terms
         Ragged word-piece ids of the whole passages. It, `tokens` and `sentences` are without rows in a lean index.
-    idf
-        Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
-    bm25
-        The BM25 index.
+    postings
+        What BM25 is computed from.
     records, record_offsets
         The passages as JSON lines, uint8 of shape (bytes,), and where each begins, int64 of shape (n + 1,).
     tuned
@@ -111,8 +110,7 @@ class PassageIndex:
     tokens: Ragged
     sentences: Ragged
     terms: Ragged
-    idf: FloatArray
-    bm25: bm25s.BM25
+    postings: Postings
     records: npt.NDArray[np.uint8]
     record_offsets: IntArray
     tuned: Mapping[str, Any] = field(default_factory=dict)
@@ -128,7 +126,7 @@ class PassageIndex:
             return self.pooled_codes
         return from_int8(self.pooled_codes, self.pooled_levels)
 
-    def evidence(self, rows: IntArray, reader: PassageReader) -> tuple[Ragged, Ragged, Ragged, Ragged]:
+    def evidence(self, rows: IntArray, reader: PassageReader) -> tuple[Ragged, Ragged, Ragged]:
         """Give what re-ranking needs of some passages.
 
         Parameters
@@ -141,20 +139,17 @@ class PassageIndex:
         Returns
         -------
         tuple of Ragged
-            Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages; and those
-            that the token vectors belong to.
+            Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages.
         """
         if self.form == "lean":
             found, _ = reader.read([searchable(self.passage(row)) for row in rows.tolist()])
-            return found.tokens, found.sentences, found.terms, found.terms
+            return found.tokens, found.sentences, found.terms
         books = reader.codebooks if self.codebooks else None
         tokens, sentences, terms = self.tokens.take(rows), self.sentences.take(rows), self.terms.take(rows)
-        pieces = terms if books is None else _kept(terms, terms, books)
         return (
             Ragged(_decode(tokens.values, None if books is None else books.tokens), tokens.offsets),
             Ragged(_decode(sentences.values, None if books is None else books.sentences), sentences.offsets),
             terms,
-            pieces,
         )
 
     def passage(self, row: int) -> Passage:
@@ -180,7 +175,16 @@ class PassageIndex:
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
-        return bm25.scores(self.bm25, terms)
+        return bm25.scores(self._bm25, terms)
+
+    @cached_property
+    def _bm25(self) -> bm25s.BM25:
+        return bm25.model(self.postings)
+
+    @cached_property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        return self.postings.idf
 
     @classmethod
     def build(
@@ -258,8 +262,6 @@ class PassageIndex:
             warnings.warn(TruncationWarning(message), stacklevel=2)
         terms = _join([part.terms for part in parts])
         is_term = encoder.is_term
-        lexical = bm25.build(terms, is_term)
-        idf = bm25.idf_table(bm25.document_frequencies(terms, len(is_term)), len(ids)) * is_term
         return cls(
             encoder=encoder.fingerprint,
             interaction=reader.interaction,
@@ -276,8 +278,7 @@ class PassageIndex:
             terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets)
             if form != "lean"
             else NOTHING,
-            idf=idf.astype(np.float32),
-            bm25=lexical,
+            postings=bm25.postings(terms, is_term),
             records=np.frombuffer(b"".join(lines), np.uint8),
             record_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum([len(line) for line in lines])]),
         )
@@ -305,7 +306,7 @@ class PassageIndex:
         try:
             for name, array in self._arrays().items():
                 np.save(beside / name, array, allow_pickle=False)
-            bm25.save(self.bm25, beside / "bm25")
+            bm25.save(self.postings, beside / "bm25")
             names = sorted(str(path.relative_to(beside)) for path in beside.rglob("*") if path.is_file())
             records = {name: _record(beside / name) for name in names}
             fields = {
@@ -399,8 +400,7 @@ class PassageIndex:
             tokens=Ragged(read("tokens"), read("token_offsets")),
             sentences=Ragged(read("sentences"), read("sentence_offsets")),
             terms=Ragged(read("terms"), read("term_offsets")),
-            idf=read("idf"),
-            bm25=bm25.load(data / "bm25"),
+            postings=bm25.load(data / "bm25"),
             records=read("records"),
             record_offsets=read("record_offsets"),
             tuned=_tuned(manifest, path),
@@ -417,7 +417,6 @@ class PassageIndex:
             "sentence_offsets.npy": self.sentences.offsets,
             "terms.npy": self.terms.values,
             "term_offsets.npy": self.terms.offsets,
-            "idf.npy": self.idf,
             "records.npy": self.records,
             "record_offsets.npy": self.record_offsets,
         }
@@ -531,21 +530,12 @@ NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 
 def _written(found: Evidence, books: Codebooks | None) -> Evidence:
     """Write the vectors of tokens and sentences as an index keeps them."""
-    tokens = found.tokens if books is None else _kept(found.tokens, found.terms, books)
+    tokens, sentences = found.tokens, found.sentences
     return replace(
         found,
         tokens=Ragged(_encode(tokens.values, None if books is None else books.tokens), tokens.offsets),
-        sentences=Ragged(
-            _encode(found.sentences.values, None if books is None else books.sentences), found.sentences.offsets
-        ),
+        sentences=Ragged(_encode(sentences.values, None if books is None else books.sentences), sentences.offsets),
     )
-
-
-def _kept(items: Ragged, terms: Ragged, books: Codebooks) -> Ragged:
-    """Those of the items, one for each term, whose term's token vector is kept."""
-    kept = books.kept[terms.values]
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept)])
-    return Ragged(items.values[kept], before[terms.offsets])
 
 
 def _encode(vectors: FloatArray, book: Codebook | None) -> npt.NDArray[Any]:

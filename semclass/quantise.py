@@ -136,14 +136,11 @@ class Codebooks:
         Of token vectors.
     sentences
         Of the vectors of sentences.
-    kept
-        Which word pieces' token vectors are worth keeping, bool of shape (vocabulary,).
     """
 
     fingerprint: str
     tokens: Codebook
     sentences: Codebook
-    kept: npt.NDArray[np.bool_]
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
@@ -177,11 +174,10 @@ class Codebooks:
                 f"the codebooks in {artifact.folder} belong to encoder {made_with[0]} with token vectors of "
                 f"{made_with[1]}, but are used with {used[0]} and {used[1]}; make others with training/train_codebooks.py"
             )
-        names = ("tokens.npy", "sentences.npy", "kept.npy")
+        names = ("tokens.npy", "sentences.npy")
         hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
-        tokens, sentences = (_read(artifact.path(name)) for name in names[:2])
-        kept = np.load(artifact.path("kept.npy"), allow_pickle=False)
-        return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences, kept)
+        tokens, sentences = (_read(artifact.path(name)) for name in names)
+        return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
 
 
 def _read(path: Path) -> Codebook:

@@ -144,7 +144,6 @@ class Reranker:
             probabilities=evidence.probabilities,
             thresholds=self.ranker.passages.thresholds,
             tokens=evidence.tokens,
-            pieces=evidence.terms,
             sentences=evidence.sentences,
             terms=evidence.terms,
             idf=self.ranker.pairs.idf,

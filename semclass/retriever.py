@@ -267,7 +267,7 @@ class HybridRetriever:
         dense, lexical, matched, parts = self._parts(query, match, bm25_weight, match_weight)
         score = sum_of(parts)
         rows = top_k(score, n)
-        tokens, sentences, terms, pieces = index.evidence(rows, self.ranker.reader)
+        tokens, sentences, terms = index.evidence(rows, self.ranker.reader)
         return Candidates(
             rows=rows,
             dense=dense[rows],
@@ -278,7 +278,6 @@ class HybridRetriever:
             probabilities=np.asarray(index.probabilities[rows]),
             thresholds=index.thresholds,
             tokens=tokens,
-            pieces=pieces,
             sentences=sentences,
             terms=terms,
             idf=index.idf,

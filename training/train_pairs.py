@@ -50,30 +50,7 @@ Array = npt.NDArray[Any]
 CHUNK = 512
 """Questions encoded at a time."""
 
-ENDINGS = frozenset(
-    (
-        *(
-            "a",
-            "al",
-            "ally",
-            "ation",
-            "d",
-            "e",
-            "ed",
-            "er",
-            "ers",
-            "es",
-            "ia",
-            "ic",
-            "ical",
-            "ies",
-            "ing",
-            "ity",
-            "ive",
-        ),
-        *("ly", "ment", "n", "ous", "s", "tion", "y"),
-    )
-)
+ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
 """Last pieces that are but an ending of the word before them, as word pieces cut English."""
 
 N_CANDIDATES = 10
@@ -202,7 +179,7 @@ def candidates_of(index: PassageIndex, reader: PassageReader, query: Query) -> t
     lexical = index.lexical_scores(query.terms).astype(np.float64)
     score = dense + BM25_WEIGHT * lexical
     rows = top_k(score, N_CANDIDATES)
-    tokens, sentences, terms, pieces = index.evidence(rows, reader)
+    tokens, sentences, terms = index.evidence(rows, reader)
     found = Candidates(
         rows=rows,
         dense=dense[rows],
@@ -213,7 +190,6 @@ def candidates_of(index: PassageIndex, reader: PassageReader, query: Query) -> t
         probabilities=np.asarray(index.probabilities[rows]),
         thresholds=index.thresholds,
         tokens=tokens,
-        pieces=pieces,
         sentences=sentences,
         terms=terms,
         idf=index.idf,
@@ -518,7 +494,9 @@ def train(arguments: argparse.Namespace) -> None:
     threshold = best_threshold(text_probabilities, data)
     found = {
         "entailment": best_weight(text_probabilities, data),
+        "entailment_hard": best_weight((text_probabilities >= threshold).astype(float), data),
         "class": best_weight(data.match[0], data),
+        "class_hard": best_weight(data.match[1], data),
         "match_soft": float(LAMBDAS[int(ranks[0].argmax())]),
         "match_hard": float(LAMBDAS[int(ranks[1].argmax())]),
     }
