@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 
 import numpy as np
 import pytest
@@ -107,39 +107,56 @@ def test_int8_is_stable(vectors):
     np.testing.assert_allclose(from_int8(*to_int8(first)), first, rtol=1e-5, atol=1e-30)
 
 
-def write(folder, codebook, encoder="fake"):
-    path = folder / "buffer.npy"
-    np.save(path, codebook.centroids.astype(np.float16))
-    table = path.read_bytes()
-    path.unlink()
-    fields = {"encoder": encoder, "tokens": [3], "pooled": [3]}
-    artifacts.save(folder, "codebooks", {"tokens_3.npy": table, "pooled_3.npy": table}, fields)
+def write(folder, codebook, *, encoder="fake", interaction="tokens", tokens=None):
+    names = {
+        "tokens.npy": codebook.centroids.astype(np.float16),
+        "sentences.npy": codebook.centroids.astype(np.float16),
+    }
+    files = {}
+    for name, array in {**names, "kept.npy": np.array([True, False, True])}.items():
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        files[name] = buffer.getvalue()
+    files |= {} if tokens is None else {"tokens.npy": tokens}
+    artifacts.save(folder, "codebooks", files, {"encoder": encoder, "interaction": interaction})
+
+
+def load(folder):
+    return Codebooks.load(folder, encoder="fake", interaction="tokens")
 
 
 def test_codebooks_come_back_from_disk(tmp_path):
     codebook = make_codebook(0)
     write(tmp_path, codebook)
-    loaded = Codebooks.load(tmp_path, encoder="fake")
-    assert loaded.encoder == "fake"
-    assert set(loaded.tokens) == set(loaded.pooled) == {3}
-    np.testing.assert_allclose(loaded.tokens[3].centroids, codebook.centroids, atol=2e-3)
+    loaded = load(tmp_path)
+    assert loaded.tokens.parts == loaded.sentences.parts == 3
+    assert loaded.kept.tolist() == [True, False, True]
+    np.testing.assert_allclose(loaded.tokens.centroids, codebook.centroids, atol=2e-3)
 
 
-def test_codebooks_of_another_encoder_are_refused(tmp_path):
-    write(tmp_path, make_codebook(0), encoder="other")
+def test_codebooks_know_each_other_by_their_tables(tmp_path):
+    for seed, name in ((0, "one"), (0, "same"), (1, "other")):
+        write(tmp_path / name, make_codebook(seed))
+    one, same, other = (load(tmp_path / name).fingerprint for name in ("one", "same", "other"))
+    assert one == same
+    assert one != other
+
+
+@pytest.mark.parametrize("made_with", [{"encoder": "other"}, {"interaction": "other"}], ids=str)
+def test_codebooks_of_other_vectors_are_refused(tmp_path, made_with):
+    write(tmp_path, make_codebook(0), **made_with)
     with pytest.raises(EncoderMismatchError, match="train_codebooks"):
-        Codebooks.load(tmp_path, encoder="fake")
+        load(tmp_path)
 
 
 def test_a_damaged_table_is_refused(tmp_path):
     write(tmp_path, make_codebook(0))
-    (tmp_path / "tokens_3.npy").write_bytes(b"x")
-    with pytest.raises(ArtifactError, match="tokens_3"):
-        Codebooks.load(tmp_path, encoder="fake")
+    (tmp_path / "tokens.npy").write_bytes(b"x")
+    with pytest.raises(ArtifactError, match=r"tokens\.npy"):
+        load(tmp_path)
 
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):
-    artifacts.save(tmp_path, "codebooks", {"tokens_3.npy": b"x"}, {"encoder": "fake", "tokens": [3], "pooled": []})
-    assert json.loads((tmp_path / "manifest.json").read_text())["kind"] == "codebooks"
+    write(tmp_path, make_codebook(0), tokens=b"x")
     with pytest.raises(ArtifactError, match="no codebook"):
-        Codebooks.load(tmp_path, encoder="fake")
+        load(tmp_path)
