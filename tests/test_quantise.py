@@ -108,12 +108,12 @@ def test_int8_is_stable(vectors):
 
 
 def write(folder, codebook, *, encoder="fake", interaction="tokens", tokens=None):
-    names = {
+    tables = {
         "tokens.npy": codebook.centroids.astype(np.float16),
         "sentences.npy": codebook.centroids.astype(np.float16),
     }
     files = {}
-    for name, array in {**names, "kept.npy": np.array([True, False, True])}.items():
+    for name, array in tables.items():
         buffer = io.BytesIO()
         np.save(buffer, array)
         files[name] = buffer.getvalue()
@@ -130,7 +130,6 @@ def test_codebooks_come_back_from_disk(tmp_path):
     write(tmp_path, codebook)
     loaded = load(tmp_path)
     assert loaded.tokens.parts == loaded.sentences.parts == 3
-    assert loaded.kept.tolist() == [True, False, True]
     np.testing.assert_allclose(loaded.tokens.centroids, codebook.centroids, atol=2e-3)
 
 

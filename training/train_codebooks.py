@@ -4,9 +4,8 @@
 
 Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
 where it is there). The tables hold for any text; what they leave of texts from articles that were not seen is measured on
-the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The token
-vectors of pieces that are no terms are not worth keeping: ``kept.npy`` says which are. The same data and seed give the same
-bytes.
+the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The same
+data and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -67,10 +66,10 @@ def left(codebook: Codebook, vectors: Array) -> float:
     return round(float(1 - np.einsum("nd,nd->n", unit(vectors), decoded).mean()), 4)
 
 
-def to_npy(array: Array) -> bytes:
+def to_npy(codebook: Codebook) -> bytes:
     """Bytes of an ``.npy`` file."""
     buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
+    np.save(buffer, codebook.centroids.astype(np.float16), allow_pickle=False)
     return buffer.getvalue()
 
 
@@ -85,10 +84,7 @@ def train(arguments: argparse.Namespace) -> None:
     texts = training_passages(arguments.data, LENGTH)
     cut = round(len(texts) * (1 - HELD_OUT))
     (seen, _), (unseen, _) = reader.read(texts[:cut]), reader.read(texts[cut:])
-    # of what is asked for, nothing is lost without punctuation; without frequent words, more than the bytes are worth
-    kept = encoder.is_term
-    tokens = seen.tokens.values[kept[seen.terms.values]]
-    share = len(tokens) / len(seen.tokens.values)
+    tokens = seen.tokens.values
     tokens = tokens[np.sort(np.random.default_rng(arguments.seed).permutation(len(tokens))[:TOKENS])]
     # whole passages have vectors like those of sentences, and there are few sentences for 256 centroids
     sentences = np.concatenate([seen.sentences.values, unit(seen.pooled)])
@@ -97,14 +93,12 @@ def train(arguments: argparse.Namespace) -> None:
         "sentences": learn(sentences, arguments.sentence_bytes, arguments.seed),
     }
     metrics = {
-        "tokens_kept": round(share, 4),
         "tokens_seen": left(books["tokens"], tokens),
-        "tokens_unseen": left(books["tokens"], unseen.tokens.values[kept[unseen.terms.values]]),
+        "tokens_unseen": left(books["tokens"], unseen.tokens.values),
         "sentences_seen": left(books["sentences"], seen.sentences.values),
         "sentences_unseen": left(books["sentences"], unseen.sentences.values),
     }
-    files = {f"{name}.npy": to_npy(book.centroids.astype(np.float16)) for name, book in books.items()}
-    files["kept.npy"] = to_npy(kept)
+    files = {f"{name}.npy": to_npy(book) for name, book in books.items()}
     fields = {
         "encoder": encoder.fingerprint,
         "interaction": reader.interaction,
@@ -126,8 +120,7 @@ def train(arguments: argparse.Namespace) -> None:
                 "What it is",
                 "Tables of product quantisers (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an index "
                 f"keeps a byte for each part, {arguments.token_bytes} for a token vector and "
-                f"{arguments.sentence_bytes} for a sentence vector. `kept.npy` says for each word piece whether its token "
-                f"vectors are kept: {share:.0%} of the training passages' are.",
+                f"{arguments.sentence_bytes} for a sentence vector.",
             ),
             ("How it was made", "`training/train_codebooks.py`: k-means on passages of `squad_sentences/train`."),
             (
