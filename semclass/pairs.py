@@ -15,6 +15,7 @@ Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), with 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -41,11 +42,10 @@ FEATURE_GROUPS = {
     "numbers": "words",
     "match": "classes",
     # of a passage among the candidates
+    "dense_gap": "retrieval",
     "bm25_z": "retrieval",
     "sentence_z": "sentences",
-    "cosine_z": "meaning",
     "cosine_rarity_z": "meaning",
-    "neighbours_z": "meaning",
     "advantage": "meaning",
     "overlap_z": "words",
     "overlap_rare": "words",
@@ -55,7 +55,7 @@ FEATURE_GROUPS = {
 PAIR_FEATURES = tuple(FEATURE_GROUPS)
 """Names of the columns that :func:`pair_features` gives, in order."""
 
-TEXT_FEATURES = PAIR_FEATURES[: PAIR_FEATURES.index("bm25_z")]
+TEXT_FEATURES = PAIR_FEATURES[: PAIR_FEATURES.index("dense_gap")]
 """Features of a question and one passage, which do not depend on the other candidates; see :func:`pair_features`."""
 
 CANDIDATE_FEATURES = PAIR_FEATURES[len(TEXT_FEATURES) :]
@@ -98,7 +98,9 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
 
     Among the candidates of the question:
 
-    ``bm25_z``, ``sentence_z``, ``cosine_z``, ``cosine_rarity_z``, ``neighbours_z``, ``overlap_z``
+    ``dense_gap``
+        ``dense`` minus that of the best candidate, <= 0.
+    ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``
         z-scores.
     ``advantage``
         sum_i s_i max(m_i - mean of m_i over the candidates, 0).
@@ -132,7 +134,8 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     weights = np.maximum.reduceat(idf, asked.starts) if len(idf) else idf
     number = np.maximum.reduceat(words.digits[query.terms], asked.starts) if len(idf) else np.zeros(0, np.bool_)
     present = _present(asked.keys.values, words_of(candidates.terms, words).keys)
-    pieces = np.diff(asked.starts, append=len(query.terms))
+    ends = np.concatenate([asked.starts[1:], [len(query.terms)]])
+    pieces = ends - asked.starts
     word = np.repeat(np.arange(len(weights)), pieces)[:q]
     rarity = (np.log1p(weights) / pieces)[word]
     rarity /= max(float(rarity.sum()), 1e-6)
@@ -141,10 +144,11 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     columns["dense"] = candidates.dense
     columns["sentence"] = _largest(candidates.sentences.values @ unit(query.pooled), candidates.sentences)
     columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities
-    for name in ("sentence", "cosine", "cosine_rarity", "neighbours", "overlap"):
+    for name in ("sentence", "cosine_rarity", "overlap"):
         columns[f"{name}_z"] = _spread(columns[name], COSINE_FLOOR)
+    columns["dense_gap"] = candidates.dense - candidates.dense.max()
     columns["bm25_z"] = _spread(candidates.bm25, BM25_FLOOR)
-    return np.stack([columns[name] for name in PAIR_FEATURES], axis=1).astype(np.float32)
+    return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
 
 
 def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.bool_]:
@@ -163,7 +167,7 @@ def _lexical(
     share = weights / max(float(weights.sum()), 1e-6)
     return {
         "overlap": share @ present,
-        "overlap_rare": (share * (1 - present.mean(axis=1))) @ present,
+        "overlap_rare": (share * (1 - present.sum(axis=1) / present.shape[1])) @ present,
         "unmatched": weights @ ~present,
         "numbers": number.astype(np.float64) @ ~present,
     }
@@ -181,29 +185,32 @@ def _semantic(
         )
     cosines = question @ passages.values.T
     best = _largest(cosines, passages)
+    each = np.full(len(passages), 1 / len(passages), np.float32)
     columns = {
         "cosine": share @ best,
         "cosine_rarity": rarity @ best,
         "cosine_unmatched": share @ (best * ~present),
-        "advantage": share @ np.maximum(best - best.mean(axis=1, keepdims=True), 0),
+        "advantage": share @ np.maximum(best - (best @ each)[:, None], 0),
     }
     columns["unmet"] = q * (1 - columns["cosine"])
     columns["unmet_rarity"] = q * (1 - columns["cosine_rarity"])
     columns["neighbours"] = columns["cosine"]
     if q > 1:
-        pairs = cosines[:-1].copy()
-        following = cosines[1:, 1:].copy()
-        ends = passages.offsets[1:-1]
-        following[:, ends[(ends > 0) & (ends < len(passages.values))] - 1] = 0
-        pairs[:, :-1] += following
+        pairs = np.empty((q - 1, cosines.shape[1]), np.float32)
+        np.add(cosines[:-1, :-1], cosines[1:, 1:], out=pairs[:, :-1])
+        lasts = passages.offsets[1:][passages.lengths() > 0] - 1
+        pairs[:, lasts] = cosines[:-1, lasts]
         columns["neighbours"] = (share[:-1] + share[1:]) @ _largest(pairs, passages) / 4
     return columns
 
 
 def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
     """Largest value of each row's items, 0 for rows without; from shape (..., total) to (..., n)."""
+    lengths = rows.lengths()
+    if lengths.all():
+        return np.asarray(np.maximum.reduceat(values, rows.offsets[:-1], axis=-1))
     largest = np.zeros((*values.shape[:-1], len(rows)), np.float32)
-    there = np.flatnonzero(rows.lengths())
+    there = np.flatnonzero(lengths)
     if len(there):
         largest[..., there] = np.maximum.reduceat(values, rows.offsets[there], axis=-1)
     return largest
@@ -211,5 +218,5 @@ def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
 
 def _spread(values: npt.NDArray[Any], floor: float) -> DoubleArray:
     """z-score over the candidates."""
-    centred = values - values.mean(dtype=np.float64)
-    return np.asarray(centred / (np.sqrt(np.mean(centred * centred)) + floor), np.float64)
+    centred = values - float(values.sum(dtype=np.float64)) / len(values)
+    return np.asarray(centred / (math.sqrt(centred @ centred / len(values)) + floor))

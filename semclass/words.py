@@ -109,7 +109,10 @@ def words_of(terms: Ragged, table: WordTable) -> Words:
     begins = table.begins[pieces]
     begins[terms.offsets[:-1][terms.lengths() > 0]] = True
     starts = np.flatnonzero(begins)
-    within = np.arange(len(pieces)) - starts[np.cumsum(begins) - 1]
-    numbers = table.keys[pieces] * _POWERS[np.minimum(within, LONGEST - 1)]
+    numbers = table.keys[pieces]
+    # most words are one piece, so that only what goes on with a word needs its place in it
+    others = np.flatnonzero(~begins)
+    within = others - starts[np.searchsorted(starts, others) - 1]
+    numbers[others] *= _POWERS[np.minimum(within, LONGEST - 1)]
     keys = np.add.reduceat(numbers, starts) if len(starts) else numbers
     return Words(Ragged(keys, np.searchsorted(starts, terms.offsets)), starts)

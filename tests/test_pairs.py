@@ -164,13 +164,14 @@ def slow(question, passages):
         rows.append(row)
         bests.append(best)
         presents.append(present)
-    for name in ("bm25", "sentence", "cosine", "cosine_rarity", "neighbours", "overlap"):
+    for name in ("bm25", "sentence", "cosine_rarity", "overlap"):
         values = list(passages.bm25) if name == "bm25" else [row[name] for row in rows]
         mean = sum(values) / n
         deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / n)
         for row, value in zip(rows, values, strict=True):
             row[f"{name}_z"] = (value - mean) / (deviation + (0.1 if name == "bm25" else 0.01))
     for row, best, present in zip(rows, bests, presents, strict=True):
+        row["dense_gap"] = row["dense"] - max(passages.dense)
         row["advantage"] = sum(s[i] * max(best[i] - sum(other[i] for other in bests) / n, 0) for i in range(q))
         row["overlap_rare"] = sum(
             share[k] * present[k] * (1 - sum(other[k] for other in presents) / n) for k in range(len(keys))
