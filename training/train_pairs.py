@@ -345,14 +345,20 @@ def choose(
     columns: Array,
     loss: Callable[[Array, Array], Array],
 ) -> tuple[float, Array]:
-    """Penalty with the least loss on domains that the fit did not see; gives their scores, too."""
+    """Strongest penalty whose loss on unseen domains is within one standard error of the least: it carries over better.
+
+    Gives the scores of unseen domains, too.
+    """
+    unseen = data.take(data.unseen)
     scores = {ridge: cross_fit(fit, data, columns, ridge) for ridge in RIDGES}
-    weight, unseen = data.weight * data.unseen, data.take(data.unseen)
-    losses = {ridge: float(weight @ loss(score, data.answers)) / weight.sum() for ridge, score in scores.items()}
-    for ridge, value in losses.items():
-        print(f"  ridge {ridge}: loss {value:.4f}, error removed {removed(scores[ridge][data.unseen], unseen):.3f}")
-    best = min(RIDGES, key=lambda ridge: losses[ridge])
-    return best, scores[best]
+    losses = {ridge: loss(score[data.unseen], unseen.answers) for ridge, score in scores.items()}
+    means = {ridge: float(unseen.weight @ values) for ridge, values in losses.items()}
+    for ridge, mean in means.items():
+        print(f"  ridge {ridge}: loss {mean:.4f}, error removed {removed(scores[ridge][data.unseen], unseen):.3f}")
+    best = min(RIDGES, key=lambda ridge: means[ridge])
+    error = float(np.sqrt(unseen.weight**2 @ (losses[best] - means[best]) ** 2))
+    chosen = next(ridge for ridge in RIDGES if means[ridge] <= means[best] + error)
+    return chosen, scores[chosen]
 
 
 def reciprocal_ranks(score: Array, answers: Array) -> Array:
