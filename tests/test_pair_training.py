@@ -1,0 +1,54 @@
+"""What the pair heads are trained on: words of a vocabulary, and passages with their questions."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+sys.path.insert(0, str(MODELS.parent / "training"))
+
+from semclass.types import ragged
+from semclass.words import WordTable, words_of
+
+pytest.importorskip("Stemmer")
+
+from pair_domains import read_domains
+from train_pairs import word_table
+
+
+def words(pieces, *texts):
+    table = WordTable.of(word_table(pieces))
+    terms = ragged([np.array([pieces.index(piece) for piece in text.split()]) for text in texts], np.zeros(0, np.int64))
+    keys = words_of(terms, table).keys
+    return [keys.row(place).tolist() for place in range(len(texts))]
+
+
+def test_forms_of_a_word_are_one_in_a_wordpiece_vocabulary():
+    pieces = ("infection", "infections", "infected", "bio", "##film", "##s", "##ing")
+    found = words(pieces, "infection", "infections", "infected", "bio ##film", "bio ##film ##s")
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[4] != found[0]
+
+
+def test_a_vocabulary_that_marks_beginnings():
+    first, second, third = words(
+        ("\u2581bio", "film", "s", "\u2581film"), "\u2581bio film", "\u2581bio film s", "\u2581film"
+    )
+    assert first == second
+    assert len(first) == len(third) == 1
+    assert first != third
+
+
+def test_numbers_are_told():
+    assert WordTable.of(word_table(("10", "##5", "ten", "b12"))).digits.tolist() == [True, True, False, True]
+
+
+def test_every_question_has_an_answer_in_its_domain(data_folder):
+    for domain in read_domains(data_folder, 0):
+        assert len(domain.questions) == len(domain.answers) > 700, domain.name
+        places = {place for answers in domain.answers for place in answers}
+        assert all(domain.answers), domain.name
+        assert places <= set(range(len(domain.passages))), domain.name
