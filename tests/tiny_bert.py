@@ -11,6 +11,7 @@ from safetensors.numpy import save_file
 
 TOKENIZER = Path(__file__).parent.parent / "models" / "encoder" / "tokenizer.json"
 VOCABULARY = 30522
+POSITIONS = 512
 
 
 def write_model(
@@ -28,7 +29,7 @@ def write_model(
     rng = np.random.default_rng(0)
     weights = {
         f"embeddings.{name}_embeddings.weight": rng.normal(0, 0.5, (rows, hidden))
-        for name, rows in (("word", VOCABULARY), ("position", 64), ("token_type", 2))
+        for name, rows in (("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2))
     }
     sizes = {
         "attention.self.query": (hidden, hidden),
@@ -59,7 +60,7 @@ def write_model(
             "hidden_size": hidden,
             "intermediate_size": 2 * hidden,
             "layer_norm_eps": 1e-12,
-            "max_position_embeddings": 64,
+            "max_position_embeddings": POSITIONS,
             "num_attention_heads": heads,
             "num_hidden_layers": layers,
             "pad_token_id": 0,
@@ -67,7 +68,11 @@ def write_model(
             "vocab_size": VOCABULARY,
             **(config or {}),
         },
-        "tokenizer_config.json": {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 64},
+        "tokenizer_config.json": {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": True,
+            "model_max_length": POSITIONS,
+        },
         "sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False},
         "modules.json": [
             {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}

