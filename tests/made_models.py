@@ -1,0 +1,169 @@
+"""Models made for tests: tiny random BERTs, which are loaded like any other, and pair heads whose weights are plain."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from safetensors.numpy import save_file
+
+from semclass import artifacts
+from semclass.export import head_to_onnx
+from semclass.fit import FittedHead
+from semclass.pairs import PAIR_FEATURES
+
+ROOT = Path(__file__).parent.parent
+
+TOKENIZER = ROOT / "models" / "encoder" / "tokenizer.json"
+VOCABULARY = 30522
+POSITIONS = 512
+
+
+def write_model(
+    folder: Path,
+    *,
+    layers: int = 2,
+    hidden: int = 32,
+    heads: int = 2,
+    scale: float = 1.0,
+    pooling: str = "mean_tokens",
+    normalise: bool = True,
+    config: dict[str, object] | None = None,
+) -> Path:
+    """Write a sentence-transformers folder.
+
+    `scale` is the size of the last norm's weights, and so of vectors that are not normalised.
+    """
+    rng = np.random.default_rng(0)
+    weights = {
+        f"embeddings.{name}_embeddings.weight": rng.normal(0, 0.5, (rows, hidden))
+        for name, rows in (("word", VOCABULARY), ("position", POSITIONS), ("token_type", 2))
+    }
+    sizes = {
+        "attention.self.query": (hidden, hidden),
+        "attention.self.key": (hidden, hidden),
+        "attention.self.value": (hidden, hidden),
+        "attention.output.dense": (hidden, hidden),
+        "intermediate.dense": (2 * hidden, hidden),
+        "output.dense": (hidden, 2 * hidden),
+    }
+    norms = ["embeddings.LayerNorm"]
+    for layer in range(layers):
+        prefix = f"encoder.layer.{layer}"
+        norms += [f"{prefix}.attention.output.LayerNorm", f"{prefix}.output.LayerNorm"]
+        for name, shape in sizes.items():
+            weights[f"{prefix}.{name}.weight"] = rng.normal(0, 0.3 / np.sqrt(shape[1]), shape)
+            weights[f"{prefix}.{name}.bias"] = np.zeros(shape[0])
+    for name in norms:
+        weights[f"{name}.weight"] = np.full(hidden, scale if name == norms[-1] else 1.0)
+        weights[f"{name}.bias"] = np.zeros(hidden)
+    folder.mkdir(parents=True)
+    save_file({name: value.astype(np.float32) for name, value in weights.items()}, folder / "model.safetensors")
+    shutil.copyfile(TOKENIZER, folder / "tokenizer.json")
+    write = {
+        "config.json": {
+            "architectures": ["BertModel"],
+            "model_type": "bert",
+            "hidden_act": "gelu",
+            "hidden_size": hidden,
+            "intermediate_size": 2 * hidden,
+            "layer_norm_eps": 1e-12,
+            "max_position_embeddings": POSITIONS,
+            "num_attention_heads": heads,
+            "num_hidden_layers": layers,
+            "pad_token_id": 0,
+            "type_vocab_size": 2,
+            "vocab_size": VOCABULARY,
+            **(config or {}),
+        },
+        "tokenizer_config.json": {
+            "tokenizer_class": "BertTokenizer",
+            "do_lower_case": True,
+            "model_max_length": POSITIONS,
+        },
+        "sentence_bert_config.json": {"max_seq_length": 64, "do_lower_case": False},
+        "modules.json": [
+            {"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for place, (path, kind) in enumerate(
+                [("", "Transformer"), ("1_Pooling", "Pooling"), *([("2_Normalize", "Normalize")] * normalise)]
+            )
+        ],
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": hidden,
+            **{f"pooling_mode_{mode}": mode == pooling for mode in ("cls_token", "mean_tokens", "max_tokens")},
+        },
+    }
+    (folder / "1_Pooling").mkdir()
+    (folder / "2_Normalize").mkdir()
+    for name, value in write.items():
+        (folder / name).write_text(json.dumps(value))
+    return folder
+
+
+def export(folder: Path, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> Path:
+    """Write a tiny model to ``folder/source`` and export it to ``folder/encoder``.
+
+    As training/export_encoder.py does, without the parts that it fits on data.
+    """
+    monkeypatch.syspath_prepend(str(ROOT / "training"))
+    import bert_graph
+
+    source = write_model(folder / "source", **sizes)
+    weights, config = bert_graph.read_model(source)
+    views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    float_model, inputs = bert_graph.float_graph(weights, config, views)
+    rng = np.random.default_rng(0)
+    feeds = [{"input_ids": ids, "attention_mask": np.ones_like(ids)} for ids in rng.integers(1000, 30000, (20, 1, 12))]
+    ranges = bert_graph.calibrate(float_model, inputs, feeds)
+    model = bert_graph.int8_graph(weights, config, views, ranges, 0.8)
+    onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
+    networks = dict(zip(("lower.onnx", "upper.onnx"), bert_graph.split(model, 1), strict=True))
+    outputs = [item for part in networks.values() for item in part.graph.output]
+    manifest = {
+        "max_length": 64,
+        "max_positions": 512,
+        "special_ids": [101, 102],
+        "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
+    }
+    files = {name: part.SerializeToString() for name, part in networks.items()}
+    artifacts.save(
+        folder / "encoder", "encoder", {**files, "tokenizer.json": (source / "tokenizer.json").read_bytes()}, manifest
+    )
+    return folder / "encoder"
+
+
+def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosine") -> None:
+    """Write pair heads that go by the words which question and passage share."""
+    weights = np.array([4.0 if name.startswith("overlap") else 0.0 for name in PAIR_FEATURES], np.float32)
+    inputs = {"pairs": len(PAIR_FEATURES)}
+    network = head_to_onnx(
+        FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], np.array([-2], np.float32))
+    )
+    idf = io.BytesIO()
+    np.save(idf, np.ones(n_terms, np.float32), allow_pickle=False)
+    names = ("entailment", "class", "match_soft", "match_hard")
+    for name in ("entailment", "learned"):
+        card = artifacts.HeadCard(
+            task="passage-answers-question",
+            classes=("answers",),
+            link="sigmoid",
+            inputs=inputs,
+            encoder=encoder,
+            calibration={},
+            training={},
+            metrics={},
+            threshold=0.5,
+            extra={
+                "features": list(PAIR_FEATURES),
+                "interaction": "tokens",
+                "linear": {"weights": weights.tolist(), "bias": -2.0},
+                "similarity": similarity,
+                "weights": dict.fromkeys(names, 1.0),
+            },
+        )
+        artifacts.save_head(folder / name, network, card, title=name, sections=[], files={"idf.npy": idf.getvalue()})

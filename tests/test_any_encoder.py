@@ -1,0 +1,258 @@
+"""Encoders other than the shipped one: without heads, with some of them, and with vectors of any length."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from conftest import MODELS, ROOT, FakeEncoder
+from made_models import export, save_pairs, write_model
+
+from semclass import (
+    ArtifactError,
+    HybridRetriever,
+    InputError,
+    OnnxEncoder,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    QuestionClassifier,
+    Ranker,
+    Reranker,
+)
+from semclass.cli import main
+from semclass.evaluation import cached_index, load_dataset, rank
+from semclass.evidence import PassageReader
+from semclass.slices import slices_of
+
+PASSAGES = [
+    Passage("boat", "the red boat lies in the harbour"),
+    Passage("hill", "a green hill"),
+    Passage("sea", "red sea"),
+]
+CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
+
+
+@dataclass(frozen=True)
+class LongVectors(FakeEncoder):
+    """The made-up encoder with vectors that are the longer the more words a text has."""
+
+    fingerprint: str = "fake, long"
+
+    def encode(self, texts, *, views=("pooled",)):
+        encoding = super().encode(texts, views=views)
+        return replace(encoding, pooled=encoding.pooled * (1 + encoding.terms.lengths()[:, None].astype(np.float32)))
+
+
+@pytest.fixture
+def models(tmp_path, fake_encoder):
+    """A models folder with pair heads and nothing else."""
+    save_pairs(tmp_path / "models" / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
+    return tmp_path / "models"
+
+
+def retriever_of(ranker, similarity="cosine"):
+    return HybridRetriever(PassageIndex.build(PASSAGES, reader=ranker.reader, similarity=similarity), ranker)
+
+
+# -- heads that are not there -----------------------------------------------------------------------------------------
+
+
+def test_an_encoder_alone_searches(fake_encoder):
+    retriever = retriever_of(Ranker.load(encoder=fake_encoder))
+    hits = retriever.search("red boat", rerank=None, explain=True)
+    assert [hit.id for hit in hits] == ["boat", "sea", "hill"]
+    assert (hits[0].labels, hits[0].probabilities, hits[0].explanation.classes) == ((), {}, ())
+    assert hits[0].score == pytest.approx(sum(hits[0].explanation.parts.values()))
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        ({}, "no pair heads.*rerank=None.*train_pairs.py"),
+        ({"rerank": "stable"}, "no pair heads"),
+        ({"rerank": "integrated", "rerank_weight": 1.0}, "no pair heads"),
+        ({"rerank": "integrated", "by": "class"}, "no class heads.*train_questions.py.*train_passages.py"),
+        ({"rerank": None, "match": "soft"}, "no class heads"),
+    ],
+    ids=str,
+)
+def test_a_method_without_its_heads_names_how_they_are_trained(fake_encoder, method, says):
+    with pytest.raises(InputError, match=says):
+        retriever_of(Ranker.load(encoder=fake_encoder)).search("red boat", **method)
+
+
+def test_passages_from_elsewhere_need_pair_heads(fake_encoder):
+    with pytest.raises(InputError, match="no pair heads"):
+        Reranker.load(encoder=fake_encoder).rerank("red boat", PASSAGES)
+
+
+def test_questions_without_a_head_have_no_classes(fake_encoder):
+    classifier = QuestionClassifier(fake_encoder, None)
+    assert classifier.classes == classifier.fine_classes == classifier.encoder_views == ()
+    with pytest.raises(InputError, match="no question head"):
+        classifier.predict(["Who?"])
+
+
+def test_pair_heads_work_without_class_heads(fake_encoder, models):
+    ranker = Ranker.load(models, encoder=fake_encoder)
+    retriever = retriever_of(ranker)
+    assert retriever.search("red sea", k=1)[0].id == "sea"
+    assert retriever.search("red sea", k=1, rerank="integrated")[0].id == "sea"
+    assert Reranker(ranker).rerank("green hill", PASSAGES, k=1, explain=True)[0].id == "hill"
+    with pytest.raises(InputError, match="no class heads"):
+        retriever.search("red sea", rerank="stable", by="class")
+
+
+def test_one_class_head_without_the_other_is_refused(fake_encoder, models):
+    (models / "passages").mkdir()
+    with pytest.raises(ArtifactError, match=r"passages.*train_questions"):
+        Ranker.load(models, encoder=fake_encoder)
+
+
+def test_heads_need_the_encoder_that_they_were_trained_for(fake_encoder, models):
+    with pytest.raises(ArtifactError, match="holds no encoder; name the one"):
+        Ranker.load(models)
+    with pytest.raises(ArtifactError, match="trained for encoder fake, but is used with another"):
+        Ranker.load(models, encoder=replace(fake_encoder, fingerprint="another"))
+
+
+def test_the_shipped_encoder_from_its_folder_has_the_shipped_classes():
+    assert Ranker.load(MODELS, encoder=MODELS / "encoder").has_classes
+
+
+def test_an_index_without_classes_is_not_searched_with_class_heads(encoder, fake_encoder):
+    index = PassageIndex.build(PASSAGES, reader=PassageReader(PassageClassifier(fake_encoder, None), None, None))
+    ranker = Ranker.load(encoder=fake_encoder)
+    classes = PassageClassifier.load(MODELS, encoder=encoder).head
+    other = replace(ranker, reader=replace(ranker.reader, classifier=PassageClassifier(fake_encoder, classes)))
+    with pytest.raises(InputError, match="classes of the index are none"):
+        HybridRetriever(index, other)
+
+
+# -- vectors of any length --------------------------------------------------------------------------------------------
+
+
+def test_the_similarity_decides_what_length_means():
+    encoder = LongVectors()
+    ranker = Ranker.load(encoder=encoder)
+    question, passages = (encoder.encode(texts).pooled for texts in (["red boat"], [item.text for item in PASSAGES]))
+    expected = {
+        "cosine": passages @ question[0] / np.linalg.norm(passages, axis=1) / np.linalg.norm(question),
+        "ip": passages @ question[0],
+        "l2": 1 - ((passages - question) ** 2).sum(axis=1) / 2,
+    }
+    for similarity, values in expected.items():
+        hits = retriever_of(ranker, similarity).search("red boat", rerank=None)
+        found = {hit.id: hit.components["dense"] for hit in hits}
+        assert [found[item.id] for item in PASSAGES] == pytest.approx(values.tolist(), abs=1e-4), similarity
+
+
+def test_pair_heads_refuse_scores_of_another_scale(tmp_path, fake_encoder, models):
+    encoder = LongVectors()
+    save_pairs(tmp_path / "long" / "pairs", encoder.fingerprint, encoder.n_terms, similarity="ip")
+    ranker = Ranker.load(tmp_path / "long", encoder=encoder)
+    with pytest.raises(InputError, match=r"trained with the similarity 'ip'.*--similarity cosine"):
+        retriever_of(ranker, "cosine")
+    assert retriever_of(ranker, "ip").search("red sea")[0].id == "sea"
+    reranker = Reranker(ranker)
+    assert reranker.rerank("red sea", PASSAGES) == reranker.rerank("red sea", PASSAGES, similarity="ip")
+    with pytest.raises(InputError, match="trained with the similarity 'ip'"):
+        reranker.rerank("red sea", PASSAGES, similarity="l2")
+    with pytest.raises(InputError, match="similarity is 'dot'"):
+        reranker.rerank("red sea", PASSAGES, similarity="dot")
+    # of vectors of length 1 all similarities are the same
+    assert retriever_of(Ranker.load(models, encoder=fake_encoder), "ip").search("red sea")[0].id == "sea"
+
+
+# -- evaluation and command line --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def beir(tmp_path):
+    folder = tmp_path / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(
+        "".join(f'{{"_id": "{item.id}", "text": "{item.text}"}}\n' for item in PASSAGES)
+    )
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "red sea"}\n')
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq\tsea\t1\n")
+    return folder
+
+
+def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_encoder, models, beir):
+    dataset = load_dataset(beir)
+    bare, paired = (
+        retriever_of(Ranker.load(encoder=fake_encoder)),
+        retriever_of(Ranker.load(models, encoder=fake_encoder)),
+    )
+    assert list(rank(dataset, bare)) == ["hybrid"]
+    assert list(rank(dataset, paired)) == [
+        "hybrid", "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
+    ]  # fmt: skip
+    assert slices_of(dataset, bare) == {"passage kind": ["text"]}
+
+
+def test_a_kept_index_is_not_used_for_another_similarity_or_encoder(fake_encoder, beir, tmp_path):
+    readers = [Ranker.load(encoder=encoder).reader for encoder in (fake_encoder, LongVectors())]
+    for reader in readers:
+        for similarity in ("cosine", "l2", "cosine"):
+            assert cached_index(beir, tmp_path / "cache", reader, similarity=similarity).similarity == similarity
+    assert len(list((tmp_path / "cache").iterdir())) == 4
+
+
+def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, capsys, monkeypatch):
+    encoder = ["--encoder", str(export(tmp_path, monkeypatch, layers=2))]
+    main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), "--similarity", "l2", *encoder])
+    assert "similarity l2" in capsys.readouterr().out
+    main(["search", str(tmp_path / "index"), "Who designed the lighthouse?", "--rerank", "none", "--explain", *encoder])
+    out = capsys.readouterr().out
+    assert "lighthouse-3" in out.splitlines()[0]
+    assert "classes" not in out
+    with pytest.raises(SystemExit):
+        main(["search", str(tmp_path / "index"), "Who?", *encoder])
+    assert "train_pairs.py" in capsys.readouterr().err
+
+
+# -- export -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("layers", "hidden", "heads"), [(2, 32, 2), (5, 24, 3)])
+def test_a_bert_of_another_depth_and_width_can_be_exported(tmp_path, layers, hidden, heads, monkeypatch):
+    encoder = OnnxEncoder.load(export(tmp_path, monkeypatch, layers=layers, hidden=hidden, heads=heads))
+    assert encoder.views == {"states": hidden, "pooled": hidden, "layers": 6 * hidden, "tokens": hidden}
+    encoding = encoder.encode(["Who built the tower?", "x"], views=tuple(encoder.views))
+    np.testing.assert_allclose(np.linalg.norm(encoding.pooled, axis=1), 1, atol=1e-5)
+    assert encoding.tokens.lengths().tolist() == [5, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"pooling": "cls_token"}, "pools by cls_token, not by mean"),
+        ({"config": {"model_type": "mpnet"}}, "is a mpnet, not a bert"),
+        ({"config": {"hidden_act": "relu"}}, "activation is relu, not gelu"),
+        ({"config": {"position_embedding_type": "relative_key"}}, "positions are not absolute"),
+        ({"layers": 1}, "fewer than 2 layers"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_what_cannot_be_exported_is_said_with_what_to_do(tmp_path, changes, says, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "training"))
+    from export_encoder import check_source
+
+    with pytest.raises(ArtifactError, match=f"{says}; use it as it is, with --encoder hub:FOLDER"):
+        check_source(write_model(tmp_path / "model", **changes))
+
+
+def test_a_model_that_can_be_exported_is_let_pass(tmp_path, capsys, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "training"))
+    from export_encoder import check_source
+
+    check_source(write_model(tmp_path / "unit"))
+    assert capsys.readouterr().out == ""
+    check_source(write_model(tmp_path / "long", normalise=False))
+    assert "exported they have length 1" in capsys.readouterr().out
+    with pytest.raises(ArtifactError, match=r"has no config\.json"):
+        check_source(tmp_path)
