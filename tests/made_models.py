@@ -144,8 +144,9 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
     network = head_to_onnx(
         FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], np.array([-2], np.float32))
     )
-    idf = io.BytesIO()
-    np.save(idf, np.ones(n_terms, np.float32), allow_pickle=False)
+    # every piece is a word of its own, of the same idf
+    words = np.stack([np.arange(n_terms), np.zeros(n_terms)]).astype(np.int32)
+    files = {"idf.npy": _npy(np.ones(n_terms, np.float32)), "words.npy": _npy(words)}
     names = ("entailment", "class", "match_soft", "match_hard")
     for name in ("entailment", "learned"):
         card = artifacts.HeadCard(
@@ -166,4 +167,10 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
                 "weights": dict.fromkeys(names, 1.0),
             },
         )
-        artifacts.save_head(folder / name, network, card, title=name, sections=[], files={"idf.npy": idf.getvalue()})
+        artifacts.save_head(folder / name, network, card, title=name, sections=[], files=files)
+
+
+def _npy(array: np.ndarray) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
