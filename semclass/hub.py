@@ -2,7 +2,8 @@
 
 Heads must be trained for it, by the same scripts as the shipped ones: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
 length that the model gives them: some models are trained for inner products, in which length has a meaning. What an index
-makes of it is up to its similarity, see :func:`semclass.ranking.similarity`; by cosine length plays no part.
+makes of it is up to its similarity, see :func:`semclass.ranking.similarity`; by cosine length plays no part. Instructions
+that some models want before a text ("query: ...") are not added.
 """
 
 from __future__ import annotations

@@ -377,7 +377,8 @@ class PassageIndex:
             raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
         if encoder is not None and manifest["encoder"] != encoder:
             raise EncoderMismatchError(
-                f"the index {folder} was made with encoder {manifest['encoder']}, but is used with {encoder}; {_REMEDY}"
+                f"the index {folder} was made with encoder {manifest['encoder']}, but is used with {encoder}; name the "
+                f"encoder that made it (--encoder), or {_REMEDY}"
             )
         data = folder / manifest["data"]
         artifacts.check_files(data, manifest["files"], _REMEDY, hashes=verify)

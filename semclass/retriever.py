@@ -41,7 +41,8 @@ class HybridRetriever:
         if self.index.encoder != self.ranker.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
-                f"{self.ranker.encoder.fingerprint}; build it again with `semclass index build`"
+                f"{self.ranker.encoder.fingerprint}; name the encoder that made it (--encoder), or build it again with "
+                "`semclass index build`"
             )
         books = self.ranker.reader.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
