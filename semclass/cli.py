@@ -723,7 +723,7 @@ def _print_slices(results: Mapping[str, Any]) -> None:
     shown = [name for name in results if name != "hybrid"]
     for kind, slices in results["hybrid"].slices.items():
         click.echo(f"\nerror removed by {kind}")
-        width = max(18, *map(len, shown))
+        width = max([18, *map(len, shown)])
         click.echo(f"{'':<{width}} " + " ".join(f"{label:>8}" for label in slices))
         click.echo(f"{'questions':<{width}} " + " ".join(f"{found['questions']:>8.0f}" for found in slices.values()))
         click.echo(

@@ -215,6 +215,16 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, capsys, monk
     assert "train_pairs.py" in capsys.readouterr().err
 
 
+def test_an_encoder_alone_is_evaluated(tmp_path, beir, capsys, monkeypatch):
+    encoder = ["--encoder", str(export(tmp_path, monkeypatch, layers=2))]
+    main(["evaluate", str(beir), "--cache", str(tmp_path / "cache"), "--slices", *encoder])
+    out = capsys.readouterr().out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith(("hybrid", "learned"))] == [
+        "hybrid",
+        "hybrid",
+    ]
+
+
 # -- export -----------------------------------------------------------------------------------------------------------
 
 
