@@ -126,6 +126,15 @@ class _Graph:
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, domain=domain, **attributes))
         return output
 
+    def model(
+        self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
+    ) -> onnx.ModelProto:
+        graph = helper.make_graph(self.nodes, name, inputs, outputs, self.initializers)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid(CONTRIB, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
+        model.ir_version = 8  # what onnxruntime has read since 2022
+        return model
+
 
 CONTRIB = "com.microsoft"
 
@@ -249,12 +258,13 @@ class BertWriter:
             "SkipLayerNormalization", [added, skip, gamma, beta], name, CONTRIB, epsilon=self.config.layer_norm_eps
         )
 
-    def embeddings(self) -> str:
-        """Write words plus positions, normed: ``layer0``."""
+    def embeddings(self, *, segments: bool = False) -> str:
+        """Write words plus positions, normed: ``layer0``; with `segments`, ``token_type_ids`` tell two texts apart."""
         g, w = self.graph, self.weights
         words = w["embeddings.word_embeddings.weight"]
-        # every text is one segment, so the segment vector is a constant that positions can carry
-        positions = w["embeddings.position_embeddings.weight"] + w["embeddings.token_type_embeddings.weight"][0]
+        # a text by itself is one segment, so the segment vector is a constant that positions can carry
+        types = w["embeddings.token_type_embeddings.weight"]
+        positions = w["embeddings.position_embeddings.weight"] + types[0]
         if self.ranges is None:
             vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
         else:
@@ -267,12 +277,15 @@ class BertWriter:
         zero, axis = g.const("zero", np.array([0], np.int64)), g.const("axis0", np.array([0], np.int64))
         place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")
         summed = g.op("Add", [vectors, place], "embeddings.sum")
+        if segments:
+            others = g.op("Gather", [g.const("segments", types - types[0]), "token_type_ids"], "segments.used")
+            summed = g.op("Add", [summed, others], "embeddings.segments")
         gamma = g.const("embeddings.gamma", w["embeddings.LayerNorm.weight"])
         beta = g.const("embeddings.beta", w["embeddings.LayerNorm.bias"])
         return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
 
-    def attention(self, index: int, source: str) -> str:
-        """Write the attention half of layer `index`, from 1."""
+    def attention(self, index: int, source: str, *, first: bool = False) -> str:
+        """Write the attention half of layer `index`, from 1; with `first`, what goes on is the first token alone."""
         g, prefix = self.graph, f"encoder.layer.{index - 1}.attention"
         parts = ("query", "key", "value")
         weight = np.concatenate([self.weights[f"{prefix}.self.{p}.weight"].T for p in parts], axis=1)
@@ -299,8 +312,14 @@ class BertWriter:
             CONTRIB,
             num_heads=self.config.num_attention_heads,
         )
-        if factors is not None:
-            self.graph.nodes[-1].output[0] = f"{context}.smooth"
+        output = context if factors is None else f"{context}.smooth"
+        g.nodes[-1].output[0] = output
+        if first:
+            g.nodes[-1].output[0] = f"{output}.all"
+            place = g.const(f"{name}.first.place", np.array([0], np.int64))
+            g.op("Gather", [f"{output}.all", place], f"{name}.first.context", axis=1)
+            g.nodes[-1].output[0] = output
+            source = g.op("Gather", [source, place], f"{source}.first", axis=1)
         out = self.linear(f"{name}.dense", context, out_weight, self.weights[f"{prefix}.output.dense.bias"], factors)
         return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")
 
@@ -402,11 +421,7 @@ class BertWriter:
             helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"])
             for n in ("input_ids", "attention_mask")
         ]
-        graph = helper.make_graph(g.nodes, "encoder", inputs, outputs, g.initializers)
-        opsets = [helper.make_opsetid("", 18), helper.make_opsetid(CONTRIB, 1)]
-        model = helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
-        model.ir_version = 8  # what onnxruntime has read since 2022
-        return model
+        return g.model("encoder", inputs, outputs)
 
 
 def calibrate(

@@ -565,7 +565,7 @@ def write_branch(
     ]
     probes = list(dict.fromkeys(writer.probes))
     outputs += [value(name, floats, None) for name in probes]
-    return _model("branch", g, inputs, outputs), probes
+    return g.model("branch", inputs, outputs), probes
 
 
 def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.ModelProto:
@@ -686,15 +686,7 @@ def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.
         "idf": ["batch", "q"],
     }
     inputs_ = [value(name, floats, shape) for name, shape in shapes.items()]
-    return _model("head", g, inputs_, [value("probabilities", floats, ["batch", 1])])
-
-
-def _model(name: str, graph: Any, inputs: list[Any], outputs: list[Any]) -> onnx.ModelProto:
-    made = onnx.helper.make_graph(graph.nodes, name, inputs, outputs, graph.initializers)
-    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid(bert_graph.CONTRIB, 1)]
-    model = onnx.helper.make_model(made, opset_imports=opsets, producer_name="semclass")
-    model.ir_version = 8
-    return model
+    return g.model("head", inputs_, [value("probabilities", floats, ["batch", 1])])
 
 
 def int8_branch(

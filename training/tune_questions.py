@@ -447,11 +447,7 @@ def write_network(
     extra = [value("states.seen" if name == "states" else name, onnx.TensorProto.FLOAT, None) for name in probes]
     if probes:
         g.op("Identity", ["states"], "states.seen")  # an input cannot be an output
-    graph = onnx.helper.make_graph(g.nodes, "questions", inputs, outputs + extra, g.initializers)
-    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid(bert_graph.CONTRIB, 1)]
-    model = onnx.helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
-    model.ir_version = 8
-    return model, probes
+    return g.model("questions", inputs, outputs + extra), probes
 
 
 def first_piece(writer: Any, state: str) -> str:
