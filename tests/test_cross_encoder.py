@@ -1,0 +1,161 @@
+"""The cross-encoder that benchmarks compare with: its graph, what it reads of a pair, how its scores order candidates."""
+
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+from conftest import MODELS, ROOT
+
+pytest.importorskip("onnx")
+pytest.importorskip("safetensors")
+
+sys.path.insert(0, str(ROOT / "bench"))
+try:
+    import cross_encoder
+    import train_cross_encoder
+finally:
+    sys.path.pop(0)
+
+import bert_graph
+
+CONFIG = bert_graph.BertConfig(
+    hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
+)
+
+
+@pytest.fixture(scope="module")
+def weights():
+    """A tiny network of random weights, by the names of a BERT weights file."""
+    rng = np.random.default_rng(0)
+    hidden, inner = CONFIG.hidden_size, 64
+    shapes = {
+        "embeddings.word_embeddings": (50, hidden),
+        "embeddings.position_embeddings": (40, hidden),
+        "embeddings.token_type_embeddings": (2, hidden),
+        "score": (1, hidden),
+    }
+    for index in range(CONFIG.num_hidden_layers):
+        layer = f"encoder.layer.{index}"
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            shapes[f"{layer}.attention.{part}"] = (hidden, hidden)
+        shapes[f"{layer}.intermediate.dense"] = (inner, hidden)
+        shapes[f"{layer}.output.dense"] = (hidden, inner)
+    found = {f"{name}.weight": rng.normal(size=shape) / np.sqrt(shape[-1]) for name, shape in shapes.items()}
+    linear = [name for name in shapes if not name.startswith("embeddings.")]
+    found |= {f"{name}.bias": rng.normal(size=shapes[name][0]) / 10 for name in linear}
+    norms = [f"encoder.layer.{index}.{part}" for index in range(2) for part in ("attention.output", "output")]
+    for name in ("embeddings", *norms):
+        found[f"{name}.LayerNorm.weight"] = 1 + rng.normal(size=hidden) / 10
+        found[f"{name}.LayerNorm.bias"] = rng.normal(size=hidden) / 10
+    return {name: value.astype(np.float32) for name, value in found.items()}
+
+
+@pytest.fixture(scope="module")
+def inputs():
+    """Six pairs of 8 to 18 word pieces, padded."""
+    rng = np.random.default_rng(1)
+    lengths = np.arange(8, 20, 2)
+    places = np.arange(lengths.max())
+    inside = (places < lengths[:, None]).astype(np.int64)
+    return {
+        "input_ids": rng.integers(1, 50, inside.shape) * inside,
+        "token_type_ids": (places >= 5).astype(np.int64) * inside,
+        "attention_mask": inside,
+    }
+
+
+def session(model):
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+
+
+@pytest.fixture(scope="module")
+def exact(weights):
+    """The float32 graph."""
+    return train_cross_encoder.write_graph(weights, CONFIG, None)
+
+
+@pytest.fixture(scope="module")
+def rounded(weights, inputs, exact):
+    """The int8 graph, its scales found on the same pairs."""
+    ranges = bert_graph.calibrate(*exact, [inputs])
+    return session(train_cross_encoder.write_graph(weights, CONFIG, ranges)[0])
+
+
+def alone(inputs, row):
+    """One pair of a batch, without its padding."""
+    length = int(inputs["attention_mask"][row].sum())
+    return {name: values[row : row + 1, :length] for name, values in inputs.items()}
+
+
+def test_the_network_in_torch_and_its_graph_agree(weights, inputs, exact):
+    torch = pytest.importorskip("torch")
+    network = train_cross_encoder.Network(weights, CONFIG, seed=0)
+    with torch.no_grad():
+        for name in ("score.weight", "score.bias"):
+            network.parameters[name].copy_(torch.from_numpy(weights[name]))
+        found = network.run(inputs).numpy()
+    np.testing.assert_allclose(session(exact[0]).run(["logits"], inputs)[0], found, atol=1e-4)
+
+
+def test_int8_keeps_scores(inputs, exact, rounded):
+    (expected,), (found,) = (used.run(["logits"], inputs) for used in (session(exact[0]), rounded))
+    assert found.shape == (6,)
+    assert np.abs(found - expected).max() < 0.1 * expected.std()
+
+
+def test_a_pair_alone_has_the_score_that_it_has_in_a_batch(inputs, rounded):
+    together = rounded.run(["logits"], inputs)[0]
+    np.testing.assert_allclose(
+        [rounded.run(["logits"], alone(inputs, row))[0][0] for row in range(6)], together, atol=5e-3
+    )
+
+
+def test_it_matters_which_text_is_the_question(inputs, exact):
+    moved = {**inputs, "token_type_ids": np.zeros_like(inputs["token_type_ids"])}
+    (one,), (other,) = (session(exact[0]).run(["logits"], feeds) for feeds in (inputs, moved))
+    assert np.abs(one - other).min() > 1e-4
+
+
+def test_a_long_passage_is_cut_and_the_question_is_not():
+    tokenizer = cross_encoder.pair_tokenizer(MODELS / "encoder" / "tokenizer.json", 16)
+    pairs = tokenizer.encode_batch([("when was it built ?", "it was built long ago " * 10), ("who ?", "ada .")])
+    assert pairs[0].tokens[:7] == ["[CLS]", "when", "was", "it", "built", "?", "[SEP]"]
+    fed = cross_encoder.feed(pairs)
+    assert fed["input_ids"].shape == (2, 16)
+    assert fed["token_type_ids"][0].tolist() == [0] * 7 + [1] * 9
+    assert fed["attention_mask"].sum(axis=1).tolist() == [16, 7]
+    assert not fed["input_ids"][1, 7:].any()
+
+
+def test_orders():
+    score, logits = np.array([3.0, 2.9, 1.0, 0.5]), np.array([0.0, 2.0, 9.0, 0.0], np.float32)
+    found = cross_encoder.orders(score, np.array([0.8, 0.7, 0.1, 0.9]), logits, 0.1, 0.9)
+    assert {name: places.tolist() for name, places in found.items()} == {
+        "hybrid": [0, 1, 2, 3],
+        "learned": [3, 0, 1, 2],
+        "cross-encoder": [2, 1, 0, 3],  # equal values keep the order before
+        "integrated": [1, 0, 2, 3],
+        "learned+cross-encoder": [2, 1, 3, 0],
+        "learned+few": [1, 3, 0, 2],  # the last one of `learned` is not read
+    }
+
+
+def test_candidates_that_are_drawn_begin_with_the_answer():
+    rows, answers = np.arange(10)[None], np.arange(10)[None] == 4
+    task = train_cross_encoder.Task(
+        ["who ?"], {1: [f"p{i}" for i in range(10)]}, np.array([1]), rows, -1.0 * rows, answers, np.array([False])
+    )
+    places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(0))
+    assert places[0] == 4
+    assert len(set(places)) == 4
+    assert task.pairs(0, places[:1]) == [("who ?", "p4")]
+
+
+def test_the_rate_rises_stays_and_falls():
+    recipe = train_cross_encoder.Recipe(warm_up=10, decay=0.5)
+    paces = [train_cross_encoder.pace(step, 100, recipe) for step in range(100)]
+    assert paces[:2] == [0.1, 0.2]
+    assert paces[9:51] == [1.0] * 42
+    assert paces[51:] == sorted(paces[51:], reverse=True)
+    assert paces[-1] < 0.03
