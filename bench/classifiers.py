@@ -12,12 +12,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import platform
 import random
 import sys
 from collections.abc import Sequence
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
+import facts
 import readme
 import timing
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
@@ -181,10 +179,7 @@ def main() -> None:
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
         "qnli_validation": entailment(arguments.data, EntailmentClassifier.load(encoder=encoder)),
         "microseconds": times(arguments.data, encoder),
-        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers")},
-        "threads": 1,
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        **facts.of_run("python bench/classifiers.py --data DATA"),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(rounded(results)))
     readme.update("classifiers", table(rounded(results)))

@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +23,7 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
+import facts
 import readme
 import timing
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
@@ -259,14 +257,10 @@ def main() -> None:
             for name in SETS
         },
         "cross_encoder": made(arguments.cross_encoder, network),
-        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers", "bm25s")},
-        "threads": 1,
-        "date": datetime.now(timezone.utc).date().isoformat(),
-        "commands": [
+        **facts.of_run(
             "python bench/train_cross_encoder.py --data DATA --out FOLDER",
             "python bench/cross_encoder.py --data DATA --cross-encoder FOLDER",
-        ],
+        ),
     }
     print(json.dumps(results["sets"], indent=1))
     print(table(results))

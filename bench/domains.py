@@ -15,12 +15,10 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import platform
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import facts
 import readme
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 
@@ -95,11 +93,8 @@ def main() -> None:
     folders["biomedical"] = biomedical(arguments.data, arguments.cache / "biomedical")
     found = {name: measured(folder, arguments.cache, ranker) for name, folder in folders.items()}
     results = {
-        "command": "python bench/domains.py --data DATA",
         "sets": found,
-        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers", "bm25s", "ir-measures")},
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        **facts.of_run("python bench/domains.py --data DATA", packages=("ir-measures",)),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
     text = table(found)

@@ -14,10 +14,10 @@ import argparse
 import json
 import tempfile
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import facts
 import timing
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 from semclass.candidates import Candidates, Query
@@ -59,22 +59,22 @@ def sizes(index: PassageIndex, folder: Path) -> dict[str, float]:
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def row(name: str, corpus: Path, ranker: Ranker, reader: PassageReader, form: str) -> dict[str, Any]:
+def row(name: str, corpus: Path, ranker: Ranker, reader: PassageReader, form: str, limit: int) -> dict[str, Any]:
     """One form on one BEIR folder."""
     index = PassageIndex.build(read_corpus(corpus / "corpus.jsonl"), reader=reader, form=form)
     with tempfile.TemporaryDirectory() as folder:
         parts = sizes(index, Path(folder) / "index")
     # a lean index reads its candidates again: the time of that belongs to it, so nothing may be remembered here
     retriever = HybridRetriever(index, replace(ranker, reader=replace(ranker.reader, codebooks=reader.codebooks)))
-    dataset = evaluation.load_dataset(corpus)
+    dataset = evaluation.load_dataset(corpus, limit=limit)
     result = evaluation.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:TIMED])
     pairs = [(query, retriever.candidates(query, 10)) for query in queries]
 
     def rerank(pair: tuple[Query, Candidates]) -> None:
         query, found = pair
-        tokens, sentences, terms, pieces = index.evidence(found.rows, retriever.ranker.reader)
-        read = replace(found, tokens=tokens, sentences=sentences, terms=terms, pieces=pieces)
+        tokens, sentences, terms = index.evidence(found.rows, retriever.ranker.reader)
+        read = replace(found, tokens=tokens, sentences=sentences, terms=terms)
         retriever.order(query, read, rerank="learned")
 
     seconds = timing.each(pairs, rerank)
@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", default=["squad4", "pubmedqa"], help="folders under DATA/beir")
     parser.add_argument("--codebooks", nargs="*", type=Path, default=[])
+    parser.add_argument("--limit", type=int, default=1000, help="questions of a set")
     arguments = parser.parse_args()
     ranker = Ranker.load()
     reader = ranker.reader
@@ -112,14 +113,13 @@ def main() -> None:
         results[name] = []
         for label, used, form in readers:
             remembering = Remembering(used.classifier, used.branch, used.codebooks, known)
-            found = row(label, arguments.data / "beir" / name, ranker, remembering, form)
+            found = row(label, arguments.data / "beir" / name, ranker, remembering, form, arguments.limit)
             results[name].append(found)
             print(name, json.dumps({key: value for key, value in found.items() if key != "parts"}), flush=True)
     record = {
         "sets": results,
         "head": "the shipped one, for all forms",
-        "threads": 1,
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        **facts.of_run("python bench/index_bytes.py --data DATA"),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(record))
 

@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import subprocess
 import sys
 import time
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import facts
 import readme
 import timing
 from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
@@ -120,10 +118,7 @@ def main() -> None:
         "retrieval": {name: methods for name, (methods, _) in found.items()},
         "milliseconds": times(arguments.data, found["squad4"][1]),
         "seconds": starts(),
-        "machine": {"processor": platform.processor() or platform.machine(), "python": platform.python_version()},
-        "versions": {name: version(name) for name in ("numpy", "onnxruntime", "tokenizers", "bm25s")},
-        "threads": 1,
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        **facts.of_run("python bench/main_job.py --data DATA"),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
     readme.update("main_job", table(results))

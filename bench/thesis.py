@@ -18,14 +18,13 @@ import argparse
 import csv
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+import facts
 import readme
 from semclass import HybridRetriever, Ranker, artifacts, evaluation, figures, tuning
 from semclass.components import Components, collect, reciprocal_ranks
@@ -293,8 +292,7 @@ def main() -> None:
     }
     results["made"] = {
         "by": "bench/thesis.py",
-        "versions": {name: version(name) for name in ("ir-measures", "numpy", "onnxruntime", "scipy")},
-        "date": datetime.now(timezone.utc).date().isoformat(),
+        **facts.of_run("python bench/thesis.py --data DATA", packages=("ir-measures", "scipy")),
     }
     artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
     pictures = {"top_k": draw_top_k(found), "mrr": draw_mrr(found), "weights": draw_weights(found, reference)}

@@ -13,12 +13,12 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import facts
 from semclass import HybridRetriever, Ranker, artifacts, evaluation, tuning
 
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
@@ -94,7 +94,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
     arguments = parser.parse_args()
     ranker = Ranker.load()
-    results: dict[str, Any] = {"date": datetime.now(timezone.utc).date().isoformat()}
+    results: dict[str, Any] = facts.of_run("python bench/tune.py --data DATA")
     for name in FOLDERS:
         folder = arguments.data / "beir" / name
         dataset = evaluation.load_dataset(folder)

@@ -14,7 +14,7 @@ from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import class_match, top_k
-from semclass.types import DoubleArray, Encoder, Hit, IntArray
+from semclass.types import DoubleArray, Encoder, Hit, IntArray, Ragged
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
 
 CANDIDATES = 10
@@ -216,9 +216,13 @@ class HybridRetriever:
         check_choice(by, SIGNALS, "by")
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
         depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
+        # an order that no head and no explanation looks into needs nothing but scores and classes
+        read = explain or rerank == "learned" or (rerank is not None and by == "entailment")
         results = []
         for query in self.encode(texts):
-            found = self.candidates(query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight)
+            found = self.candidates(
+                query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight, evidence=read
+            )
             order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
             passages = [self.index.passage(row) for row in found.rows.tolist()]
             explanations = self.ranker.explain(query, found, order, limit) if explain else None
@@ -242,6 +246,7 @@ class HybridRetriever:
         match: str | None = None,
         bm25_weight: float | None = None,
         match_weight: float | None = None,
+        evidence: bool = True,
     ) -> Candidates:
         """Score every passage and give the n best.
 
@@ -253,6 +258,8 @@ class HybridRetriever:
             How many; fewer if the index holds fewer.
         match, bm25_weight, match_weight
             As for :meth:`search`.
+        evidence
+            Whether token vectors, sentence vectors and terms are wanted; without them their rows are empty.
 
         Returns
         -------
@@ -268,7 +275,8 @@ class HybridRetriever:
         dense, lexical, matched, parts = self._parts(query, match, bm25_weight, match_weight)
         score = sum_of(parts)
         rows = top_k(score, n)
-        tokens, sentences, terms = index.evidence(rows, self.ranker.reader)
+        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
+        tokens, sentences, terms = index.evidence(rows, self.ranker.reader) if evidence else (nothing,) * 3
         return Candidates(
             rows=rows,
             dense=dense[rows],

@@ -61,7 +61,7 @@ def test_what_is_saved_is_what_is_loaded(index, saved):
         np.testing.assert_array_equal(getattr(loaded, name).values, getattr(index, name).values)
     question = np.array([1010, 2040, 5000])
     np.testing.assert_array_equal(loaded.lexical_scores(question), index.lexical_scores(question))
-    assert isinstance(loaded.tokens.values, np.memmap)
+    assert isinstance(loaded.tokens.values.base, np.memmap)
 
 
 def bytes_of(folder):
