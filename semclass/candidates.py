@@ -25,6 +25,8 @@ class Query:
         Vector of the whole question as the encoder gives it, of any length, float32 of shape (dim,).
     probabilities
         P(class | question), float64 of shape (n_classes,).
+    fine
+        P(fine class | question), float64 of shape (n_fine_classes,).
     tokens
         Unit token vectors, float32 of shape (q, token_dim).
     weights
@@ -36,6 +38,7 @@ class Query:
     text: str
     pooled: FloatArray
     probabilities: DoubleArray
+    fine: DoubleArray
     tokens: FloatArray
     weights: FloatArray
     terms: npt.NDArray[Any]

@@ -35,7 +35,7 @@ class Components:
     score
         What they are ordered by, largest first: dense + w * BM25.
     match_soft, match_hard
-        Class match, see :func:`semclass.ranking.class_match`.
+        Class match as re-ranking has it, see :meth:`semclass.ranker.Ranker.signals`.
     entailment, entails
         P(passage answers question) from the two texts, and 1 where it reaches the head's threshold, else 0.
     learned

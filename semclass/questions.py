@@ -111,7 +111,7 @@ class QuestionClassifier:
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")
         fine = self._classify(texts)
-        coarse = fine @ self._membership
+        coarse = self.coarse(fine)
         best = coarse.argmax(axis=1)
         within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
         labels = []
@@ -154,10 +154,16 @@ class QuestionClassifier:
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
         fine = self._classify(texts)
-        return fine if level == "fine" else np.asarray(fine @ self._membership)
+        return fine if level == "fine" else self.coarse(fine)
 
-    def probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Coarse class probabilities of questions that are encoded already.
+    def coarse(self, fine: DoubleArray) -> DoubleArray:
+        """Coarse class probabilities, float64 of shape (n, coarse classes), from those of the fine classes."""
+        return np.asarray(fine @ self._membership)
+
+    def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
+        """Fine class probabilities of questions that are encoded already.
+
+        Those with misspelt words or without question mark are encoded once more, as the head reads them.
 
         Parameters
         ----------
@@ -169,20 +175,13 @@ class QuestionClassifier:
         Returns
         -------
         ndarray
-            float64 of shape (n, coarse classes); no columns without a head.
+            float64 of shape (n, fine classes); no columns without a head.
         """
-        if self.head is None:
+        head = self.head
+        if head is None:
             return np.zeros((len(questions), 0))
-        return np.asarray(self.fine_probabilities(questions, encoding) @ self._membership)
-
-    def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions that are encoded already, float64 of shape (n, fine classes).
-
-        Those with misspelt words or without question mark are encoded once more, as the head reads them.
-        """
         meant = self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
-        head = self._trained
         if not changed:
             return _in_batches(head, questions, encoding)
         corrected = [meant[row] for row in changed]
@@ -221,7 +220,8 @@ class QuestionClassifier:
     @cached_property
     def _membership(self) -> DoubleArray:
         """Which fine class belongs to which coarse class, 0 or 1, float64 of shape (fine classes, coarse classes)."""
-        return np.array([[coarse_of(fine) == name for name in self.classes] for fine in self.fine_classes], np.float64)
+        rows = [[coarse_of(fine) == name for name in self.classes] for fine in self.fine_classes]
+        return np.array(rows, np.float64).reshape(len(self.fine_classes), len(self.classes))
 
 
 def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:

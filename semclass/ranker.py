@@ -19,6 +19,7 @@ from semclass.explain import explain
 from semclass.heads import Head
 from semclass.pairs import FEATURE_GROUPS, PAIR_FEATURES, pair_features
 from semclass.passages import PassageClassifier
+from semclass.placed import PlacedModel, placed_match
 from semclass.questions import QuestionClassifier
 from semclass.ranking import class_match, stable_partition
 from semclass.texts import open_encoder
@@ -206,7 +207,10 @@ def read_questions(
     views = ("tokens" if branch is None else STATES, *(() if classifier is None else classifier.encoder_views))
     encoding = encoder.encode(texts, views=("pooled", *dict.fromkeys(views)))
     pooled = encoding.rows("pooled")
-    classes = np.zeros((len(texts), 0)) if classifier is None else classifier.probabilities(texts, encoding)
+    classes = fine = np.zeros((len(texts), 0))
+    if classifier is not None:
+        fine = classifier.fine_probabilities(texts, encoding)
+        classes = classifier.coarse(fine)
     if branch is None:
         tokens = encoding.pieces("tokens")
         weights = Ragged(np.zeros(len(tokens.values), np.float32), tokens.offsets)
@@ -214,7 +218,15 @@ def read_questions(
         found = branch.read(encoding.pieces(STATES), QUESTION)
         tokens, weights = found.vectors, found.weights
     return [
-        Query(text, pooled[row], classes[row], tokens.row(row), _softmax(weights.row(row)), encoding.terms.row(row))
+        Query(
+            text=text,
+            pooled=pooled[row],
+            probabilities=classes[row],
+            fine=fine[row],
+            tokens=tokens.row(row),
+            weights=_softmax(weights.row(row)),
+            terms=encoding.terms.row(row),
+        )
         for row, text in enumerate(texts)
     ]
 
@@ -236,11 +248,15 @@ class Ranker:
         The models that read passages; with the same encoder.
     pair_heads
         The pair heads; None: passages are found, but not re-ranked.
+    placed
+        What the class match of the integrated method reads; None: it is the inner product, see
+        :func:`semclass.ranking.class_match`.
     """
 
     questions: QuestionClassifier
     reader: PassageReader
     pair_heads: PairModel | None
+    placed: PlacedModel | None = None
 
     @classmethod
     def load(
@@ -255,8 +271,8 @@ class Ranker:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs`` or
-            not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any other.
+            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs`` and
+            ``match`` or not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any other.
         encoder
             An encoder to share, or what :func:`semclass.texts.open_encoder` takes: the folder of an exported one,
             ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
@@ -287,8 +303,12 @@ class Ranker:
         )
         if not (root / "pairs").exists():
             return cls(questions, reader, None)
-        pairs = PairModel.load(root / "pairs", encoder=used.fingerprint, interaction=reader.interaction)
-        return cls(questions, reader, pairs)
+        made_with = {"encoder": used.fingerprint, "interaction": reader.interaction}
+        pairs = PairModel.load(root / "pairs", **made_with)
+        if questions.head is None or not (root / "match").exists():
+            return cls(questions, reader, pairs)
+        placed = PlacedModel.load(root / "match", classes=questions.fine_classes, **made_with)
+        return cls(questions, reader, pairs, placed)
 
     @property
     def encoder(self) -> Encoder:
@@ -320,6 +340,11 @@ class Ranker:
                 f"rerank=None (--rerank none), or {_TRAIN_PAIRS}"
             )
         return self.pair_heads
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the methods, see :attr:`PairModel.weights`; that of the class match goes with what it is read by."""
+        return self.pairs.weights if self.placed is None else {**self.pairs.weights, "class": self.placed.weight}
 
     def check_similarity(self, similarity: str) -> None:
         """Refuse scores of another scale than the pair heads were trained on.
@@ -386,16 +411,15 @@ class Ranker:
         Returns
         -------
         dict
-            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches, 0 without class heads;
+            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches of the integrated method, 0
+            without class heads;
             ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
             threshold (0 or 1); ``learned``, the learned head's probability.
         """
         features = {"pairs": pair_features(query, candidates, self.pairs.words)}
         entailment = self.pairs.entailment.probabilities(features)[:, 0]
         kinds = {
-            f"match_{kind}": class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
-            if self.has_classes
-            else np.zeros(len(candidates))
+            f"match_{kind}": self._match(query, candidates, kind) if self.has_classes else np.zeros(len(candidates))
             for kind in ("soft", "hard")
         }
         return {
@@ -429,7 +453,9 @@ class Ranker:
             passage answers the question.
         by
             Signal of ``"stable"`` and ``"integrated"``: ``"entailment"``, P(passage answers question) (its label: at least
-            the head's threshold), or ``"class"``, the soft class match (its label: the hard class match).
+            the head's threshold), or ``"class"``, the class match read at a place, see
+            :func:`semclass.placed.placed_match`, or without such a model the soft class match (its label: the hard class
+            match).
         hard
             Whether ``"integrated"`` adds the label, 0 or 1, in place of the signal; ``"stable"`` always goes by the label.
         weight
@@ -451,7 +477,7 @@ class Ranker:
             return Order(np.arange(len(candidates)), score, {}, parts)
         if by == "class" and rerank != "learned":
             kind = "hard" if rerank == "stable" or hard else "soft"
-            signal = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+            signal = self._match(query, candidates, kind)
             label = signal > 0
             components = {"match": signal}
         else:
@@ -467,9 +493,15 @@ class Ranker:
             return Order(np.argsort(-signal, kind="stable"), signal, components, parts, "sigmoid")
         if hard and by == "entailment":
             signal = components["entails"] = label.astype(np.float64)
-        added = (self.pairs.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
+        added = (self.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
         score = score + added
         return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
+
+    def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
+        """Class match of a kind as re-ranking has it."""
+        if kind == "soft" and self.placed is not None:
+            return placed_match(query, candidates, self.placed)
+        return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
 
     def has_heads_for(self, *, rerank: str | None, match: str | None = None, by: str = "entailment", **_: Any) -> bool:
         """Whether the heads are there that a method and its weight come from; arguments as for :meth:`require`."""
@@ -477,6 +509,12 @@ class Ranker:
             return True
         classes = match is not None or (by == "class" and rerank != "learned")
         return self.pair_heads is not None and (self.has_classes or not classes)
+
+    def reads_evidence(self, *, rerank: str | None, by: str, hard: bool) -> bool:
+        """Whether a method looks at token vectors, sentences and terms of candidates; arguments as for :meth:`order`."""
+        if rerank is None or rerank == "learned":
+            return rerank == "learned"
+        return by == "entailment" or (rerank == "integrated" and not hard and self.placed is not None)
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""

@@ -105,11 +105,11 @@ class HybridRetriever:
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none.
 
-        ``bm25`` is w; the others are those of :class:`semclass.ranker.PairModel`, and absent without pair heads. What
+        ``bm25`` is w; the others are those of :attr:`semclass.ranker.Ranker.weights`, and absent without pair heads. What
         ``semclass tune`` stored in the index comes first, then what was found on the models' training questions.
         """
-        pairs = self.ranker.pair_heads
-        return {"bm25": BM25_WEIGHT, **(pairs.weights if pairs else {}), **self.index.tuned.get("weights", {})}
+        found = self.ranker.weights if self.ranker.pair_heads else {}
+        return {"bm25": BM25_WEIGHT, **found, **self.index.tuned.get("weights", {})}
 
     def untuned(self) -> HybridRetriever:
         """The same without the weights that the index stores."""
@@ -216,8 +216,8 @@ class HybridRetriever:
         check_choice(by, SIGNALS, "by")
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
         depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
-        # an order that no head and no explanation looks into needs nothing but scores and classes
-        read = explain or rerank == "learned" or (rerank is not None and by == "entailment")
+        # an order that nothing looks into the passages for needs but scores and classes
+        read = explain or self.ranker.reads_evidence(rerank=rerank, by=by, hard=hard)
         results = []
         for query in self.encode(texts):
             found = self.candidates(

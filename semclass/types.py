@@ -323,8 +323,9 @@ class Hit:
         Place before re-ranking, from 1.
     components
         The parts: ``dense`` (similarity of the vectors: their cosine, unless the index was built with another one),
-        ``bm25`` (unbounded, >= 0), ``match`` (class match in [0, 1]), ``answers`` (probability that the passage answers the
-        question), ``entails`` (1 where that is a yes, else 0); a part that was not computed is absent.
+        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of
+        :func:`semclass.placed.placed_match`, where its model is there), ``answers`` (probability that the passage answers
+        the question), ``entails`` (1 where that is a yes, else 0); a part that was not computed is absent.
     labels
         The answer types that the passage provides.
     probabilities

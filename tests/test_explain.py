@@ -17,6 +17,7 @@ METHODS = [
     {"rerank": None, "match": "soft"},
     {"rerank": "stable", "by": "class"},
     {"rerank": "integrated", "by": "entailment"},
+    {"rerank": "integrated", "by": "class"},
     {"rerank": "integrated", "by": "class", "match": "hard", "match_weight": 0.25},
 ]
 

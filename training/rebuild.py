@@ -32,6 +32,7 @@ def steps(data: Path, models: Path, source: str, threads: int) -> list[list[str]
         ["tune_entailment.py", "--data", str(data), *encoder, *weights, "--out", str(models / "entailment")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],
         ["train_pairs.py", "--data", str(data), *encoder, "--out", str(models / "pairs")],
+        ["train_match.py", "--data", str(data), *encoder, "--out", str(models / "match")],
     ]
 
 

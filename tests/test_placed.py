@@ -1,0 +1,188 @@
+"""Class match at a place against a slow, obvious implementation, and what must not change it."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from conftest import MODELS
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass import HybridRetriever, PassageIndex, Ranker
+from semclass.errors import ArtifactError
+from semclass.placed import READINGS, PlacedModel, evidence_at_place, placed_match
+from semclass.ranking import class_match
+from semclass.types import Ragged, ragged
+
+VOCABULARY, DIM, TYPES, CLASSES = 12, 4, 3, 5
+QUESTION = "When was the lighthouse finished?"
+
+
+@dataclass(frozen=True)
+class Question:
+    terms: np.ndarray
+    fine: np.ndarray
+
+
+@dataclass(frozen=True)
+class Passages:
+    terms: Ragged
+    tokens: Ragged
+    idf: np.ndarray
+
+    def take(self, rows) -> Passages:
+        rows = np.asarray(rows, np.int64)
+        return Passages(self.terms.take(rows), self.tokens.take(rows), self.idf)
+
+
+def make(seed, lengths, asked=3):
+    """A question, passages of the given lengths over few pieces, so that there are matches, and a model."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(sum(lengths), DIM)).astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    pieces = rng.integers(0, VOCABULARY, sum(lengths))
+    idf = rng.uniform(0, 8, VOCABULARY).astype(np.float32)
+    columns = READINGS * TYPES
+    model = PlacedModel(
+        probe=rng.normal(size=(DIM + 1, TYPES)).astype(np.float32),
+        usual=rng.dirichlet(np.ones(CLASSES)),
+        centre=rng.normal(size=columns) - 2,
+        scale=rng.uniform(0.3, 1, columns),
+        table=rng.normal(size=(CLASSES, columns)),
+        weight=0.3,
+    )
+    question = Question(rng.integers(0, VOCABULARY, asked), rng.dirichlet(np.ones(CLASSES)))
+    return question, Passages(Ragged(pieces, offsets), Ragged(vectors, offsets), idf), model
+
+
+def slowly(question, passages, model):
+    """One passage, one piece, one type at a time."""
+    matches = []
+    for row in range(len(passages.terms)):
+        pieces, vectors = passages.terms.row(row).tolist(), passages.tokens.row(row)
+        held = [piece in question.terms for piece in pieces]
+        near = [
+            1e-6
+            + sum(
+                held[i] * float(passages.idf[pieces[i]]) * math.exp(-abs(i - j) / 8)
+                for i in range(len(pieces))
+                if abs(i - j) <= 32
+            )
+            for j in range(len(pieces))
+        ]
+        place = next((j for j in range(len(pieces)) if near[j] >= max(near) * (1 - 1e-5)), 0)
+        largest = max([near[j] for j in range(len(pieces)) if not held[j]], default=1.0)
+        relative = [0.0 if held[j] else near[j] / largest for j in range(len(pieces))]
+        readings = [[], [], []]
+        for kind in range(TYPES):
+            log_odds = [float(vector @ model.probe[:-1, kind] + model.probe[-1, kind]) for vector in vectors]
+            z = [0.0 if held[j] else 1 / (1 + math.exp(-log_odds[j])) for j in range(len(pieces))]
+            share = [value**4 for value in relative]
+            readings[0].append(max([z[j] for j in range(len(pieces)) if abs(j - place) <= 16], default=0.0))
+            readings[1].append(sum(a * b for a, b in zip(z, share, strict=True)) / max(sum(share), 1e-9))
+            readings[2].append(max([a * b for a, b in zip(z, relative, strict=True)], default=0.0))
+        evidence = np.log(np.array(readings).ravel() + 0.03)
+        relative_to_usual = np.clip((evidence - model.centre) / model.scale, -2.5, 2.5)
+        matches.append(float((question.fine - model.usual) @ model.table @ relative_to_usual))
+    return matches
+
+
+LENGTHS = st.lists(st.one_of(st.integers(0, 6), st.integers(30, 90)), min_size=1, max_size=5)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(SEEDS, LENGTHS, st.integers(1, 7))
+def test_it_is_what_the_formulas_say(seed, lengths, asked):
+    question, passages, model = make(seed, lengths, asked)
+    found = placed_match(question, passages, model)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, slowly(question, passages, model), atol=1e-4)
+
+
+@given(SEEDS, LENGTHS)
+def test_a_question_of_no_class_in_particular_matches_nothing(seed, lengths):
+    question, passages, model = make(seed, lengths)
+    assert not placed_match(replace(question, fine=model.usual), passages, model).any()
+
+
+@given(SEEDS, LENGTHS, st.randoms(use_true_random=False))
+def test_the_match_of_a_passage_does_not_depend_on_the_others(seed, lengths, random):
+    question, passages, model = make(seed, lengths)
+    rows = random.sample(range(len(lengths)), random.randint(1, len(lengths)))
+    alone = placed_match(question, passages.take(rows), model)
+    np.testing.assert_allclose(alone, placed_match(question, passages, model)[rows], atol=1e-5)
+
+
+@given(SEEDS, LENGTHS)
+def test_pieces_that_the_question_holds_are_no_evidence(seed, lengths):
+    question, passages, model = make(seed, lengths)
+    held = np.isin(passages.terms.values, question.terms)
+    other = np.where(held[:, None], np.float32(9), passages.tokens.values)
+    changed = replace(passages, tokens=Ragged(other, passages.tokens.offsets))
+    np.testing.assert_array_equal(placed_match(question, changed, model), placed_match(question, passages, model))
+
+
+def test_a_date_counts_where_the_question_is_met():
+    # type 0 is found in piece 5 alone: beside the question's piece 1, or far away from it
+    _, _, model = make(0, [1])
+    probe = np.full((DIM + 1, TYPES), -4, np.float32)
+    probe[0, 0] = 8
+    question = Question(np.array([1]), np.eye(CLASSES)[0])
+    terms = [np.array([5, 1, *[2] * 60]), np.array([1, *[2] * 60, 5])]
+    tokens = [np.zeros((62, DIM), np.float32) for _ in terms]
+    tokens[0][0, 0] = tokens[1][61, 0] = 1
+    passages = Passages(ragged(terms, np.zeros(0)), ragged(tokens, np.zeros(0)), np.full(VOCABULARY, 3, np.float32))
+    near, far = evidence_at_place(question, passages, probe).reshape(2, READINGS, TYPES)[..., 0]
+    assert (near > far + 1).all()
+    assert len(model.table) == CLASSES
+
+
+def test_passages_without_terms_are_all_alike():
+    question, passages, model = make(1, [0, 0])
+    found = placed_match(question, passages, model)
+    assert found.shape == (2,)
+    assert found[0] == found[1]
+
+
+def test_integrated_re_ranking_by_class_adds_it_with_its_own_weight(ranker, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+    (query,) = ranker.encode([QUESTION])
+    found = retriever.candidates(query, 10)
+    order = ranker.order(query, found, rerank="integrated", by="class")
+    match = placed_match(query, found, ranker.placed)
+    np.testing.assert_allclose(order.components["match"], match)
+    np.testing.assert_allclose(order.score, found.score + ranker.placed.weight * match)
+    assert retriever.weights["class"] == ranker.weights["class"] == ranker.placed.weight
+    np.testing.assert_allclose(ranker.signals(query, found)["match_soft"], match)
+    hard = ranker.order(query, found, rerank="integrated", by="class", hard=True)
+    assert set(hard.components["match"].tolist()) <= {0.0, 1.0}
+
+
+def test_without_its_model_the_match_is_the_inner_product(ranker, corpus):
+    bare = replace(ranker, placed=None)
+    (query,) = bare.encode([QUESTION])
+    found = HybridRetriever(PassageIndex.build(corpus, reader=bare.reader), bare).candidates(query, 10)
+    order = bare.order(query, found, rerank="integrated", by="class")
+    expected = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
+    np.testing.assert_allclose(order.components["match"], expected)
+    assert bare.weights["class"] == bare.pairs.weights["class"]
+
+
+def test_a_models_folder_needs_none(encoder, tmp_path):
+    for name in ("questions", "passages", "entailment", "pairs", "codebooks"):
+        (tmp_path / name).symlink_to(MODELS / name)
+    assert Ranker.load(tmp_path, encoder=encoder).placed is None
+
+
+@pytest.mark.parametrize("other", [{"interaction": "tokens"}, {"classes": ("ABBR:abb",)}])
+def test_other_token_vectors_or_classes_are_refused(ranker, tmp_path, other):
+    shutil.copytree(MODELS / "match", tmp_path / "match")
+    fitting = {"interaction": ranker.reader.interaction, "classes": ranker.questions.fine_classes}
+    model = PlacedModel.load(tmp_path / "match", encoder=ranker.encoder.fingerprint, **fitting)
+    assert model.table.shape == (len(ranker.questions.fine_classes), len(model.centre))
+    with pytest.raises(ArtifactError, match="train_match"):
+        PlacedModel.load(tmp_path / "match", encoder=ranker.encoder.fingerprint, **{**fitting, **other})

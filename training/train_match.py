@@ -1,0 +1,312 @@
+"""Make ``models/match``: what re-ranking by class reads of a passage, see ``semclass/placed.py``.
+
+    python training/train_match.py --data DATA --encoder models/encoder --out models/match
+
+Two things are fitted, on ``squad_sentences/train``. The probe tells from a token vector what the encoder's probes for
+entities and answers tell from the states of a whole layer: a logistic regression on their probabilities. The table says
+what that evidence counts for each fine class of question: passages of 4 consecutive sentences are indexed, the retriever's
+own first 10 are the candidates, and the softmax of a * score + match over the candidates of a question, where score is
+dense + w * BM25, is fitted to the passage that answers (ListNet, Cao et al. 2007). Class probabilities go in without their
+mean, so that what would serve every question alike cannot be learned.
+
+The weight of the match is the best for questions whose articles the fit did not see. Models beside --out are used as they
+are: ``questions``, ``passages``, ``entailment`` and ``codebooks``; token vectors are those that an index gives back. The
+same data and settings give the same bytes on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+from scipy.optimize import minimize
+
+from command import make_parser, run
+from datasets_io import read_jsonl, training_passages
+from semclass import artifacts
+from semclass.branch import SENTENCE
+from semclass.encoder import OnnxEncoder
+from semclass.errors import InputError, TruncationWarning
+from semclass.evidence import PassageReader
+from semclass.index import PassageIndex
+from semclass.placed import ARRAYS, CLIP, PlacedModel, evidence_at_place
+from semclass.questions import QuestionClassifier
+from semclass.ranker import read_questions
+from semclass.ranking import unit
+from semclass.types import Passage
+from semclass.views import STATES, padded
+from train_pairs import CHUNK, LAMBDAS, N_CANDIDATES, candidates_of, reciprocal_ranks, softmax_loss
+
+Array = npt.NDArray[Any]
+
+SENTENCES = 4
+"""Sentences of a passage."""
+
+FOLDS, BLOCKS = 5, 50
+"""Folds of the cross-validation, each of every fifth of so many blocks of consecutive passages: articles stay whole, but
+for those at the border of two blocks."""
+
+RIDGE = 0.03
+"""Penalty on the table: of 0.001, 0.003, 0.01, 0.03 and 0.1 the strongest whose loss in the same cross-validation is within
+0.002 of the least (0.823, 0.813, 0.808, 0.810, 0.819)."""
+
+STEPS = 50
+"""Steps of the fit of the table at most; it ends before."""
+
+EXTREME = 8.0
+"""Log-odds beyond which the encoder's probes count as sure."""
+
+TOKEN_EVIDENCE = "entities.tokens"
+"""Tensor of the encoder's upper network: log-odds of each type for each word piece, special tokens included."""
+
+BATCH = 256
+"""Sentences encoded at a time."""
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions whose answer is among their candidates.
+
+    Attributes
+    ----------
+    classes
+        Coarse and fine class probabilities beside each other, float64 of shape (n, coarse + fine).
+    evidence
+        As :func:`semclass.placed.evidence_at_place` gives it, float64 of shape (n, 10, columns).
+    score
+        dense + w * BM25, float64 of shape (n, 10).
+    answers
+        bool of shape (n, 10).
+    fold
+        Of the cross-validation, int64 of shape (n,).
+    """
+
+    classes: Array
+    evidence: Array
+    score: Array
+    answers: Array
+    fold: Array
+
+
+def examples_of_probe(sentences: list[str], encoder: OnnxEncoder, folder: Path, reader: PassageReader) -> list[Array]:
+    """Token vectors as an index gives them back, and the probabilities of the encoder's own probes, both float32."""
+    network = onnx.load(folder / "upper.onnx")
+    if reader.branch is None or not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
+        raise InputError("the match is made for an encoder with the view 'entities', and with entailment/ beside --out")
+    network.graph.output.append(onnx.helper.make_tensor_value_info(TOKEN_EVIDENCE, onnx.TensorProto.FLOAT, None))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = encoder.threads
+    upper = onnxruntime.InferenceSession(network.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    vectors, targets = [], []
+    for start in range(0, len(sentences), BATCH):
+        # the branch and the probes read the same states
+        states = encoder.encode(sentences[start : start + BATCH], views=(STATES,)).pieces(STATES)
+        vectors.append(reader.branch.read(states, SENTENCE).vectors.values)
+        mask = np.arange(states.lengths().max()) < states.lengths()[:, None]
+        (found,) = upper.run([TOKEN_EVIDENCE], {STATES: padded(states), "attention_mask": mask.astype(np.int64)})
+        places = np.arange(mask.shape[1])
+        targets.append(found[(places > 0) & (places < states.lengths()[:, None] - 1)])
+    tokens = np.concatenate(vectors)
+    if reader.codebooks is not None:
+        book = reader.codebooks.tokens
+        tokens = unit(book.decode(book.encode(tokens)))
+    return [tokens, _sigmoid(np.clip(np.concatenate(targets), -EXTREME, EXTREME))]
+
+
+def fit_probe(tokens: Array, targets: Array) -> tuple[Array, list[float]]:
+    """Fit on the first four fifths; gives weights and bias, and the correlation with each target on the rest."""
+    inputs = np.append(tokens, np.ones((len(tokens), 1), np.float32), axis=1)
+    cut = len(inputs) * 4 // 5
+    seen, wanted = inputs[:cut], targets[:cut]
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        score = seen @ flat.reshape(seen.shape[1], -1).astype(np.float32)
+        slope = seen.T @ (_sigmoid(score) - wanted) / np.float32(cut)
+        value = (np.logaddexp(0, score) - wanted * score).mean(axis=0, dtype=np.float64).sum()
+        return float(value), slope.ravel().astype(np.float64)
+
+    start = np.zeros(seen.shape[1] * targets.shape[1])
+    weights = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    probe = weights.reshape(seen.shape[1], -1).astype(np.float32)
+    found = _sigmoid(inputs[cut:] @ probe)
+    pairs = zip(found.T, targets[cut:].T, strict=True)
+    return probe, [round(float(np.corrcoef(*pair)[0, 1]), 3) for pair in pairs]
+
+
+def collect(data: Path, classifier: QuestionClassifier, reader: PassageReader, probe: Array) -> Questions:
+    """Index the passages, ask the questions, read the evidence of their candidates."""
+    passages = [Passage(str(place), text) for place, text in enumerate(training_passages(data, SENTENCES))]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
+        index = PassageIndex.build(passages, reader=reader)
+    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
+    place = {record["_id"]: row // SENTENCES for row, record in enumerate(records)}
+    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
+    rows = []
+    for start in range(0, len(questions), CHUNK):
+        chunk = questions[start : start + CHUNK]
+        texts = [record["text"] for record in chunk]
+        for record, query in zip(chunk, read_questions(reader.encoder, classifier, reader.branch, texts), strict=True):
+            found, _ = candidates_of(index, reader, query)
+            answer = place[record["relevant"]]
+            right = found.rows == answer
+            if right.any() and len(right) == N_CANDIDATES:
+                classes = np.append(query.probabilities, query.fine)
+                fold = answer * BLOCKS // len(passages) % FOLDS
+                rows.append((classes, evidence_at_place(query, found, probe), found.score, right, fold))
+    print(f"{len(passages)} passages, {len(questions)} questions, {len(rows)} with the answer among the candidates")
+    return Questions(*(np.array(column) for column in zip(*rows, strict=True)))
+
+
+def fit_table(classes: Array, evidence: Array, score: Array, answers: Array) -> tuple[float, Array]:
+    """Scale of the hybrid's score and the table, (classes, columns); both inputs are centred already."""
+    n, columns = len(score), evidence.shape[2]
+    asked, given = classes.astype(np.float32), evidence.astype(np.float32)
+
+    def loss(flat: Array) -> tuple[float, Array]:
+        scale, table = flat[0], flat[1:].reshape(-1, columns)
+        total = scale * score + _match(asked, given, table.astype(np.float32))
+        share = np.exp(total - total.max(axis=1, keepdims=True))
+        share /= share.sum(axis=1, keepdims=True)
+        right = (share * answers).sum(axis=1, keepdims=True)
+        slope = (share - share * answers / right) / n
+        each = np.matmul(slope.astype(np.float32)[:, None], given)[:, 0]
+        value = -np.log(right).mean() + RIDGE / 2 * (table**2).sum()
+        return float(value), np.append((slope * score).sum(), asked.T @ each + RIDGE * table)
+
+    start = np.append(1.0, np.zeros(asked.shape[1] * columns))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
+    return float(found[0]), found[1:].reshape(-1, columns)
+
+
+def fit(data: Questions, classifier: QuestionClassifier, probe: Array) -> tuple[PlacedModel, dict[str, float]]:
+    """Fit the table, find the weight on unseen articles."""
+    usual, columns = data.classes.mean(axis=0), data.evidence.shape[2]
+    centre, scale = data.evidence.mean(axis=(0, 1)), data.evidence.std(axis=(0, 1)) + 1e-6
+    classes, evidence = data.classes - usual, np.clip((data.evidence - centre) / scale, -CLIP, CLIP)
+    match, losses = np.zeros(data.score.shape), np.zeros(len(data.score))
+    for fold in range(FOLDS):
+        seen, unseen = data.fold != fold, data.fold == fold
+        factor, table = fit_table(classes[seen], evidence[seen], data.score[seen], data.answers[seen])
+        found = _match(classes[unseen], evidence[unseen], table)
+        losses[unseen] = softmax_loss(factor * data.score[unseen] + found, data.answers[unseen])
+        match[unseen] = found / factor
+    ranks = [reciprocal_ranks(data.score + weight * match, data.answers).mean() for weight in LAMBDAS]
+    factor, table = fit_table(classes, evidence, data.score, data.answers)
+    coarse = len(classifier.classes)
+    membership = classifier.coarse(np.eye(len(classifier.fine_classes)))
+    best = int(np.argmax(ranks))
+    model = PlacedModel(
+        probe=probe,
+        usual=usual[coarse:],
+        centre=centre,
+        scale=scale,
+        # a coarse class is the sum of its fine ones, so that one table says what both do
+        table=(membership @ table[:coarse] + table[coarse:]).reshape(-1, columns),
+        weight=round(LAMBDAS[best] / factor, 4),
+    )
+    metrics = {
+        "questions": len(match),
+        "conditional_mrr_hybrid": float(ranks[0]),
+        "conditional_mrr": float(ranks[best]),
+        "error_removed": float((ranks[best] - ranks[0]) / (1 - ranks[0])),
+        "softmax_loss": float(losses.mean()),
+    }
+    return model, metrics
+
+
+def _match(classes: Array, evidence: Array, table: Array) -> Array:
+    return np.asarray(np.matmul(evidence, (classes @ table)[:, :, None])[..., 0])
+
+
+def _sigmoid(values: Array) -> Array:
+    return np.asarray(1 / (1 + np.exp(-values)))
+
+
+def _npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def train(arguments: argparse.Namespace) -> None:
+    """Fit the probe, collect, fit the table, save, report."""
+    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
+    root = arguments.out.parent
+    reader = PassageReader.load(root, encoder=encoder, threads=arguments.threads)
+    classifier = QuestionClassifier.load(root, encoder=encoder)
+    records = read_jsonl(arguments.data / "squad_sentences" / "train.corpus.jsonl.gz")
+    examples = examples_of_probe([record["text"] for record in records], encoder, arguments.encoder, reader)
+    probe, correlations = fit_probe(*examples)
+    print(f"correlation of the probe with those of the encoder, by type: {correlations}")
+    model, metrics = fit(collect(arguments.data, classifier, reader, probe), classifier, probe)
+    for name, value in metrics.items():
+        print(f"{name}: {value:.4f}")
+    print(f"weight: {model.weight}")
+    save(arguments.out, model, classifier, reader, {**metrics, "probe_correlations": correlations})
+
+
+def save(
+    folder: Path, model: PlacedModel, classifier: QuestionClassifier, reader: PassageReader, metrics: dict[str, Any]
+) -> None:
+    """Write the folder."""
+    fields = {
+        "encoder": reader.encoder.fingerprint,
+        "interaction": reader.interaction,
+        "classes": list(classifier.fine_classes),
+        "weight": model.weight,
+        "training": {
+            "data": "squad_sentences/train",
+            "sentences_per_passage": SENTENCES,
+            "candidates": N_CANDIDATES,
+            "ridge": RIDGE,
+            "steps": STEPS,
+        },
+        "metrics": {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()},
+    }
+    removed = metrics["error_removed"]
+    card = artifacts.model_card(
+        "Class match at a place",
+        {"license": "apache-2.0", "language": "en"},
+        [
+            (
+                "What it tells",
+                "Whether a passage holds what a question of a class asks for, near the question's own words: log-odds, up "
+                "to what all candidates of the question share. `probe.npy` reads types of evidence off token vectors, "
+                "`table.npy` says what they count for each fine class, `usual.npy` is the mean of class probabilities; "
+                "`centre.npy` and `scale.npy` standardise the evidence.",
+            ),
+            ("Training", "`training/train_match.py` on `squad_sentences/train`, passages of 4 sentences."),
+            (
+                "Figures",
+                f"Added to the hybrid's score with the weight found, it removes {removed:.1%} of 1 - MRR on "
+                f"{metrics['questions']} training questions whose answer is among the first 10, by cross-validation over "
+                "blocks of articles.",
+            ),
+            ("Limits", "English. It reorders candidates of one question; it is no probability."),
+        ],
+        ["semclass", "passage-ranking"],
+    )
+    print(artifacts.save(folder, "match", {f"{name}.npy": _npy(getattr(model, name)) for name in ARRAYS}, fields, card))
+
+
+def main() -> None:
+    """Command line."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
+    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="folder of an exported encoder")
+    parser.add_argument("--out", type=Path, default=Path("models/match"))
+    parser.add_argument("--threads", type=int, default=1)
+    run(parser, train)
+
+
+if __name__ == "__main__":
+    main()
