@@ -258,7 +258,7 @@ def main() -> None:
         },
         "cross_encoder": made(arguments.cross_encoder, network),
         **facts.of_run(
-            "python bench/train_cross_encoder.py --data DATA --out FOLDER",
+            "python bench/train_cross_encoder.py --data DATA --out FOLDER --questions 3500 7000 20000",
             "python bench/cross_encoder.py --data DATA --cross-encoder FOLDER",
         ),
     }
