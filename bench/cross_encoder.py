@@ -144,13 +144,14 @@ def rank(
     """Order the candidates of each question; gives passage ids, and seconds, by method."""
     weight, slope = (float(network.manifest[name]) for name in ("weight", "slope"))
     rankings: dict[str, list[list[str]]] = {}
+    rerank = timing.reranking(retriever)
     seconds: dict[str, list[float]] = {"learned": [], "cross-encoder": [], "learned+few": []}
     for query in retriever.encode(list(dataset.questions.values())):
         candidates = retriever.candidates(query, evaluation.DEPTH)
         passages = [retriever.index.passage(row) for row in candidates.rows.tolist()]
         texts = [searchable(passage) for passage in passages]
         clock = [time.perf_counter()]
-        learned = retriever.order(query, candidates, rerank="learned")
+        learned = rerank((query, candidates))
         clock.append(time.perf_counter())
         logits = np.zeros(len(texts), np.float32)
         # first those that the cheaper combination needs: their time counts for both

@@ -20,7 +20,6 @@ from typing import Any
 import facts
 import timing
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
-from semclass.candidates import Candidates, Query
 from semclass.documents import read_corpus
 from semclass.evidence import Evidence, PassageReader
 from semclass.index import FORMS, PassageIndex
@@ -70,14 +69,7 @@ def row(name: str, corpus: Path, ranker: Ranker, reader: PassageReader, form: st
     result = evaluation.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:TIMED])
     pairs = [(query, retriever.candidates(query, 10)) for query in queries]
-
-    def rerank(pair: tuple[Query, Candidates]) -> None:
-        query, found = pair
-        tokens, sentences, terms = index.evidence(found.rows, retriever.ranker.reader)
-        read = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-        retriever.order(query, read, rerank="learned")
-
-    seconds = timing.each(pairs, rerank)
+    seconds = timing.each(pairs, timing.reranking(retriever))
     lengths = index.postings.lengths
     return {
         "form": name,

@@ -57,7 +57,7 @@ def times(data: Path, retriever: HybridRetriever) -> dict[str, float]:
     pairs = list(zip(queries, found, strict=True))
     measured = {
         "question_to_label": timing.each(texts, lambda text: classifier.predict([text])),
-        "rerank_10": timing.each(pairs, lambda pair: retriever.order(*pair, rerank="learned")),
+        "rerank_10": timing.each(pairs, timing.reranking(retriever)),
         "search_10": timing.each(asked, retriever.search),
     }
     return timing.percentiles(measured, 1e3, 3)

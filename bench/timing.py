@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+
+from semclass import HybridRetriever
+from semclass.candidates import Candidates, Order, Query
 
 WARM_UP = 20
 """Items that are run before the clock starts."""
@@ -22,6 +26,17 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
         job(item)
         values.append(time.perf_counter() - started)
     return values
+
+
+def reranking(retriever: HybridRetriever) -> Callable[[tuple[Query, Candidates]], Order]:
+    """The job of re-ranking by ``learned``: from the candidates' places in the index to a new order, decoding included."""
+
+    def job(pair: tuple[Query, Candidates]) -> Order:
+        query, found = pair
+        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
+        return retriever.order(query, replace(found, tokens=tokens, sentences=sentences, terms=terms), rerank="learned")
+
+    return job
 
 
 def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:
