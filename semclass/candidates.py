@@ -105,17 +105,17 @@ class Order:
     components
         Signals that were computed, by name, each float64 of shape (n,), in the old order.
     parts
-        What `score` is the sum of, weights included, by name; float64 of shape (n,), in the old order. Of a score from a
-        head, what the head adds to the log-odds, see `link`.
-    link
-        ``"identity"``: the score is the sum of `parts`; ``"sigmoid"``: it is 1 / (1 + exp(-sum)).
+        What `score` is the sum of, weights included, by name; float64 of shape (n,), in the old order. Empty for a score
+        from a head, whose parts are worked out from `features` when they are asked for.
+    features
+        Pair features that a head made the score of, float32 of shape (n, n_features), in the old order; None for a sum.
     """
 
     order: IntArray
     score: DoubleArray
     components: dict[str, DoubleArray]
     parts: dict[str, DoubleArray]
-    link: str = "identity"
+    features: FloatArray | None = None
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:

@@ -43,7 +43,7 @@ def explain(
             Explanation(
                 parts=parts,
                 total=sum(parts.values()),
-                link=found.link,
+                link="identity" if found.features is None else "sigmoid",
                 words=word_matches(query, candidates, place, pieces),
                 classes=class_evidence(query, candidates, place, classes),
             )

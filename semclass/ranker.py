@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -489,8 +489,7 @@ class Ranker:
         if rerank == "stable":
             return Order(stable_partition(label), score, components, parts)
         if rerank == "learned":
-            parts = self.pairs.learned_terms.parts(features)
-            return Order(np.argsort(-signal, kind="stable"), signal, components, parts, "sigmoid")
+            return Order(np.argsort(-signal, kind="stable"), signal, components, {}, features)
         if hard and by == "entailment":
             signal = components["entails"] = label.astype(np.float64)
         added = (self.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
@@ -518,6 +517,8 @@ class Ranker:
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""
+        if found.features is not None:
+            found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
         return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
 
 
