@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass import artifacts
 from semclass.branch import SENTENCE, Branch
@@ -131,31 +133,49 @@ class PassageReader:
         """
         items = list(texts)
         encoding, cut = encode_quietly(self.encoder, items, ("pooled", *self.classifier.encoder_views))
-        rows = [split_sentences(text) for text in items]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        pooled, tokens = self._sentences([sentence for row in rows for sentence in row])
+        tokens, sentences, _ = self.read_sentences(items)
         evidence = Evidence(
             pooled=encoding.rows("pooled"),
             probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
-            tokens=_for_each_term(Ragged(tokens.values, tokens.offsets[ends]), encoding.terms),
-            sentences=Ragged(pooled, ends),
+            tokens=_for_each_term(tokens, encoding.terms),
+            sentences=sentences,
             terms=encoding.terms,
         )
         return evidence, cut
 
-    def _sentences(self, sentences: list[str]) -> tuple[FloatArray, Ragged]:
-        """Unit vectors of sentences, (n, dim), and of their tokens."""
+    def read_sentences(self, texts: Sequence[str]) -> tuple[Ragged, Ragged, Ragged]:
+        """Read passages sentence by sentence, and nothing else of them.
+
+        Parameters
+        ----------
+        texts
+            n texts.
+
+        Returns
+        -------
+        tuple of Ragged
+            Unit token vectors and unit vectors of the sentences of each passage, float32, and its word-piece ids, as many
+            as token vectors.
+        """
         view = "tokens" if self.branch is None else STATES
+        rows = [split_sentences(text) for text in texts]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
+        items = [sentence for row in rows for sentence in row]
         pooled: list[FloatArray] = []
         tokens: list[FloatArray] = []
-        for start in range(0, len(sentences), CHUNK):
-            encoding, _ = encode_quietly(self.encoder, sentences[start : start + CHUNK], ("pooled", view))
+        terms: list[npt.NDArray[Any]] = []
+        for start in range(0, len(items), CHUNK):
+            encoding, _ = encode_quietly(self.encoder, items[start : start + CHUNK], ("pooled", view))
             found = encoding.pieces(view)
             vectors = found if self.branch is None else self.branch.read(found, SENTENCE).vectors
             pooled.append(unit(encoding.rows("pooled")))
             tokens += [vectors.row(row) for row in range(len(vectors))]
+            terms += [encoding.terms.row(row) for row in range(len(vectors))]
         empty = np.zeros((0, self.encoder.views["tokens"] if self.branch is None else self.branch.dim), np.float32)
-        return np.concatenate(pooled), ragged(tokens, empty)
+        by_sentence, words = ragged(tokens, empty), ragged(terms, np.zeros(0, np.int32))
+        words = Ragged(words.values, words.offsets[ends])
+        joined = _for_each_term(Ragged(by_sentence.values, by_sentence.offsets[ends]), words)
+        return joined, Ragged(np.concatenate(pooled), ends), words
 
 
 def _for_each_term(tokens: Ragged, terms: Ragged) -> Ragged:

@@ -142,8 +142,7 @@ class PassageIndex:
             Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages.
         """
         if self.form == "lean":
-            found, _ = reader.read([searchable(self.passage(row)) for row in rows.tolist()])
-            return found.tokens, found.sentences, found.terms
+            return reader.read_sentences([searchable(self.passage(row)) for row in rows.tolist()])
         books = reader.codebooks if self.codebooks else None
         tokens, sentences, terms = self.tokens.take(rows), self.sentences.take(rows), self.terms.take(rows)
         return (
