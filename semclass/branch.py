@@ -85,7 +85,11 @@ class Branch:
         EncoderMismatchError
             If it was trained on another encoder's states.
         """
-        artifact = artifacts.load(folder, "entailment")
+        return cls.of(artifacts.load(folder, "entailment"), encoder=encoder, threads=threads)
+
+    @classmethod
+    def of(cls, artifact: artifacts.Artifact, *, encoder: str, threads: int) -> Branch:
+        """Open the branch of an entailment model whose files were checked already; arguments and errors as :meth:`load`."""
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, (STATES,))
         # it is written with fused operators already, and loads faster as it is
         session = open_session(artifact.path("branch.onnx"), threads, optimise=False)

@@ -135,7 +135,7 @@ class EntailmentClassifier:
         """
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
-        branch = Branch.load(artifact.folder, encoder=used.fingerprint, threads=threads)
+        branch = Branch.of(artifact, encoder=used.fingerprint, threads=threads)
         head = open_session(artifact.path("head.onnx"), threads)
         idf = np.load(artifact.path("idf.npy"), allow_pickle=False)
         if idf.shape != used.is_term.shape:

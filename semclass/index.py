@@ -49,9 +49,6 @@ SCALE = 127
 BUILDING = ".building-"
 """What the names of folders begin with in which an index is being written."""
 
-SENTENCE_SCALE = 127
-"""The same for the vectors of sentences."""
-
 _FIELDS = ("data", "files", "encoder", "classes", "thresholds", "similarity", "interaction", "form", "codebooks")
 
 _REMEDY = "build it again with `semclass index build`"

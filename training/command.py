@@ -1,10 +1,15 @@
-"""How every training script runs: arguments in, our errors on standard error with exit code 2."""
+"""How every training script runs: arguments in, arrays out, our errors on standard error with exit code 2."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from semclass.errors import SemclassError
 
@@ -24,3 +29,10 @@ def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], obj
     except SemclassError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def npy_bytes(array: npt.NDArray[Any]) -> bytes:
+    """An array as the bytes of an ``.npy`` file; arrays of objects, which would be pickled, are refused."""
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()

@@ -11,7 +11,6 @@ data and seed give the same bytes.
 from __future__ import annotations
 
 import argparse
-import io
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-from command import ENCODER_HELP, make_parser, run
+from command import ENCODER_HELP, make_parser, npy_bytes, run
 from datasets_io import training_passages
 from semclass import artifacts
 from semclass.branch import Branch
@@ -66,13 +65,6 @@ def left(codebook: Codebook, vectors: Array) -> float:
     return round(float(1 - np.einsum("nd,nd->n", unit(vectors), decoded).mean()), 4)
 
 
-def to_npy(codebook: Codebook) -> bytes:
-    """Bytes of an ``.npy`` file."""
-    buffer = io.BytesIO()
-    np.save(buffer, codebook.centroids.astype(np.float16), allow_pickle=False)
-    return buffer.getvalue()
-
-
 def train(arguments: argparse.Namespace) -> None:
     """Read, learn, measure, write."""
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
@@ -98,7 +90,7 @@ def train(arguments: argparse.Namespace) -> None:
         "sentences_seen": left(books["sentences"], seen.sentences.values),
         "sentences_unseen": left(books["sentences"], unseen.sentences.values),
     }
-    files = {f"{name}.npy": to_npy(book) for name, book in books.items()}
+    files = {f"{name}.npy": npy_bytes(book.centroids.astype(np.float16)) for name, book in books.items()}
     fields = {
         "encoder": encoder.fingerprint,
         "interaction": reader.interaction,

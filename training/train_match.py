@@ -17,7 +17,6 @@ same data and settings give the same bytes on the same machine.
 from __future__ import annotations
 
 import argparse
-import io
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ import onnx
 import onnxruntime
 from scipy.optimize import minimize
 
-from command import make_parser, run
+from command import make_parser, npy_bytes, run
 from datasets_io import read_jsonl, training_passages
 from semclass import artifacts
 from semclass.branch import SENTENCE
@@ -231,12 +230,6 @@ def _sigmoid(values: Array) -> Array:
     return np.asarray(1 / (1 + np.exp(-values)))
 
 
-def _npy(array: Array) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
-
-
 def train(arguments: argparse.Namespace) -> None:
     """Fit the probe, collect, fit the table, save, report."""
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
@@ -295,7 +288,11 @@ def save(
         ],
         ["semclass", "passage-ranking"],
     )
-    print(artifacts.save(folder, "match", {f"{name}.npy": _npy(getattr(model, name)) for name in ARRAYS}, fields, card))
+    print(
+        artifacts.save(
+            folder, "match", {f"{name}.npy": npy_bytes(getattr(model, name)) for name in ARRAYS}, fields, card
+        )
+    )
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ makes the token vectors (without it they are the encoder's), ``codebooks`` round
 from __future__ import annotations
 
 import argparse
-import io
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from command import ENCODER_HELP, make_parser, run
+from command import ENCODER_HELP, make_parser, npy_bytes, run
 from pair_domains import TUNED_ON, Domain, read_domains
 from semclass import artifacts
 from semclass.candidates import Candidates, Query
@@ -549,14 +548,8 @@ def train(arguments: argparse.Namespace) -> None:
         what="P(passage answers question) from all evidence, the scores of the other candidates included. `idf.npy` "
         "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
         extra={"weights": found, "similarity": arguments.similarity, **shared},
-        files={"idf.npy": _npy(idf), "words.npy": _npy(table)},
+        files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )
-
-
-def _npy(array: Array) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def main() -> None:

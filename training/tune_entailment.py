@@ -14,7 +14,6 @@ order, gives the calibration there. The branch is int8 in the manner of the enco
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -29,7 +28,7 @@ from scipy.optimize import minimize
 
 import bert_graph
 from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
-from command import make_parser, run
+from command import make_parser, npy_bytes, run
 from datasets_io import read_jsonl
 from export_encoder import SMOOTHING, find_source
 from semclass import artifacts
@@ -741,13 +740,11 @@ def write(
     out: Path, encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
 ) -> None:
     """Write the folder: networks, idf, model card, manifest."""
-    buffer = io.BytesIO()
-    np.save(buffer, idf, allow_pickle=False)
     onnx.checker.check_model(head)
     files = {
         "branch.onnx": branch,
         "head.onnx": head.SerializeToString(deterministic=True),
-        "idf.npy": buffer.getvalue(),
+        "idf.npy": npy_bytes(idf),
     }
     held = report["metrics"]["held_out"]
     sections = [
