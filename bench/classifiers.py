@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-import facts
-import readme
-import timing
+from bench import facts
+from bench import readme
+from bench import timing
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
 from semclass.calibration import expected_calibration_error
 from semclass.surface import surface_features

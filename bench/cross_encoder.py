@@ -23,9 +23,9 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-import facts
-import readme
-import timing
+from bench import facts
+from bench import readme
+from bench import timing
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 from semclass.index import searchable
 from semclass.sessions import open_session

@@ -18,8 +18,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import facts
-import readme
+from bench import facts
+from bench import readme
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 
 HERE = Path(__file__).parent

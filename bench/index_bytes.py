@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import facts
-import timing
+from bench import facts
+from bench import timing
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 from semclass.documents import read_corpus
 from semclass.evidence import Evidence, PassageReader

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
-import facts
-import readme
-import timing
+from bench import facts
+from bench import readme
+from bench import timing
 from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
 
 ROOT = Path(__file__).parent.parent

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import facts
-import readme
+from bench import facts
+from bench import readme
 from semclass import HybridRetriever, Ranker, artifacts, evaluation, figures, tuning
 from semclass.components import Components, collect, reciprocal_ranks
 from semclass.ranker import weight_name

@@ -46,3 +46,36 @@ def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: in
         for name, values in seconds.items()
         for percent in (50, 95)
     }
+
+
+def by_turns(
+    items: Sequence[Any], jobs: Mapping[str, Callable[[Any], object]], *, block: int = 20
+) -> dict[str, list[float]]:
+    """Seconds of several jobs for each item, taken in turns so that a slow moment of the machine meets all of them.
+
+    Parameters
+    ----------
+    items
+        What each job is called with.
+    jobs
+        By name.
+    block
+        Items that one job does before the next has its turn: few enough to be close in time, enough that each finds the
+        caches as it leaves them.
+
+    Returns
+    -------
+    dict
+        A list of seconds by job, in the order of `items`.
+    """
+    for job in jobs.values():
+        for item in items[:WARM_UP]:
+            job(item)
+    values: dict[str, list[float]] = {name: [] for name in jobs}
+    for begin in range(0, len(items), block):
+        for name, job in jobs.items():
+            for item in items[begin : begin + block]:
+                started = time.perf_counter()
+                job(item)
+                values[name].append(time.perf_counter() - started)
+    return values

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-import facts
+from bench import facts
 from semclass import HybridRetriever, Ranker, artifacts, evaluation, tuning
 
 RESULTS = Path(__file__).parent / "results" / "tuning.json"

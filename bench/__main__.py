@@ -1,0 +1,113 @@
+"""``python -m bench``: the whole benchmark, or some of its sections."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import facts, readme
+from bench.steps import Bench, StepError
+from semclass import artifacts
+from semclass.errors import MissingExtraError
+
+RESULTS = Path(__file__).parent / "results"
+
+SECTIONS = {
+    "main_job": "the main job on the shipped models",
+    "classifiers": "the shipped classifiers: noise, calibration, times",
+    "questions": "question classes: accuracy against cost, beside peers and prompted models",
+    "passages": "passage classes, likewise",
+    "entailment": "does this sentence answer the question, likewise",
+    "retrieval": "retrieval and re-ranking: quality against time, beside peers",
+    "thesis": "the reference's methods by its own protocol",
+    "domains": "re-ranking on kinds of text that nothing was trained on",
+    "cross_encoder": "re-ranking beside a cross-encoder (needs --cross-encoder)",
+    "tune": "what tuned weights bring on other questions",
+    "index_bytes": "bytes a passage, and what they bring",
+    "learning_curves": "how many labels a taxonomy needs",
+    "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
+}
+"""Modules of this package with ``run(bench)``, in the order in which they run.
+
+A section may have ``table(results)``: the README's table, written between the marks that name it; and
+``pictures(results)``: PNG by file name. Both are made from what is written, never from what is in memory alone.
+"""
+
+
+def run_section(name: str, bench: Bench) -> None:
+    """Run a section, write ``<name>.json`` and its pictures, and put its table into the README."""
+    started, first = time.perf_counter(), len(bench.steps)
+    section = importlib.import_module(f"bench.{name}")
+    found: dict[str, Any] = section.run(bench)
+    path = bench.results / f"{name}.json"
+    how = f"python -m bench {name} --data DATA" + (" --quick" if bench.quick else "")
+    steps = bench.steps[first:]
+    artifacts.write_atomic(
+        path,
+        artifacts.dump_json(
+            {
+                **found,
+                "steps": steps,
+                "seconds_of_section": round(time.perf_counter() - started, 1),
+                **facts.of_run(how, threads=sorted({step["threads"] for step in steps} or {1})),
+            }
+        ),
+    )
+    results = artifacts.read_json(path)
+    if hasattr(section, "pictures"):
+        for file, picture in section.pictures(results).items():
+            artifacts.write_atomic(bench.results / file, picture)
+    if hasattr(section, "table") and bench.results == RESULTS:
+        readme.update(name, section.table(results))
+
+
+@click.command(help=__doc__)
+@click.argument("sections", nargs=-1, type=click.Choice(sorted(SECTIONS)))
+@click.option("--data", type=click.Path(exists=True, file_okay=False, path_type=Path), required=True)
+@click.option("--quick", is_flag=True, help="Few items of everything, results beside --work: to see that it runs.")
+@click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
+@click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
+@click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
+@click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
+@click.option("--model", help="The service's model.")
+@click.option("--key", default="OPENAI_API_KEY", show_default=True, help="Variable that holds the service's key.")
+def main(
+    sections: tuple[str, ...],
+    data: Path,
+    quick: bool,
+    again: bool,
+    work: Path | None,
+    results: Path | None,
+    cross_encoder: Path | None,
+    endpoint: str | None,
+    model: str | None,
+    key: str,
+) -> None:
+    """Run sections, all of them if none is named, then the report."""
+    work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
+    results = (results or (work / "quick" if quick else RESULTS)).absolute()
+    results.mkdir(parents=True, exist_ok=True)
+    bench = Bench(data.absolute(), work, results, quick, again, cross_encoder, endpoint, model, key)
+    started, failed = time.perf_counter(), []
+    for name in sections or SECTIONS:
+        bench.say(f"{name}: {SECTIONS[name]}")
+        try:
+            run_section(name, bench)
+        except (StepError, MissingExtraError) as error:
+            bench.say(f"{name}: {error}")
+            failed.append(name)
+    from bench import report
+
+    report.write(results)
+    bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")
+    if failed:
+        raise click.ClickException(f"not measured: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench")

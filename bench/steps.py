@@ -1,0 +1,200 @@
+"""Sections of the benchmark are made of steps: each runs in a process of its own, and its result is kept.
+
+A process of its own makes peak memory that of one system, and threads explicit from the first import. What is kept makes
+the benchmark resumable: a step runs again only if its arguments, the library, the models or the module that it is in have
+changed. Steps that take times run one after another, never side by side; two systems whose times are compared as a ratio
+take turns inside one step (:func:`bench.timing.by_turns`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bench import facts
+from semclass import artifacts
+from semclass.errors import MissingExtraError, SemclassError
+
+ROOT = Path(__file__).parent.parent
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+"""Variables that say how many threads a library takes; some are read only when it is imported."""
+
+LACKING = 3
+"""Exit status of a step that needs a package which is not installed."""
+
+
+class StepError(SemclassError):
+    """A step of the benchmark failed."""
+
+
+@dataclass
+class Bench:
+    """What the sections are run with.
+
+    Attributes
+    ----------
+    data
+        The public data sets.
+    work
+        Where indices, trained peers and the results of steps are kept between runs.
+    results
+        Where sections write what they found.
+    quick
+        Whether to take few items: to see that everything runs, not to quote.
+    again
+        Whether steps are run although their results are kept.
+    cross_encoder
+        Folder that ``bench/train_cross_encoder.py`` wrote, or None.
+    endpoint, model, key
+        Address, model and name of the environment variable that holds the key of an OpenAI-compatible service, or None.
+    steps
+        What was run or found, in order: name, threads, seconds, peak memory and date of each step.
+    """
+
+    data: Path
+    work: Path
+    results: Path
+    quick: bool = False
+    again: bool = False
+    cross_encoder: Path | None = None
+    endpoint: str | None = None
+    model: str | None = None
+    key: str = "OPENAI_API_KEY"
+    steps: list[dict[str, Any]] = field(default_factory=list)
+
+    def beir(self, name: str) -> Path:
+        """A BEIR folder of the data."""
+        return self.data / "beir" / name
+
+    @property
+    def indices(self) -> Path:
+        """Where indices are kept."""
+        return self.work / "indices"
+
+    def say(self, text: str) -> None:
+        """Tell how far it is, on a terminal or in a log, never among results."""
+        click.echo(text, err=True)
+
+    def step(self, name: str, function: str, *, threads: int = 1, **arguments: Any) -> dict[str, Any]:
+        """Run a function in a process of its own, or give what it gave before.
+
+        Parameters
+        ----------
+        name
+            Names the step, such as ``"questions/semclass/1"``.
+        function
+            ``"bench.module:function"``; takes `arguments` by name, and gives what JSON can hold.
+        threads
+            Set for every library before it is imported; the function is told by its own arguments, if at all.
+        **arguments
+            What JSON can hold; paths are made texts.
+
+        Returns
+        -------
+        dict
+            What the function gave; ``{"skipped": reason}`` if a package that it needs is not installed.
+
+        Raises
+        ------
+        StepError
+            If it failed.
+        """
+        task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
+        kept = self.work / "steps" / f"{name.replace('/', '-')}-{self._key(task)}.json"
+        if self.again or not kept.is_file():
+            self.say(f"  {name} ...")
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            record = _in_process(task, kept.with_suffix(".part"))
+            if "skipped" in record["result"]:
+                self.say(f"  {name}: skipped, {record['result']['skipped']}")
+                return dict(record["result"])
+            artifacts.write_atomic(kept, artifacts.dump_json(record))
+        record = artifacts.read_json(kept)
+        self.steps.append({"step": name, "threads": threads, **{key: record[key] for key in _TOLD}})
+        return {**record["result"], "peak_mb": record["peak_mb"]}
+
+    def _key(self, task: dict[str, Any]) -> str:
+        module = ROOT / (task["function"].partition(":")[0].replace(".", "/") + ".py")
+        said = json.dumps([task, self.quick, _library(), artifacts.sha256_of(module)], sort_keys=True)
+        return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+_TOLD = ("seconds", "peak_mb", "date", "commit")
+
+
+@lru_cache(maxsize=1)
+def _library() -> str:
+    """SHA-256 over the library's sources and the models' manifests."""
+    files = [*sorted((ROOT / "semclass").glob("*.py")), *sorted((ROOT / "models").rglob("manifest.json"))]
+    return hashlib.sha256("".join(artifacts.sha256_of(path) for path in files).encode()).hexdigest()
+
+
+def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:
+    environment = {**os.environ, **{name: str(task["threads"]) for name in THREADS}, "TOKENIZERS_PARALLELISM": "false"}
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.steps", str(out)],
+        input=json.dumps(task),
+        text=True,
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode == LACKING:
+        return {"result": {"skipped": done.stderr.strip().splitlines()[-1]}}
+    if done.returncode:
+        raise StepError(f"{task['function']} failed with status {done.returncode}:\n{done.stderr[-4000:]}")
+    record = json.loads(out.read_text())
+    out.unlink()
+    return dict(record)
+
+
+def peak_megabytes() -> float:
+    """Most memory that this process has held so far, MB of 10^6 bytes."""
+    status = Path("/proc/self/status")
+    if status.is_file():  # what getrusage says includes what the parent held before this program began
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return round(int(line.split()[1]) * 1024 / 1e6, 1)
+    import resource
+
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+
+
+def main(out: str) -> None:
+    """Run the task on standard input; write its result, time and peak memory."""
+    task = json.load(sys.stdin)
+    module, _, function = task["function"].partition(":")
+    started = time.perf_counter()
+    try:
+        result = getattr(importlib.import_module(module), function)(**task["arguments"])
+    except MissingExtraError as error:
+        click.echo(str(error), err=True)
+        sys.exit(LACKING)
+    record = {
+        **task,
+        "result": result,
+        "seconds": round(time.perf_counter() - started, 2),
+        "peak_mb": peak_megabytes(),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": facts.commit(),
+    }
+    Path(out).write_text(json.dumps(record), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
