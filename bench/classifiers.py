@@ -1,6 +1,4 @@
-"""Measure the shipped classifiers, and write ``results/classifiers.json`` and a table of the README.
-
-    python bench/classifiers.py --data DATA
+"""Measure the shipped classifiers.
 
 Questions: accuracy on TREC test and on natural questions (split dev), as they are, with one misspelt word, in lower case
 and without question mark; calibration. Passages: what cross-validation measured when the head was trained, as the shipped
@@ -9,12 +7,12 @@ head has seen every label. Entailment: QNLI validation. Times are medians on one
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import random
 import sys
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +20,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from bench import facts
-from bench import readme
-from bench import timing
+from bench import readme, timing
+from bench.steps import Bench
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
 from semclass.calibration import expected_calibration_error
 from semclass.surface import surface_features
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results" / "classifiers.json"
 sys.path.insert(0, str(ROOT / "training"))
 
 import labels  # noqa: E402
@@ -79,10 +75,10 @@ def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Qu
     }
 
 
-def questions(data: Path, classifier: QuestionClassifier) -> dict[str, dict[str, float]]:
+def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
     """Figures of the question head."""
-    test = read_questions(data / "trec" / "test.tsv")
-    dev = labels.natural_questions(data / "questions", "dev")
+    test = first(read_questions(data / "trec" / "test.tsv"), limit)
+    dev = first(labels.natural_questions(data / "questions", "dev"), limit)
     rng = random.Random(0)
     draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
     return {
@@ -94,16 +90,21 @@ def questions(data: Path, classifier: QuestionClassifier) -> dict[str, dict[str,
     }
 
 
+def first(questions: Questions, limit: int | None) -> Questions:
+    """The first questions."""
+    return Questions(questions.texts[:limit], questions.fine[:limit])
+
+
 def no_questions(classifier: QuestionClassifier) -> dict[str, float]:
     """Probability of the best class where a text asks nothing, quantiles; the head was trained on these very texts."""
     found = [item.probability for item in classifier.predict(labels.no_questions())]
     return {f"p{share}": float(np.percentile(found, share)) for share in (10, 50, 90)}
 
 
-def entailment(data: Path, classifier: EntailmentClassifier) -> dict[str, float]:
+def entailment(data: Path, classifier: EntailmentClassifier, limit: int | None) -> dict[str, float]:
     """QNLI validation."""
     with gzip.open(data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
+        rows = [json.loads(line) for line in islice(file, limit)]
     truth = np.array([row["label"] == "entailment" for row in rows])
     given = classifier.predict_proba([row["question"] for row in rows], [row["sentence"] for row in rows])
     said = given >= classifier.threshold
@@ -166,25 +167,20 @@ def rounded(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    arguments = parser.parse_args()
+def run(bench: Bench) -> dict[str, Any]:
+    """Everything, in one process."""
+    return bench.step("classifiers", "bench.classifiers:measure", data=bench.data, limit=200 if bench.quick else None)
+
+
+def measure(data: str, limit: int | None) -> dict[str, Any]:
+    """Quality and times; `limit` items of a set."""
     encoder = OnnxEncoder.load()
     classifier = QuestionClassifier.load(encoder=encoder)
-    results = {
-        "questions": questions(arguments.data, classifier),
+    found = {
+        "questions": questions(Path(data), classifier, limit),
         "no_questions_probability": no_questions(classifier),
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
-        "qnli_validation": entailment(arguments.data, EntailmentClassifier.load(encoder=encoder)),
-        "microseconds": times(arguments.data, encoder),
-        **facts.of_run("python bench/classifiers.py --data DATA"),
+        "qnli_validation": entailment(Path(data), EntailmentClassifier.load(encoder=encoder), limit),
+        "microseconds": times(Path(data), encoder),
     }
-    artifacts.write_atomic(RESULTS, artifacts.dump_json(rounded(results)))
-    readme.update("classifiers", table(rounded(results)))
-    print(json.dumps(rounded({key: value for key, value in results.items() if key != "passages"}), indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    return dict(rounded(found))

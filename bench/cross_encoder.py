@@ -1,17 +1,13 @@
-"""Measure a cross-encoder beside the shipped re-ranker, and write ``results/cross_encoder.json`` and a table of the README.
+"""Measure a cross-encoder beside the shipped re-ranker.
 
-    python bench/cross_encoder.py --data DATA --cross-encoder FOLDER
-
-FOLDER is what ``train_cross_encoder.py`` wrote: a network that reads a question and a passage together, once for each
-passage, where ``learned`` compares what the index holds of them. Both order the hybrid's first ten, in the same run, on one
-thread, question by question. Lambda of score + lambda * cross-encoder is the one that training found on held-out questions;
-nothing is chosen here. Needs the extra ``eval``.
+The option --cross-encoder names what ``train_cross_encoder.py`` wrote: a network that reads a question and a passage
+together, once for each passage, where ``learned`` compares what the index holds of them. Both order the hybrid's first ten,
+in the same run, on one thread, question by question. Lambda of score + lambda * cross-encoder is the one that training
+found on held-out questions; nothing is chosen here. Needs the extra ``eval``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,9 +19,8 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-from bench import facts
-from bench import readme
-from bench import timing
+from bench import readme, timing
+from bench.steps import Bench, StepError
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 from semclass.index import searchable
 from semclass.sessions import open_session
@@ -33,8 +28,6 @@ from semclass.sessions import open_session
 Array = npt.NDArray[Any]
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results" / "cross_encoder.json"
-
 SETS = ("squad4", "pubmedqa")
 
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
@@ -192,10 +185,11 @@ def shares(figures: dict[str, dict[str, float]], times: dict[str, float]) -> dic
     }
 
 
-def measure(folder: Path, cache: Path, ranker: Ranker, network: CrossEncoder, limit: int | None) -> dict[str, Any]:
+def measure(folder: str, indices: str, cross_encoder: str) -> dict[str, Any]:
     """Everything about one BEIR folder."""
-    dataset = evaluation.load_dataset(folder, limit=limit)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
+    ranker, network = Ranker.load(), CrossEncoder.load(Path(cross_encoder))
+    dataset = evaluation.load_dataset(folder)
+    retriever = HybridRetriever(evaluation.cached_index(folder, indices, ranker.reader), ranker)
     rankings, seconds = rank(dataset, retriever, network)
     figures, times = compare(dataset, rankings), timing.percentiles(seconds, 1e3, 3)
     return {
@@ -243,32 +237,21 @@ def table(results: dict[str, Any]) -> str:
     return readme.markdown(head, rows)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="data folder with beir/")
-    parser.add_argument("--cross-encoder", type=Path, required=True, help="what train_cross_encoder.py wrote")
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
-    parser.add_argument("--limit", type=int, help="take so many questions of each set, and write nothing")
-    arguments = parser.parse_args()
-    ranker, network = Ranker.load(), CrossEncoder.load(arguments.cross_encoder)
-    results = {
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for each set."""
+    if bench.cross_encoder is None:
+        raise StepError("give --cross-encoder FOLDER, which bench/train_cross_encoder.py writes")
+    return {
         "sets": {
-            name: measure(arguments.data / "beir" / name, arguments.cache, ranker, network, arguments.limit)
+            name: bench.step(
+                f"cross_encoder/{name}",
+                "bench.cross_encoder:measure",
+                folder=bench.beir(name),
+                indices=bench.indices,
+                cross_encoder=bench.cross_encoder,
+            )
             for name in SETS
         },
-        "cross_encoder": made(arguments.cross_encoder, network),
-        **facts.of_run(
-            "python bench/train_cross_encoder.py --data DATA --out FOLDER --questions 3500 7000 20000",
-            "python bench/cross_encoder.py --data DATA --cross-encoder FOLDER",
-        ),
+        "cross_encoder": made(bench.cross_encoder, CrossEncoder.load(bench.cross_encoder)),
+        "made_by": "python -m bench.train_cross_encoder --data DATA --out FOLDER --questions 3500 7000 20000",
     }
-    print(json.dumps(results["sets"], indent=1))
-    print(table(results))
-    if arguments.limit is None:
-        artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-        readme.update("cross_encoder", table(results))
-
-
-if __name__ == "__main__":
-    main()

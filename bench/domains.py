@@ -1,29 +1,25 @@
 """Measure re-ranking on text of kinds that nothing was trained on, with 10 and with 50 candidates.
 
-    python bench/domains.py --data DATA
-
 ``squad4`` and ``pubmedqa`` are BEIR folders of DATA. ``biomedical`` is made here: questions written for this project, as
 clinicians, patients and researchers ask them, each about one section of an abstract of ``pubmedqa``
 (``questions/biomedical.tsv``). Its corpus are the sections of 60 to 260 words, which the questions were drawn from: among
 shorter ones length alone would point to the answer.
 
-Writes ``results/domains.json`` and the table of the README. Needs the extra ``eval``.
+Needs the extra ``eval``.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 from pathlib import Path
 from typing import Any
 
-from bench import facts
 from bench import readme
+from bench.steps import Bench, first_questions
 from semclass import HybridRetriever, Ranker, artifacts, evaluation
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "domains.json"
 
 WORDS = (60, 260)
 """Shortest and longest section of ``biomedical``."""
@@ -53,8 +49,9 @@ def biomedical(data: Path, folder: Path) -> Path:
     return folder
 
 
-def measured(folder: Path, cache: Path, ranker: Ranker) -> dict[str, Any]:
+def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method, with 10 and with 50 candidates."""
+    ranker, cache = Ranker.load(), Path(indices)
     dataset = evaluation.load_dataset(folder)
     retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
     results = evaluation.evaluate(dataset, retriever, candidates=MORE)
@@ -63,10 +60,10 @@ def measured(folder: Path, cache: Path, ranker: Ranker) -> dict[str, Any]:
     return {"questions": len(dataset.questions), "passages": passages, "methods": figures}
 
 
-def table(found: dict[str, dict[str, Any]]) -> str:
+def table(results: dict[str, Any]) -> str:
     """The README's table."""
     rows = []
-    for name, record in found.items():
+    for name, record in results["sets"].items():
         methods = record["methods"]
         hybrid, learned, more = methods["hybrid"], methods["learned"], methods[f"learned@{MORE}"]
         low, high = learned["error_removed_ci"]
@@ -82,25 +79,19 @@ def table(found: dict[str, dict[str, Any]]) -> str:
     return readme.markdown(head, rows)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
-    arguments = parser.parse_args()
-    ranker = Ranker.load()
-    folders = {name: arguments.data / "beir" / name for name in ("squad4", "pubmedqa")}
-    folders["biomedical"] = biomedical(arguments.data, arguments.cache / "biomedical")
-    found = {name: measured(folder, arguments.cache, ranker) for name, folder in folders.items()}
-    results = {
-        "sets": found,
-        **facts.of_run("python bench/domains.py --data DATA", packages=("ir-measures",)),
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for each set."""
+    folders = {name: bench.beir(name) for name in NAMES if name != "biomedical"}
+    folders["biomedical"] = written_questions(bench)
+    return {
+        "sets": {
+            name: bench.step(f"domains/{name}", "bench.domains:measure", folder=folder, indices=bench.indices)
+            for name, folder in folders.items()
+        }
     }
-    artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-    text = table(found)
-    readme.update("domains", text)
-    print(text)
 
 
-if __name__ == "__main__":
-    main()
+def written_questions(bench: Bench) -> Path:
+    """The set ``biomedical``; in a quick run, a small part of it."""
+    folder = biomedical(bench.data, bench.work / "biomedical")
+    return first_questions(folder, bench.work / "quick-data" / "biomedical") if bench.quick else folder

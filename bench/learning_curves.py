@@ -1,24 +1,21 @@
-"""How many labelled questions are enough? Writes ``results/learning_curves.json`` and ``results/learning_curves.png``.
-
-    python bench/learning_curves.py --data DATA
+"""How many labelled questions are enough.
 
 Heads over the frozen encoder are fitted with :class:`semclass.TextClassifier` on samples of the training questions of every
-source, and tried on natural questions (split dev). Needs the extra ``plot``; takes about ten minutes.
+source, and tried on natural questions (split dev). Needs the extra ``plot``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from semclass import OnnxEncoder, TextClassifier, artifacts
+from bench.steps import Bench
+from semclass import OnnxEncoder, TextClassifier
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results"
 sys.path.insert(0, str(ROOT / "training"))
 
 import figures  # noqa: E402
@@ -48,28 +45,40 @@ def accuracy(level: str, size: int, seed: int, train: Questions, dev: Questions,
     return model.score(dev.texts, dev.labels(level))
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    arguments = parser.parse_args()
-    train, dev = training_questions(arguments.data), labels.natural_questions(arguments.data / "questions", "dev")
-    encoder = OnnxEncoder.load()
-    found = {
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for each number of labels, so that a run that was stopped goes on where it was."""
+    draws = dict.fromkeys(list(DRAWS)[:2], 1) if bench.quick else DRAWS
+    return {
         level: {
-            str(size): round(
-                float(np.mean([accuracy(level, size, seed, train, dev, encoder) for seed in range(draws)])), 4
-            )
-            for size, draws in DRAWS.items()
+            str(size): bench.step(
+                f"learning_curves/{level}/{size}",
+                "bench.learning_curves:measure",
+                data=bench.data,
+                level=level,
+                size=size,
+                draws=times,
+            )["accuracy"]
+            for size, times in draws.items()
         }
         for level in ("coarse", "fine")
     }
-    artifacts.write_atomic(RESULTS / "learning_curves.json", artifacts.dump_json(found))
-    lines = {level: (list(map(int, row)), list(row.values())) for level, row in found.items()}
-    picture = figures.curves(lines, x="labelled questions", y="accuracy, natural questions", logarithmic=True)
-    artifacts.write_atomic(RESULTS / "learning_curves.png", picture)
-    print(json.dumps(found, indent=1))
 
 
-if __name__ == "__main__":
-    main()
+def measure(data: str, level: str, size: int, draws: int) -> dict[str, float]:
+    """Mean accuracy of heads that were fitted on samples of one size."""
+    train, dev = training_questions(Path(data)), labels.natural_questions(Path(data) / "questions", "dev")
+    encoder = OnnxEncoder.load()
+    found = [accuracy(level, size, seed, train, dev, encoder) for seed in range(draws)]
+    return {"accuracy": round(float(np.mean(found)), 4)}
+
+
+def pictures(results: dict[str, Any]) -> dict[str, bytes]:
+    """The curves."""
+    lines = {
+        level: ([int(size) for size in results[level]], list(results[level].values())) for level in ("coarse", "fine")
+    }
+    return {
+        "learning_curves.png": figures.curves(
+            lines, x="labelled questions", y="accuracy, natural questions", logarithmic=True
+        )
+    }

@@ -1,6 +1,4 @@
-"""Measure the main job on the shipped models, and write ``results/main_job.json`` and the table of the README.
-
-    python bench/main_job.py --data DATA
+"""Measure the main job on the shipped models.
 
 Quality is measured through the shipped ONNX files. The macro F1 of the passage heads, which were fitted on all gold
 labels, is the cross-validated one that their training measured. Times are medians on one thread.
@@ -8,7 +6,6 @@ labels, is the cross-validated one that their training measured. Times are media
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,18 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from bench import facts
-from bench import readme
-from bench import timing
+from bench import readme, timing
+from bench.steps import Bench
 from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
 
 ROOT = Path(__file__).parent.parent
-RESULTS = ROOT / "bench" / "results" / "main_job.json"
 
 
-def questions(data: Path) -> dict[str, float]:
+def questions(trec: Path) -> dict[str, float]:
     """Accuracy on the TREC test questions."""
-    rows = [line.split("\t") for line in (data / "trec" / "test.tsv").read_text().splitlines()[1:]]
+    rows = [line.split("\t") for line in (trec / "test.tsv").read_text().splitlines()[1:]]
     found = QuestionClassifier.load().predict([row[2] for row in rows])
     return {
         "trec_coarse": float(np.mean([item.label == row[0] for item, row in zip(found, rows, strict=True)])),
@@ -45,12 +40,10 @@ def retrieval(folder: Path, cache: Path, ranker: Ranker) -> tuple[dict[str, Any]
     return {name: result.as_json() for name, result in results.items()}, retriever
 
 
-def times(data: Path, retriever: HybridRetriever) -> dict[str, float]:
+def times(trec: Path, folder: Path, retriever: HybridRetriever) -> dict[str, float]:
     """Milliseconds per question, one thread."""
-    texts = [line.split("\t")[2] for line in (data / "trec" / "test.tsv").read_text().splitlines()[1:]]
-    asked = [
-        json.loads(line)["text"] for line in (data / "beir" / "squad4" / "queries.jsonl").read_text().splitlines()[:500]
-    ]
+    texts = [line.split("\t")[2] for line in (trec / "test.tsv").read_text().splitlines()[1:]]
+    asked = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines()[:500]]
     classifier = retriever.ranker.questions
     queries = retriever.encode(asked)
     found = [retriever.candidates(query, 10) for query in queries]
@@ -101,30 +94,21 @@ def table(results: dict[str, Any]) -> str:
     return readme.markdown(("measured", "semclass", "flan-ul2, 20 B, prompted"), rows)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
-    arguments = parser.parse_args()
+def run(bench: Bench) -> dict[str, Any]:
+    """Everything, in one process."""
+    sets = {name: str(bench.beir(name)) for name in ("squad4", "pubmedqa")}
+    return bench.step("main_job", "bench.main_job:measure", trec=bench.data / "trec", sets=sets, indices=bench.indices)
+
+
+def measure(trec: str, sets: dict[str, str], indices: str) -> dict[str, Any]:
+    """Quality and times."""
     ranker = Ranker.load()
-    found = {
-        name: retrieval(arguments.data / "beir" / name, arguments.cache, ranker) for name in ("squad4", "pubmedqa")
-    }
+    found = {name: retrieval(Path(folder), Path(indices), ranker) for name, folder in sets.items()}
     passages = artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)
-    results = {
-        "questions": questions(arguments.data),
+    return {
+        "questions": questions(Path(trec)),
         "passages_macro_f1": passages["metrics"]["macro"]["f1"],
         "retrieval": {name: methods for name, (methods, _) in found.items()},
-        "milliseconds": times(arguments.data, found["squad4"][1]),
+        "milliseconds": times(Path(trec), Path(sets["squad4"]), found["squad4"][1]),
         "seconds": starts(),
-        **facts.of_run("python bench/main_job.py --data DATA"),
     }
-    artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-    readme.update("main_job", table(results))
-    print(json.dumps({key: results[key] for key in ("questions", "milliseconds", "seconds")}, indent=1))
-    print(table(results))
-
-
-if __name__ == "__main__":
-    main()

@@ -36,6 +36,10 @@ LACKING = 3
 """Exit status of a step that needs a package which is not installed."""
 
 
+QUICK_QUESTIONS, QUICK_PASSAGES = 100, 300
+"""Of a set in a quick run."""
+
+
 class StepError(SemclassError):
     """A step of the benchmark failed."""
 
@@ -76,8 +80,9 @@ class Bench:
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:
-        """A BEIR folder of the data."""
-        return self.data / "beir" / name
+        """A BEIR folder of the data; in a quick run, a small part of it."""
+        folder = self.data / "beir" / name
+        return first_questions(folder, self.work / "quick-data" / name) if self.quick else folder
 
     @property
     def indices(self) -> Path:
@@ -130,6 +135,24 @@ class Bench:
         module = ROOT / (task["function"].partition(":")[0].replace(".", "/") + ".py")
         said = json.dumps([task, self.quick, _library(), artifacts.sha256_of(module)], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
+
+
+def first_questions(folder: Path, out: Path) -> Path:
+    """Write a small part of a BEIR folder: its first questions, their passages, and other passages in order."""
+    from semclass.evaluation import load_dataset
+
+    dataset = load_dataset(folder, limit=QUICK_QUESTIONS)
+    wanted = {passage for found in dataset.relevance.values() for passage in found}
+    lines = (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    needed = [line for line in lines if json.loads(line)["_id"] in wanted]
+    others = [line for line in lines if json.loads(line)["_id"] not in wanted]
+    queries = [json.dumps({"_id": name, "text": text}) + "\n" for name, text in dataset.questions.items()]
+    qrels = [f"{name}\t{id_}\t{value}\n" for name, found in dataset.relevance.items() for id_, value in found.items()]
+    (out / "qrels").mkdir(parents=True, exist_ok=True)
+    corpus = needed + others[: max(0, QUICK_PASSAGES - len(needed))]
+    for name, text in (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)):
+        artifacts.write_atomic(out / name, "".join(text).encode())
+    return out
 
 
 _TOLD = ("seconds", "peak_mb", "date", "commit")

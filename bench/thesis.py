@@ -1,22 +1,19 @@
 """The reference thesis's methods on public data, by its own protocol: tables and figures like its figures 11 to 16.
 
-    python bench/thesis.py --data DATA
-
 Looks, as the thesis did, only at questions whose answer is among the hybrid's first ten, and gives for each method MRR and
 the share of questions with an answer among the first k, k = 1 ... 10. The weight of integrated re-ranking is searched over
 0.01 ... 10 in steps of 0.01, and told three times: searched on the questions it is reported on (as the thesis did; too
 good), cross-validated, and found on the other data set. The thesis's own curves are drawn beside ours as shares of the
 error 1 - MRR, since its questions were others.
 
-Writes ``results/thesis.json``, ``thesis_top_k.png``, ``thesis_mrr.png`` and ``thesis_weights.png``, and the table of the
-README. Needs the extras ``eval`` and ``plot``.
+Needs the extras ``eval`` and ``plot``.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +21,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench import facts
 from bench import readme
-from semclass import HybridRetriever, Ranker, artifacts, evaluation, figures, tuning
+from bench.steps import Bench
+from semclass import HybridRetriever, Ranker, evaluation, figures, tuning
 from semclass.components import Components, collect, reciprocal_ranks
 from semclass.ranker import weight_name
-
-RESULTS = Path(__file__).parent / "results" / "thesis.json"
 
 FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA, sections of abstracts"}
 """BEIR folders that are measured, and what they are."""
@@ -52,6 +47,9 @@ ALPHA = 0.01
 """Differences of a larger p-value are marked as not significant."""
 
 FOLDS = 5
+
+POINTS = 120
+"""Of a curve over the weights."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class Measured:
     seconds: float
 
 
-def measure(folder: Path, cache: Path, ranker: Ranker) -> Measured:
+def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
     """Every method, and every search over a weight, on the questions that the hybrid answers."""
     dataset = evaluation.load_dataset(folder)
     retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
@@ -125,6 +123,13 @@ def with_weight(data: Measured, name: str, weight: float) -> float:
     return float(reciprocal_ranks(keys, data.relevant).mean())
 
 
+def curve(item: tuning.WeightSearch) -> dict[str, list[float]]:
+    """MRR over the weights, at `POINTS` of them that are about as far from each other on a logarithmic scale, and at 0."""
+    wanted = np.geomspace(item.grid[1], item.grid[-1], POINTS)
+    places = np.unique([0, *np.searchsorted(item.grid, wanted - 1e-9)])
+    return {"weights": item.grid[places].round(4).tolist(), "mrr": item.mrr[places].round(5).tolist()}
+
+
 def report(data: Measured, other: Measured) -> dict[str, Any]:
     """What is written about one data set; `other` is where the third kind of weight was found."""
     methods = {name: result.as_json() for name, result in data.methods.items()}
@@ -136,6 +141,7 @@ def report(data: Measured, other: Measured) -> dict[str, Any]:
         elsewhere = other.searches[name].best
         weights[name] = {
             **item.as_json(),
+            "curve": curve(item),
             "weight_of_the_other_set": elsewhere,
             "mrr_weight_of_the_other_set": with_weight(data, name, elsewhere),
         }
@@ -148,74 +154,89 @@ def report(data: Measured, other: Measured) -> dict[str, Any]:
     }
 
 
-def reference_curves(data: Path) -> dict[str, tuple[list[float], list[float]]]:
+def reference_curves(folder: Path) -> dict[str, tuple[list[float], list[float]]]:
     """The thesis's curves: weights and MRR, by signal."""
     curves = {}
     for signal, name in REFERENCE_CURVES.items():
-        with (data / "thesis" / f"weight_search_{name}_wikipedia.csv").open(encoding="utf-8", newline="") as file:
+        with (folder / f"weight_search_{name}_wikipedia.csv").open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
         curves[signal] = ([float(row["Weight"]) for row in rows], [float(row["MRR"]) for row in rows])
     return curves
 
 
-def draw_top_k(found: dict[str, Measured]) -> bytes:
+def draw_top_k(found: Mapping[str, Any]) -> bytes:
     """Share of questions with an answer among the first k, a line for each method."""
     pyplot = figures.load_pyplot()
     figure, places = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.6), squeeze=False)
     for place, (name, data) in zip(places.flat, found.items(), strict=True):
-        for number, (method, result) in enumerate(data.methods.items()):
+        for number, (method, result) in enumerate(data["methods"].items()):
             style = ("-", "--", ":")[number // 4]
-            place.plot(range(1, 11), result.top_k, style, marker=".", linewidth=1.1, markersize=4, label=method)
-        place.set_title(f"{FOLDERS[name]}, {len(data.components)} questions", fontsize=9, color=figures.INK)
+            place.plot(range(1, 11), result["top_k"], style, marker=".", linewidth=1.1, markersize=4, label=method)
+        place.set_title(f"{FOLDERS[name]}, {data['answered']} questions", fontsize=9, color=figures.INK)
         place.set_xticks(range(1, 11))
         figures.plain(place, "k", "answer among the first k")
     places.flat[0].legend(fontsize=7, frameon=False)
     return figures.png(figure)
 
 
-def draw_mrr(found: dict[str, Measured]) -> bytes:
+def draw_mrr(found: Mapping[str, Any]) -> bytes:
     """MRR of each method with its confidence interval."""
     pyplot = figures.load_pyplot()
     figure, places = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.4), squeeze=False, sharey=True)
     for place, (name, data) in zip(places.flat, found.items(), strict=True):
-        methods = list(reversed(data.methods))
-        values = [data.methods[method].mrr for method in methods]
-        ends = np.array([data.methods[method].mrr_ci for method in methods]).T
+        methods = list(reversed(data["methods"]))
+        values = [data["methods"][method]["mrr@10"] for method in methods]
+        ends = np.array([data["methods"][method]["mrr@10_ci"] for method in methods]).T
         place.barh(methods, values, color=figures.PALE)
         place.errorbar(values, methods, xerr=abs(ends - values), fmt="none", color=figures.BLUE, linewidth=1)
-        place.axvline(data.methods[evaluation.BASELINE].mrr, color=figures.INK, linewidth=0.8, linestyle=":")
+        place.axvline(data["methods"][evaluation.BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
         place.set_xlim(ends.min() - 0.02, 1)
         place.set_title(FOLDERS[name], fontsize=9, color=figures.INK)
         figures.plain(place, "MRR where the first ten hold the answer", "")
     return figures.png(figure)
 
 
-def draw_weights(found: dict[str, Measured], reference: dict[str, tuple[list[float], list[float]]]) -> bytes:
+def draw_weights(found: Mapping[str, Any], reference: Mapping[str, Any]) -> bytes:
     """Share of the error that each weight removes; the thesis's curves beside ours."""
     pyplot = figures.load_pyplot()
     shape = (len(found), len(reference))
     figure, places = pyplot.subplots(*shape, figsize=(4.2 * shape[1], 2.9 * shape[0]), squeeze=False, sharex=True)
     for row, (name, data) in zip(places, found.items(), strict=True):
-        for place, (signal, (weights, theirs)) in zip(row, reference.items(), strict=True):
-            removed = (np.array(theirs) - REFERENCE_MRR) / (1 - REFERENCE_MRR)
-            place.plot(
-                weights, removed, color=figures.INK, linewidth=0.9, label="thesis: flan-ul2, 0/1, other questions"
-            )
-            for item, colour in ((signal, figures.BLUE), (f"{signal}_hard", figures.ORANGE)):
-                search = data.searches[item]
-                ours = (search.mrr - search.mrr[0]) / (1 - search.mrr[0])
-                label = f"{signal}, {'0/1 label' if item != signal else 'probability'}"
-                place.plot(search.grid[1:], ours[1:], color=colour, linewidth=1.2, label=label)
-                if search.default <= search.grid[-1]:
-                    at = (search.mrr_default - search.mrr[0]) / (1 - search.mrr[0])
-                    place.plot([search.default], [at], "o", color=colour, fillstyle="none", markersize=5)
-            place.axhline(0, color=figures.INK, linewidth=0.6, linestyle=":")
-            place.set_xscale("log")
-            place.set_ylim(bottom=max(place.get_ylim()[0], -0.5))
-            place.legend(fontsize=6.5, frameon=False, loc="lower left" if signal == "class" else "upper left")
+        for place, (signal, theirs) in zip(row, reference.items(), strict=True):
+            draw_signal(place, signal, data["weights"], theirs["curve"])
             place.set_title(f"{signal}, {FOLDERS[name]}", fontsize=9, color=figures.INK)
             figures.plain(place, "weight", "error removed")
     return figures.png(figure)
+
+
+def draw_signal(place: Any, signal: str, searches: Mapping[str, Any], theirs: Mapping[str, list[float]]) -> None:
+    """One panel: the thesis's curve, and ours of the label and of the probability."""
+    removed = (np.array(theirs["mrr"]) - REFERENCE_MRR) / (1 - REFERENCE_MRR)
+    label = "thesis: flan-ul2, 0/1, other questions"
+    place.plot(theirs["weights"], removed, color=figures.INK, linewidth=0.9, label=label)
+    for item, colour in ((signal, figures.BLUE), (f"{signal}_hard", figures.ORANGE)):
+        search = searches[item]
+        without, grid = search["mrr_without"], search["curve"]["weights"]
+        ours = (np.array(search["curve"]["mrr"]) - without) / (1 - without)
+        label = f"{signal}, {'0/1 label' if item != signal else 'probability'}"
+        place.plot(grid[1:], ours[1:], color=colour, linewidth=1.2, label=label)
+        if search["default"] <= grid[-1]:
+            at = (search["mrr_default"] - without) / (1 - without)
+            place.plot([search["default"]], [at], "o", color=colour, fillstyle="none", markersize=5)
+    place.axhline(0, color=figures.INK, linewidth=0.6, linestyle=":")
+    place.set_xscale("log")
+    place.set_ylim(bottom=max(place.get_ylim()[0], -0.5))
+    place.legend(fontsize=6.5, frameon=False, loc="lower left" if signal == "class" else "upper left")
+
+
+def pictures(results: Mapping[str, Any]) -> dict[str, bytes]:
+    """The figures, by file."""
+    found = {name: results[name] for name in FOLDERS if name in results}
+    return {
+        "thesis_top_k.png": draw_top_k(found),
+        "thesis_mrr.png": draw_mrr(found),
+        "thesis_weights.png": draw_weights(found, results["thesis"]),
+    }
 
 
 def table(results: dict[str, Any]) -> str:
@@ -234,73 +255,24 @@ def table(results: dict[str, Any]) -> str:
     return readme.markdown(("MRR where the first 10 hold the answer", *FOLDERS.values(), "flan-ul2, Wikipedia"), rows)
 
 
-def tables(results: dict[str, Any]) -> str:
-    """The methods and the weights of each data set, in Markdown."""
-    parts = []
-    for name, title in FOLDERS.items():
-        found = results[name]
-        rows = [
-            (
-                method,
-                f"{r['mrr@10']:.4f}",
-                f"{r['error_removed']:.1%}",
-                f"{r['error_removed_ci'][0]:.1%} to {r['error_removed_ci'][1]:.1%}",
-                f"{r['p_value']:.4f}",
-                *(f"{r['top_k'][k - 1]:.3f}" for k in (1, 2, 3, 5, 10)),
-            )
-            for method, r in found["methods"].items()
-        ]
-        head = ("method", "MRR", "error removed", "95 %", "p", "top 1", "top 2", "top 3", "top 5", "top 10")
-        parts.append(f"{title}: {found['answered']} of {found['questions']} questions\n\n{readme.markdown(head, rows)}")
-        rows = [
-            (
-                weight,
-                f"{r['mrr_without']:.4f}",
-                f"{r['mrr_default']:.4f} ({r['default']:g})",
-                f"{r['mrr_searched_on_the_same_questions']:.4f} ({r['best']:g})",
-                f"{r['mrr_cross_validated']:.4f}",
-                f"{r['mrr_weight_of_the_other_set']:.4f} ({r['weight_of_the_other_set']:g})",
-            )
-            for weight, r in found["weights"].items()
-        ]
-        head = (
-            "integrated: weight of",
-            "without",
-            "as shipped",
-            "searched on the questions it is reported on",
-            "cross-validated",
-            "found on the other set",
-        )
-        parts.append(readme.markdown(head, rows))
-    return "\n\n".join(parts)
+def run(bench: Bench) -> dict[str, Any]:
+    """Both sets in one process, for each brings weights to the other."""
+    sets = {name: str(bench.beir(name)) for name in FOLDERS}
+    return bench.step("thesis", "bench.thesis:measure", sets=sets, curves=bench.data / "thesis", indices=bench.indices)
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
-    arguments = parser.parse_args()
+def measure(sets: dict[str, str], curves: str, indices: str) -> dict[str, Any]:
+    """Methods and weights of both sets, and the thesis's curves."""
     ranker = Ranker.load()
-    found = {name: measure(arguments.data / "beir" / name, arguments.cache, ranker) for name in FOLDERS}
-    reference = reference_curves(arguments.data)
+    found = {name: search_set(Path(folder), Path(indices), ranker) for name, folder in sets.items()}
     (first, a), (second, b) = found.items()
-    results: dict[str, Any] = {first: report(a, b), second: report(b, a)}
-    results["thesis"] = {
-        signal: {"best_weight": weights[int(np.argmax(mrr))], "mrr": max(mrr), "mrr_without": REFERENCE_MRR}
-        for signal, (weights, mrr) in reference.items()
+    reference = {
+        signal: {
+            "best_weight": weights[int(np.argmax(mrr))],
+            "mrr": max(mrr),
+            "mrr_without": REFERENCE_MRR,
+            "curve": {"weights": weights, "mrr": mrr},
+        }
+        for signal, (weights, mrr) in reference_curves(Path(curves)).items()
     }
-    results["made"] = {
-        "by": "bench/thesis.py",
-        **facts.of_run("python bench/thesis.py --data DATA", packages=("ir-measures", "scipy")),
-    }
-    artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-    pictures = {"top_k": draw_top_k(found), "mrr": draw_mrr(found), "weights": draw_weights(found, reference)}
-    for name, picture in pictures.items():
-        artifacts.write_atomic(RESULTS.with_name(f"thesis_{name}.png"), picture)
-    readme.update("thesis", table(results))
-    print(tables(results))
-
-
-if __name__ == "__main__":
-    main()
+    return {first: report(a, b), second: report(b, a), "thesis": reference}

@@ -1,6 +1,6 @@
 """Make a cross-encoder to measure the shipped re-ranker against: the encoder's network, reading both texts at once.
 
-    python bench/train_cross_encoder.py --data DATA --out FOLDER
+    python -m bench.train_cross_encoder --data DATA --out FOLDER
 
 Its data are questions of ``squad_sentences/train``, which ``training/train_pairs.py`` reads, too, each asked of passages
 of 1 to 5 consecutive sentences; the candidates are the hybrid retriever's first ten. It starts from the encoder's original
@@ -29,7 +29,7 @@ import onnx
 import tokenizers
 from sklearn.linear_model import LogisticRegression
 
-from cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
+from bench.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from semclass import HybridRetriever, Passage, PassageIndex, Ranker, artifacts
 from semclass.bulk import batches_by_length
 from semclass.components import ranks_along, reciprocal_ranks

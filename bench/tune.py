@@ -1,25 +1,22 @@
 """What ``semclass tune`` brings on questions that it did not see, and how many questions it needs.
 
-    python bench/tune.py --data DATA
-
 The questions of each data set are cut in two halves by chance. Weights are found on one half and measured on the other, by
 MRR@10 of the plain hybrid and of re-ranking. Then w of BM25 is searched on small samples, 200 of each size: how often does
 the rule (store only what is better by a standard error in cross-validation) store something, what does that bring on all
-other questions, and how often is it worse than the default? Writes ``results/tuning.json``. Needs the extra ``eval``.
+other questions, and how often is it worse than the default? Needs the extra ``eval``.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import facts
-from semclass import HybridRetriever, Ranker, artifacts, evaluation, tuning
+from bench.steps import Bench
+from semclass import HybridRetriever, Ranker, evaluation, tuning
 
 RESULTS = Path(__file__).parent / "results" / "tuning.json"
 
@@ -61,7 +58,9 @@ def on_the_other_half(retriever: HybridRetriever, dataset: evaluation.Dataset) -
     }
 
 
-def by_size(retriever: HybridRetriever, dataset: evaluation.Dataset) -> dict[str, dict[str, float]]:
+def by_size(
+    retriever: HybridRetriever, dataset: evaluation.Dataset, sizes: Sequence[int]
+) -> dict[str, dict[str, float]]:
     """What searching w on few questions brings on the others."""
     texts, places = tuning.answered_questions(retriever, dataset)
     default = retriever.weights["bm25"]
@@ -69,7 +68,7 @@ def by_size(retriever: HybridRetriever, dataset: evaluation.Dataset) -> dict[str
     values = np.where(ranks <= evaluation.DEPTH, 1 / ranks, 0.0)
     rng = np.random.default_rng(0)
     found = {}
-    for size in SIZES:
+    for size in sizes:
         gains = []
         for _ in range(DRAWS):
             order = rng.permutation(len(current))
@@ -87,25 +86,23 @@ def by_size(retriever: HybridRetriever, dataset: evaluation.Dataset) -> dict[str
     return found
 
 
-def main() -> None:
-    """Command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--cache", type=Path, default=Path.home() / ".cache" / "semclass" / "indices")
-    arguments = parser.parse_args()
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for each set."""
+    sizes = SIZES[:1] if bench.quick else SIZES
+    return {
+        name: bench.step(
+            f"tune/{name}", "bench.tune:measure", folder=bench.beir(name), indices=bench.indices, sizes=sizes
+        )
+        for name in FOLDERS
+    }
+
+
+def measure(folder: str, indices: str, sizes: list[int]) -> dict[str, Any]:
+    """What tuning brings on one set."""
     ranker = Ranker.load()
-    results: dict[str, Any] = facts.of_run("python bench/tune.py --data DATA")
-    for name in FOLDERS:
-        folder = arguments.data / "beir" / name
-        dataset = evaluation.load_dataset(folder)
-        retriever = HybridRetriever(evaluation.cached_index(folder, arguments.cache, ranker.reader), ranker)
-        results[name] = {
-            "other_half": on_the_other_half(retriever, dataset),
-            "bm25_by_sample_size": by_size(retriever, dataset),
-        }
-    artifacts.write_atomic(RESULTS, artifacts.dump_json(results))
-    print(json.dumps(results, indent=1))
-
-
-if __name__ == "__main__":
-    main()
+    dataset = evaluation.load_dataset(folder)
+    retriever = HybridRetriever(evaluation.cached_index(folder, indices, ranker.reader), ranker)
+    return {
+        "other_half": on_the_other_half(retriever, dataset),
+        "bm25_by_sample_size": by_size(retriever, dataset, sizes),
+    }

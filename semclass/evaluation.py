@@ -216,8 +216,8 @@ def _judgements(path: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def cached_index(
-    folder: Path,
-    cache: Path,
+    folder: str | Path,
+    cache: str | Path,
     reader: PassageReader,
     progress: Callable[[int], object] | None = None,
     *,
@@ -246,7 +246,7 @@ def cached_index(
     PassageIndex
         The index, memory-mapped.
     """
-    corpus = folder / "corpus.jsonl"
+    corpus = Path(folder) / "corpus.jsonl"
     encoder, head = reader.encoder.fingerprint, reader.classifier.head
     identity = [
         artifacts.sha256_of(corpus),
@@ -260,7 +260,7 @@ def cached_index(
         identity.append(reader.codebooks.fingerprint)
     if head:
         identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
-    place = cache / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
+    place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
     try:
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
