@@ -8,6 +8,7 @@ take turns inside one step (:func:`bench.timing.by_turns`).
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import json
@@ -17,7 +18,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -132,8 +133,8 @@ class Bench:
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
     def _key(self, task: dict[str, Any]) -> str:
-        module = ROOT / (task["function"].partition(":")[0].replace(".", "/") + ".py")
-        said = json.dumps([task, self.quick, _library(), artifacts.sha256_of(module)], sort_keys=True)
+        sources = _sources(task["function"].partition(":")[0])
+        said = json.dumps([task, self.quick, _library(), sources], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
@@ -163,6 +164,22 @@ def _library() -> str:
     """SHA-256 over the library's sources and the models' manifests."""
     files = [*sorted((ROOT / "semclass").glob("*.py")), *sorted((ROOT / "models").rglob("manifest.json"))]
     return hashlib.sha256("".join(artifacts.sha256_of(path) for path in files).encode()).hexdigest()
+
+
+@cache
+def _sources(module: str) -> tuple[str, ...]:
+    """SHA-256 of a module of this package and of those that it imports; prices count as source, too."""
+    found, waiting = {"prices.json": artifacts.sha256_of(ROOT / "bench" / "prices.json")}, [module]
+    while waiting:
+        name = waiting.pop()
+        path = ROOT / (name.replace(".", "/") + ".py")
+        if name in found or name == "bench.steps" or not path.is_file():
+            continue
+        found[name] = artifacts.sha256_of(path)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "bench":
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(f"{name} {found[name]}" for name in sorted(found))
 
 
 def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ stop words or stemmer. Pieces without a letter or digit are no terms.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
 K1 = 1.5
 B = 0.75
+
+BLOCK = 1 << 18
+"""Postings whose scores are computed at a time when an index is opened."""
 
 
 def idf_table(document_frequency: IntArray, n_passages: int) -> FloatArray:
@@ -140,20 +144,31 @@ def model(found: Postings) -> bm25s.BM25:
     bm25s.BM25
         Ready to score questions.
     """
-    frequencies = found.document_frequencies
     average = max(float(found.lengths.mean()), 1e-9)  # passages without a single term have no postings to be scored
     norm = (K1 * (1 - B + B * found.lengths / average)).astype(np.float32)
-    counts = found.counts.astype(np.float32)
-    parts = counts * np.float32(K1 + 1) / (counts + norm[found.passages])
+    starts, idf = found.starts.astype(np.int64), found.idf
+    data = np.empty(len(found.counts), np.float32)
+    # term after term in blocks, so that what is needed in between stays small beside what is made
+    for first, last in _blocks(starts):
+        here = slice(starts[first], starts[last])
+        counts = found.counts[here].astype(np.float32)
+        parts = counts * np.float32(K1 + 1) / (counts + norm[found.passages[here]])
+        np.multiply(np.repeat(idf[first:last], np.diff(starts[first : last + 1])), parts, out=data[here])
     library = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy")
     library.scores = {
-        "data": np.repeat(found.idf, frequencies) * parts,
+        "data": data,
         "indices": found.passages.astype(np.int32),
-        "indptr": found.starts.astype(np.int64),
+        "indptr": starts,
         "num_docs": len(found),
     }
     library.nonoccurrence_array = None  # what the other variants of BM25 need
     return library
+
+
+def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
+    """First term, and the one after the last, of each block of about `BLOCK` postings; shape of `starts`: (terms + 1,)."""
+    cuts = np.unique(np.searchsorted(starts, np.arange(0, starts[-1] + BLOCK, BLOCK)).clip(0, len(starts) - 1))
+    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

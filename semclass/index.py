@@ -32,6 +32,7 @@ from semclass.errors import ArtifactError, EncoderMismatchError, InputError, Tru
 from semclass.evidence import Evidence, PassageReader, searchable
 from semclass.quantise import Codebook, Codebooks, from_int8, to_int8
 from semclass.ranking import SIMILARITIES, similarity, unit
+from semclass.stored import open_ragged
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.validation import check_choice, check_text, check_unique
 
@@ -88,8 +89,8 @@ class PassageIndex:
         Ragged word-piece ids of the whole passages. It, `tokens` and `sentences` are without rows in a lean index.
     postings
         What BM25 is computed from.
-    records, record_offsets
-        The passages as JSON lines, uint8 of shape (bytes,), and where each begins, int64 of shape (n + 1,).
+    records
+        The passages as JSON lines, ragged uint8.
     tuned
         What ``semclass tune`` found, see :meth:`semclass.tuning.Tuning.as_record`; empty if it was never run.
     """
@@ -108,17 +109,16 @@ class PassageIndex:
     sentences: Ragged
     terms: Ragged
     postings: Postings
-    records: npt.NDArray[np.uint8]
-    record_offsets: IntArray
+    records: Ragged
     tuned: Mapping[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Count the passages."""
         return len(self.pooled_codes)
 
-    @cached_property
+    @property
     def pooled(self) -> FloatArray:
-        """Pooled vectors, float32 of shape (n, dim); int8 is widened once, when it is first asked for."""
+        """Pooled vectors, float32 of shape (n, dim); int8 is widened anew, for whoever wants all of them."""
         if self.pooled_codes.dtype == np.float32:
             return self.pooled_codes
         return from_int8(self.pooled_codes, self.pooled_levels)
@@ -161,13 +161,13 @@ class PassageIndex:
         Passage
             As it was handed in.
         """
-        line = self.records[self.record_offsets[row] : self.record_offsets[row + 1]].tobytes()
-        record = json.loads(line)
+        record = json.loads(self.records.take(np.array([row])).values.tobytes())
         return Passage(record["_id"], record["text"], record["metadata"])
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
         """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""
-        return similarity(self.pooled, pooled, self.similarity)
+        levels = None if self.pooled_codes.dtype == np.float32 else self.pooled_levels
+        return similarity(self.pooled_codes, pooled, self.similarity, levels)
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
@@ -275,8 +275,10 @@ class PassageIndex:
             if form != "lean"
             else NOTHING,
             postings=bm25.postings(terms, is_term),
-            records=np.frombuffer(b"".join(lines), np.uint8),
-            record_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum([len(line) for line in lines])]),
+            records=Ragged(
+                np.frombuffer(b"".join(lines), np.uint8),
+                np.concatenate([np.zeros(1, np.int64), np.cumsum([len(line) for line in lines])]),
+            ),
         )
 
     def save(self, folder: str | Path) -> None:
@@ -394,12 +396,11 @@ class PassageIndex:
             pooled_codes=read("pooled"),
             pooled_levels=read("pooled_levels"),
             probabilities=read("probabilities"),
-            tokens=Ragged(read("tokens"), read("token_offsets")),
-            sentences=Ragged(read("sentences"), read("sentence_offsets")),
-            terms=Ragged(read("terms"), read("term_offsets")),
+            tokens=open_ragged(data / "tokens.npy", read("token_offsets")),
+            sentences=open_ragged(data / "sentences.npy", read("sentence_offsets")),
+            terms=open_ragged(data / "terms.npy", read("term_offsets")),
             postings=bm25.load(data / "bm25"),
-            records=read("records"),
-            record_offsets=read("record_offsets"),
+            records=open_ragged(data / "records.npy", read("record_offsets")),
             tuned=_tuned(manifest, path),
         )
 
@@ -414,8 +415,8 @@ class PassageIndex:
             "sentence_offsets.npy": self.sentences.offsets,
             "terms.npy": self.terms.values,
             "term_offsets.npy": self.terms.offsets,
-            "records.npy": self.records,
-            "record_offsets.npy": self.record_offsets,
+            "records.npy": self.records.values,
+            "record_offsets.npy": self.records.offsets,
         }
 
 

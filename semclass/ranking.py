@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from semclass.types import DoubleArray, FloatArray, IntArray
+
+BLOCK = 4096
+"""Passages that are compared at a time: int8 rows are widened to float32, and so many of them stay in the cache."""
 
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
@@ -17,19 +22,23 @@ def unit(vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
 
 
-def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleArray:
+def similarity(
+    passages: npt.NDArray[Any], question: FloatArray, kind: str, levels: FloatArray | None = None
+) -> DoubleArray:
     """Compare passages with a question.
 
     Parameters
     ----------
     passages
-        float32 of shape (n, dim).
+        float32 of shape (n, dim), or int8 with `levels`.
     question
         float32 of shape (dim,).
     kind
         ``"cosine"``, q.p / (|q| |p|), for passages that have length 1 already, as an index keeps them; ``"ip"``, the
         inner product q.p; ``"l2"``, 1 - |q - p|**2 / 2, which falls as the distance grows. For vectors of length 1 all
         three are the same number, so that weights found with one serve the others.
+    levels
+        What each int8 row is to be multiplied with, float32 of shape (n,).
 
     Returns
     -------
@@ -38,11 +47,20 @@ def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleA
     """
     if kind == "cosine":
         question = unit(question)
-    product = (passages @ question).astype(np.float64)
+    product = np.empty(len(passages), np.float32)
+    squares = np.empty(len(passages) if kind == "l2" else 0, np.float32)
+    for begin in range(0, len(passages), BLOCK):
+        here = slice(begin, begin + BLOCK)
+        block = np.asarray(passages[here], np.float32)
+        np.matmul(block, question, out=product[here])
+        if kind == "l2":
+            squares[here] = np.einsum("nd,nd->n", block, block)
+    if levels is not None:
+        product *= levels
+        squares *= levels[: len(squares)] ** 2
     if kind != "l2":
-        return product
-    squares = np.einsum("nd,nd->n", passages, passages).astype(np.float64)
-    return np.asarray(1 + product - (squares + float(question @ question)) / 2)
+        return product.astype(np.float64)
+    return np.asarray(1 + product.astype(np.float64) - (squares.astype(np.float64) + float(question @ question)) / 2)
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:

@@ -56,7 +56,8 @@ class Ragged:
         Ragged
             The m rows.
         """
-        starts, lengths = self.offsets[rows], self.lengths()[rows]
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)

@@ -107,3 +107,13 @@ def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
 def test_document_frequency_counts_passages_not_occurrences():
     terms = ragged([np.array([3, 3, 3]), np.array([3, 1])], np.zeros(0, np.int64))
     assert bm25.document_frequencies(terms, 5).tolist() == [0, 1, 0, 2, 0]
+
+
+def test_scores_do_not_depend_on_the_blocks_they_are_computed_in(monkeypatch):
+    rng = np.random.default_rng(0)
+    terms = ragged([rng.integers(0, 40, size) for size in rng.integers(0, 30, 50)], np.zeros(0, np.int64))
+    found = bm25.postings(terms, np.arange(60) % 7 != 0)
+    whole = bm25.model(found).scores["data"]
+    for block in (1, 7, 100):
+        monkeypatch.setattr(bm25, "BLOCK", block)
+        np.testing.assert_array_equal(bm25.model(found).scores["data"], whole)
