@@ -1,0 +1,194 @@
+"""What calls cost: seconds of a machine, tokens of a hosted model, searches of a hosted re-ranker.
+
+The prices are inputs, in ``prices.json``, each with its source and date; every function takes another file of the same
+form. All amounts are USD for a million calls, at list price, of a machine that is busy all the time: an idle one costs
+more for each call, on every side of the comparison.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from semclass import artifacts
+from semclass.errors import InputError
+
+FILE = Path(__file__).parent / "prices.json"
+"""The prices that come with the benchmark."""
+
+_MILLION = 1e6
+_NUMBERS: dict[str, tuple[str, ...]] = {
+    "machines": ("vcpus", "usd_per_hour"),
+    "tokens": ("usd_per_million_prompt_tokens", "usd_per_million_answer_tokens"),
+    "rerank": ("usd_per_thousand_searches",),
+}
+_TEXTS = ("name", "unit", "source", "date", "checked")
+
+THESIS_SECONDS = 1.0
+"""What a call of the prompted model took in the reference, about."""
+
+THESIS_CALLS: dict[str, tuple[str, int]] = {
+    "question class": ("a question", 1),
+    "passage classes": ("a passage", 6),
+    "entailment of 10 candidates": ("a question", 10),
+}
+"""The reference's prompts: what is prompted for, for each what, and how many calls it takes."""
+
+
+@lru_cache(maxsize=8)
+def load(path: Path = FILE) -> dict[str, Any]:
+    """Read and check a file of prices.
+
+    Parameters
+    ----------
+    path
+        JSON with ``machines``, ``tokens`` and ``rerank``: by name what ``prices.json`` has for each.
+
+    Returns
+    -------
+    dict
+        The file.
+
+    Raises
+    ------
+    InputError
+        If a price has no source, date or unit, or is not a number of 0 or more.
+    """
+    prices = artifacts.read_json(path)
+    for kind in _NUMBERS:
+        if not isinstance(prices.get(kind), Mapping):
+            raise InputError(f"{path}: {kind!r} is missing; it holds prices by name")
+        for name, price in prices[kind].items():
+            _check(price, kind, f"{path}: {kind}/{name}")
+    return prices
+
+
+def _check(price: Mapping[str, Any], kind: str, where: str) -> None:
+    lacking = [field for field in (*_TEXTS, *_NUMBERS[kind]) if field not in price]
+    if lacking:
+        raise InputError(f"{where}: {', '.join(lacking)} missing; every price says what, where from and when")
+    for field in _NUMBERS[kind]:
+        value = price[field]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            raise InputError(f"{where}: {field} is {value!r}; it must be a number of 0 or more")
+
+
+def find(kind: str, name: str, path: Path = FILE) -> dict[str, Any]:
+    """A price with its source, such as ``find("tokens", "flan-ul2")``.
+
+    Raises
+    ------
+    InputError
+        If the file has no such price; the message names those it has.
+    """
+    known = load(path)[kind]
+    if name not in known:
+        raise InputError(f"no price of {name!r} under {kind!r} in {path}; there are: {', '.join(sorted(known))}")
+    return dict(known[name])
+
+
+def _per_million(seconds: float, machine: Mapping[str, Any]) -> float:
+    if not 0 <= seconds < math.inf:
+        raise InputError(f"a call takes {seconds!r} seconds; it must be a number of 0 or more")
+    return seconds * machine["usd_per_hour"] / 3600 * _MILLION
+
+
+def machine_call(seconds: float, threads: int = 1, *, path: Path = FILE) -> float:
+    """USD for a million calls on the CPU machine.
+
+    Parameters
+    ----------
+    seconds
+        Seconds of a call.
+    threads
+        How many of the machine's vCPUs the call keeps busy meanwhile: that share of the machine is paid for.
+    path
+        File of prices.
+    """
+    machine = find("machines", "cpu", path)
+    if not 1 <= threads <= machine["vcpus"]:
+        raise InputError(f"{threads} threads; {machine['name']} has {machine['vcpus']} vCPUs")
+    return _per_million(seconds, machine) * threads / machine["vcpus"]
+
+
+def gpu_call(seconds: float, *, path: Path = FILE) -> float:
+    """USD for a million calls on the GPU machine, which a call has for itself for `seconds`.
+
+    Where a server batches, `seconds` is one over the calls that it answers a second.
+    """
+    return _per_million(seconds, find("machines", "gpu", path))
+
+
+def tokens(model: str, prompt_tokens: float, answer_tokens: float, *, path: Path = FILE) -> float:
+    """USD for a million calls of a hosted language model.
+
+    Parameters
+    ----------
+    model
+        Its name in the file, which is the one that the service knows it by.
+    prompt_tokens, answer_tokens
+        Tokens of a call, on average.
+    path
+        File of prices.
+    """
+    for name, value in (("prompt_tokens", prompt_tokens), ("answer_tokens", answer_tokens)):
+        if not 0 <= value < math.inf:
+            raise InputError(f"{name} is {value!r}; it must be a number of 0 or more")
+    price = find("tokens", model, path)
+    # a million calls times a price for a million tokens: the millions cancel
+    return float(
+        prompt_tokens * price["usd_per_million_prompt_tokens"] + answer_tokens * price["usd_per_million_answer_tokens"]
+    )
+
+
+def rerank_call(service: str, *, path: Path = FILE) -> float:
+    """USD for a million questions whose candidates, 100 at most, a hosted re-ranker orders."""
+    return float(find("rerank", service, path)["usd_per_thousand_searches"]) * _MILLION / 1000
+
+
+def prompting(
+    seconds: float = THESIS_SECONDS,
+    *,
+    model: str = "flan-ul2",
+    counted: Mapping[str, Mapping[str, float]] | None = None,
+    path: Path = FILE,
+) -> list[dict[str, Any]]:
+    """What a second for each call costs: the reference's three uses of a prompted model, in time and money.
+
+    Parameters
+    ----------
+    seconds
+        Seconds of a call.
+    model
+        Whose tokens are priced.
+    counted
+        By use, ``{"prompt": tokens, "answer": tokens}`` of one call; without it, no price by tokens.
+    path
+        File of prices.
+
+    Returns
+    -------
+    list of dict
+        For each use ``what``, ``for_each`` ("a question" or "a passage"), ``calls``, ``seconds``,
+        ``usd_per_million_gpu`` (of a GPU machine that answers one call at a time) and ``usd_per_million_tokens`` (of the
+        hosted model, or None).
+    """
+    rows = []
+    for use, (item, calls) in THESIS_CALLS.items():
+        count = (counted or {}).get(use)
+        rows.append(
+            {
+                "what": use,
+                "for_each": item,
+                "calls": calls,
+                "seconds": calls * seconds,
+                "usd_per_million_gpu": gpu_call(calls * seconds, path=path),
+                "usd_per_million_tokens": calls * tokens(model, count["prompt"], count["answer"], path=path)
+                if count
+                else None,
+            }
+        )
+    return rows
