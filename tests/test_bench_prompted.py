@@ -1,0 +1,480 @@
+"""A prompted model behind an endpoint, against a stub service on this machine: no network, and no waiting."""
+
+import gzip
+import json
+import threading
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bench import prompted, prompts
+
+KEY = "sk-a-key-that-is-nowhere-written"
+
+
+@dataclass
+class Stub:
+    """What the stub service is told to do and what it saw.
+
+    `say` gets the prompt and the number of the request, and gives the answer's text, or ``(status, headers, body)``,
+    or ``"cut"`` to break the connection off.
+    """
+
+    say: object = lambda prompt, number: "yes"
+    usage: dict | None = None
+    url: str = ""
+    requests: list = field(default_factory=list)
+    under_way: int = 0
+    most_under_way: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def asked(self):
+        return [body["messages"][0]["content"] for _, body in self.requests]
+
+
+@contextmanager
+def serving(stub):
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with stub.lock:
+                stub.requests.append(({name.lower(): text for name, text in self.headers.items()}, body))
+                number = len(stub.requests)
+                stub.under_way += 1
+                stub.most_under_way = max(stub.most_under_way, stub.under_way)
+            said = stub.say(body["messages"][0]["content"], number)
+            with stub.lock:
+                stub.under_way -= 1
+            if said == "cut":
+                self.connection.close()
+                self.close_connection = True
+                return
+            status, headers, text = said if isinstance(said, tuple) else (200, {}, completion(said, stub.usage))
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": len(text), **headers}.items():
+                self.send_header(name, str(value))
+            self.end_headers()
+            self.wfile.write(text.encode())
+            self.close_connection = "Content-Length" in headers  # promised more than there is
+
+        def log_message(self, *arguments):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    server.handle_error = lambda *arguments: None
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    stub.url = f"http://127.0.0.1:{server.server_port}/v1"
+    try:
+        yield stub
+    finally:
+        stub.go_on.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def completion(text, usage=None, finish="stop"):
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    return json.dumps({"id": "1", "object": "chat.completion", "choices": [choice], "usage": usage})
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    pytest.importorskip("openai")
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with serving(Stub()) as stub:
+        yield stub
+
+
+@pytest.fixture
+def pauses(monkeypatch):
+    """What was waited for between attempts; nothing is waited for."""
+    found = []
+    monkeypatch.setattr("time.sleep", found.append)
+    return found
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A data folder of a few made-up lines: enough for every prompt."""
+    folder = tmp_path_factory.mktemp("data")
+    write = {
+        "trec/train.tsv": "coarse\tfine\tquestion\n"
+        + "".join(f"{name}\tx\tWhat about {name} {i} ?\n" for name in prompts.COARSE for i in range(6)),
+        "trec/test.tsv": "coarse\tfine\tquestion\tflan_ul2\n"
+        + "".join(f"{name}\tx\tAsked of {name} {i} ?\tNUM\n" for name in prompts.COARSE for i in range(4)),
+        "passages/gold.jsonl": "".join(
+            json.dumps({"_id": f"w{i}", "labels": dict.fromkeys(prompts.COARSE, i % 2), "readings": 1 + (i >= 20)})
+            + "\n"
+            for i in range(26)
+        ),
+    }
+    for name, text in write.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    packed = {
+        "passages/wikipedia_flan_ul2": [
+            {"_id": f"w{i}", "text": f"Passage {i} {'odd' if i % 2 else 'even'}."} for i in range(26)
+        ],
+        "squad_sentences/train.corpus": [{"_id": f"s{i}", "text": f"sentence {i}."} for i in range(40)],
+        "squad_sentences/train.queries": [
+            {"_id": f"q{i}", "text": f"which {i}?", "relevant": f"s{i}"} for i in range(40)
+        ],
+        "qnli/validation": [
+            {"question": f"Asked {i}?", "sentence": f"Said {i}.", "label": "entailment" if i % 2 else "not_entailment"}
+            for i in range(12)
+        ],
+    }
+    for name, rows in packed.items():
+        path = folder / f"{name}.jsonl.gz"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    return folder
+
+
+@pytest.fixture
+def measure(stub, data, tmp_path, monkeypatch):
+    monkeypatch.setenv("A_KEY", KEY)
+
+    def run(task="questions", **options):
+        chosen = {"endpoint": stub.url, "model": "a-model", "key": "A_KEY", "retries": 2, "concurrency": 4, **options}
+        return prompted.measure(task, data=str(data), work=str(tmp_path), **chosen)
+
+    return run
+
+
+def right_type(prompt, number=0):
+    return prompts.TYPES[prompt.rpartition("Asked of ")[2][:4].strip()][0]
+
+
+# what is asked
+
+
+@pytest.mark.parametrize(("task", "labels"), [("questions", 6), ("passages", 2), ("entailment", 2)])
+def test_a_prompt_is_an_instruction_examples_of_every_label_and_the_item(data, task, labels):
+    made = prompts.TASKS[task](data, seed=3)
+    prompt = made.items[0].prompts[0]
+    instruction, *examples, item = prompt.split("\n\n")
+    answers = [example.rpartition(" ")[2] for example in examples]
+    assert len(examples) == made.shots
+    assert {answers.count(answer) for answer in set(answers)} == {made.shots // labels}
+    assert "Reply with" in instruction
+    assert item.endswith(":")
+
+
+def test_examples_are_drawn_by_the_seed_and_never_from_what_is_asked(data):
+    first, same, other = (prompts.questions(data, seed=seed) for seed in (0, 0, 1))
+    assert first == same
+    assert first.items[0].prompts != other.items[0].prompts
+    for item in first.items:
+        assert item.prompts[0].count("Asked of") == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("human", "HUM"),
+        (" Human.\n", "HUM"),
+        ("**NUM**", "NUM"),
+        ("Type: Location", "LOC"),
+        ("A person", "HUM"),
+        ("people", "HUM"),
+        ("entities", None),
+        ("description. The question asks why a location is so.", "DESC"),
+        ("human or location", None),
+        ("<think>A number? No.</think>\nlocation", "LOC"),
+        ("I cannot say", None),
+        ("", None),
+    ],
+)
+def test_a_class_is_read_from_what_models_write(answer, label):
+    assert prompts.label(answer, prompts.TYPES) == label
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"),
+    [
+        ("Yes", "yes"),
+        ("no.", "no"),
+        ("No, it does not", "no"),
+        ("not_entailment", "no"),
+        ("entailment", "yes"),
+        ("Answer: TRUE", "yes"),
+        ("nothing known", None),
+        ("yes and no", None),
+    ],
+)
+def test_yes_and_no_are_read_from_what_models_write(answer, label):
+    assert prompts.label(answer, prompts.YES_NO) == label
+
+
+# a service that answers
+
+
+def test_right_answers(stub, measure):
+    stub.say, stub.usage = right_type, {"prompt_tokens": 400, "completion_tokens": 2}
+    found = measure(model="gpt-5-nano")
+    assert (found["accuracy"], found["macro_f1"], found["items"]) == (1.0, 1.0, 24)
+    assert (found["failed"], found["unparsed"], found["finish_reasons"]) == (0, 0, {"stop": 24})
+    assert (found["prompt_tokens"], found["answer_tokens"]) == (400, 2)
+    assert found["usd_per_million"] == pytest.approx(400 * 0.05 + 2 * 0.4)
+    assert found["p50_ms"] > 0
+    assert found["per_second"] > 0
+    assert (
+        found["timed_items"] == 5
+    )  # of six that were asked alone the first, which opens the connection, does not count
+    assert found["kind"] == "prompted"
+
+
+def test_the_request_names_the_model_and_asks_for_no_chance(stub, measure):
+    stub.say = right_type
+    measure()
+    headers, body = stub.requests[0]
+    assert body["model"] == "a-model"
+    assert body["temperature"] == 0
+    assert [message["role"] for message in body["messages"]] == ["user"]
+    assert headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_the_key_is_written_nowhere(stub, measure, tmp_path):
+    stub.say = lambda prompt, number: (
+        right_type(prompt) if number % 3 else (401, {}, json.dumps({"error": {"message": f"wrong key: {KEY}"}}))
+    )
+    found = measure(endpoint=stub.url.replace("http://", f"http://user:{KEY}@"))
+    assert found["failed"] > 0
+    assert KEY not in json.dumps(found)
+    assert all(KEY.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_a_passage_takes_six_calls_and_a_pair_one(stub, measure):
+    stub.say = lambda prompt, number: "yes" if prompt.rstrip().endswith("odd.\nAnswer:") else "no"
+    found = measure("passages")
+    assert (found["items"], found["calls"], found["calls_per_item"]) == (6, 36, 6)
+    assert (found["accuracy"], found["macro_f1"]) == (1.0, 1.0)
+    stub.say = lambda prompt, number: "yes" if int(prompt.rpartition("Asked ")[2].partition("?")[0]) % 2 else "no"
+    found = measure("entailment")
+    assert (found["items"], found["calls"], found["accuracy"]) == (12, 12, 1.0)
+
+
+def test_answers_without_a_label_are_wrong_and_counted(stub, measure):
+    stub.say = lambda prompt, number: "I would rather not say."
+    for task in ("questions", "passages", "entailment"):
+        found = measure(task)
+        assert (found["accuracy"], found["unparsed"], found["failed"]) == (0.0, found["calls"], 0)
+
+
+def test_tokens_are_counted_here_where_the_service_does_not(stub, measure):
+    stub.say = right_type
+    found = measure()
+    assert found["counted_with"] == {"the service's usage": 0, "the shipped encoder's word pieces": 24}
+    assert found["prompt_tokens"] > 100
+    assert found["answer_tokens"] == 1
+    assert found["usd_per_million"] is None  # no price of this model
+
+
+def test_prompt_tokens_of_models_that_were_prompted_elsewhere(data):
+    found = prompted.prompt_tokens("passages", data)
+    assert found["prompt"] > 50
+    assert found["answer"] == 1
+
+
+def test_no_more_calls_at_once_than_asked_for(stub, measure):
+    together = threading.Barrier(4)
+
+    def say(prompt, number):
+        if number > 6:  # the first six are asked one at a time; of 18 more, four must be able to meet
+            with suppress(threading.BrokenBarrierError):
+                together.wait(timeout=5 if number <= 22 else 0.01)
+        return right_type(prompt)
+
+    stub.say = say
+    found = measure(concurrency=4)
+    assert stub.most_under_way == 4
+    assert found["concurrency"] == 4
+
+
+def test_few_items_in_a_quick_run(stub, measure):
+    stub.say = right_type
+    assert measure(quick=True)["items"] == prompted.QUICK
+    assert measure(items=5)["items"] == 5
+
+
+# a service that does not
+
+
+def test_a_busy_service_is_asked_again_after_as_long_as_it_wants(stub, measure, pauses):
+    stub.say = lambda prompt, number: (429, {"Retry-After": "7"}, "{}") if number == 3 else right_type(prompt)
+    found = measure()
+    assert (found["failed"], found["accuracy"]) == (0, 1.0)
+    assert pauses == [7.0]
+
+
+def test_pauses_grow(stub, measure, pauses):
+    stub.say = lambda prompt, number: (500, {}, "{}") if number in (3, 4) else right_type(prompt)
+    assert measure()["failed"] == 0
+    first, second = pauses
+    assert second > first > 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ((500, {}, "{}"), "InternalServerError 500"),
+        ((429, {}, "{}"), "RateLimitError 429"),
+        ((404, {}, "{}"), "NotFoundError 404"),
+        ((200, {}, '{"choices": [{"mess'), "not a chat completion"),
+        ((200, {}, '{"choices": []}'), "not a chat completion"),
+        ((200, {}, "[1, 2]"), "not a chat completion"),
+        ((200, {"Content-Type": "text/html"}, "<html>A login page</html>"), "not a chat completion"),
+        ("cut", "APIConnectionError"),
+        ((200, {"Content-Length": 1000}, "{"), "APIConnectionError"),
+    ],
+)
+def test_what_fails_is_counted_by_its_reason_and_wrong(stub, measure, pauses, answer, reason):
+    stub.say = lambda prompt, number: answer if "Asked of HUM" in prompt else right_type(prompt)
+    found = measure(retries=1, seed=1)
+    assert (found["failed"], found["failures"], found["unparsed"]) == (4, {reason: 4}, 0)
+    assert found["accuracy"] == pytest.approx(20 / 24, abs=1e-4)
+
+
+def test_a_service_that_keeps_one_waiting(stub, measure, pauses):
+    def say(prompt, number):
+        if "Asked of HUM 1" in prompt:
+            stub.go_on.wait(5)
+        return right_type(prompt)
+
+    stub.say = say
+    found = measure(timeout=0.3, retries=0, seed=1)
+    assert found["failures"] == {"APITimeoutError": 1}
+
+
+def test_a_model_that_says_nothing(stub, measure):
+    stub.say = lambda prompt, number: (200, {}, completion(None, finish="content_filter"))
+    found = measure()
+    assert (found["unparsed"], found["failed"], found["finish_reasons"]) == (24, 0, {"content_filter": 24})
+
+
+def test_nobody_there(measure, pauses):
+    found = measure(endpoint="http://127.0.0.1:1/v1")
+    assert found == {"skipped": "a-model at http://127.0.0.1:1/v1 gave no answer: APIConnectionError"}
+
+
+def test_a_service_that_goes_down_is_left_alone_after_a_while(stub, measure, monkeypatch):
+    monkeypatch.setattr(prompted, "PATIENCE", 5)
+    stub.say = lambda prompt, number: right_type(prompt) if number <= 4 else (503, {}, "{}")
+    found = measure(retries=0, concurrency=1)
+    assert len(stub.requests) == 9
+    assert found["failures"] == {"InternalServerError 503": 5, "not asked after 5 failures in a row": 15}
+    assert found["accuracy"] == pytest.approx(4 / 24, abs=1e-4)
+
+
+def test_parameters_that_the_service_refuses_are_not_used(stub, measure):
+    """As a model does that always thinks: no temperature, and the newer name of the limit."""
+
+    def say(prompt, number):
+        body = stub.requests[number - 1][1]
+        return (400, {}, "{}") if {"temperature", "max_tokens"} & set(body) else right_type(prompt)
+
+    stub.say = say
+    found = measure()
+    assert found["parameters"] == {"max_completion_tokens": 2048}
+    assert (found["accuracy"], found["failed"]) == (1.0, 0)
+
+
+def test_a_model_that_thinks_gets_room_to(stub, measure):
+    def say(prompt, number):
+        room = stub.requests[number - 1][1].get("max_tokens", 0)
+        return right_type(prompt) if room > 16 else (200, {}, completion("", finish="length"))
+
+    stub.say = say
+    assert measure()["parameters"] == {"temperature": 0, "max_tokens": 2048}
+
+
+# answers that are kept
+
+
+def test_nothing_is_asked_twice(stub, measure):
+    stub.say = right_type
+    first = measure()
+    asked = len(stub.requests)
+    assert measure() == first
+    assert len(stub.requests) == asked == 24
+
+
+def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tmp_path):
+    stub.say = right_type
+    whole = measure()
+    kept = next((tmp_path / "answers").iterdir())
+    lines = kept.read_bytes().splitlines(keepends=True)
+    kept.write_bytes(b"".join(lines[:10]) + lines[10][:40])
+    before = len(stub.requests)
+    again = measure()
+    assert len(stub.requests) - before == 14
+    assert again["accuracy"] == whole["accuracy"] == 1.0
+    assert measure() == again
+    assert len(stub.requests) - before == 14
+
+
+def test_what_failed_is_asked_again(stub, measure):
+    stub.say = lambda prompt, number: (404, {}, "{}") if "Asked of HUM" in prompt else right_type(prompt)
+    assert measure(seed=1)["failed"] == 4
+    stub.say = right_type
+    before = len(stub.requests)
+    assert measure(seed=1)["failed"] == 0
+    assert len(stub.requests) - before == 4
+
+
+def test_another_model_or_prompt_or_service_is_asked_for_itself(stub, measure):
+    stub.say = right_type
+    for count, options in enumerate(({}, {"model": "b"}, {"seed": 1}, {"endpoint": stub.url + "/other"}), 1):
+        measure(**options)
+        assert len(stub.requests) == 24 * count
+
+
+def test_the_time_in_which_nothing_was_asked_does_not_count():
+    def made(began, seconds):
+        return prompted.Answer("yes", "stop", 1, 1, began, seconds, 4)
+
+    # two overlapping calls within 3 s, and one of 1 s an hour later
+    given = [made(0.0, 2.0), made(1.0, 2.0), made(3600.0, 1.0)]
+    assert prompted.times(given, 1, 4)["per_second"] == pytest.approx(3 / 4)
+
+
+def test_percentiles_are_of_items_that_were_asked_alone():
+    def made(seconds, at_once):
+        return prompted.Answer("yes", "stop", 1, 1, 0.0, seconds, at_once)
+
+    given = [made(9.0, 0), made(1.0, 1), made(1.0, 1), made(2.0, 1), made(1.0, 1), prompted.CallError("x")]
+    found = prompted.times(given, 2, 8)
+    assert (found["p50_ms"], found["timed_items"], found["per_second"]) == (3000, 1, None)
+
+
+def test_quality_counts_what_is_not_known_nowhere():
+    items = [prompts.Item(("",) * 2, ("yes", None)), prompts.Item(("",) * 2, ("no", "no"))]
+    found = prompted.quality("passages", items, ["yes", "yes", "no", None])
+    assert found["decisions"] == 3
+    assert found["accuracy"] == pytest.approx((1 + 0) / 2)
+    assert np.isfinite(found["macro_f1"])
+
+
+def test_an_unknown_task_is_refused(measure):
+    with pytest.raises(ValueError, match="there are: questions, passages, entailment"):
+        measure("summaries")
+
+
+def test_the_real_data_folder(data_folder: Path):
+    for name, items, calls in (("questions", 500, 1), ("passages", 250, 6), ("entailment", 5463, 1)):
+        made = prompts.TASKS[name](data_folder)
+        assert (len(made.items), len(made.items[0].prompts)) == (items, calls)
