@@ -160,22 +160,22 @@ class Service:
         said = json.dumps([self.endpoint, self.model, parameters, prompt], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
+    def known(self, prompt: str, parameters: dict[str, Any]) -> Answer | None:
+        """The answer that is kept, or None."""
+        return self.answers.get(self.key(prompt, parameters))
+
     def ask(self, prompt: str, parameters: dict[str, Any], at_once: int) -> Answer:
-        """The answer that is kept, or else that of a call.
+        """Make a call, and keep its answer.
 
         Raises
         ------
         CallError
             If the call, with its retries, gave none.
         """
-        key = self.key(prompt, parameters)
-        known = self.answers.get(key)
-        if known is not None:
-            return known
         began, started = time.time(), time.perf_counter()
         body = self._body(prompt, parameters)
         answer = _parsed(body, began, time.perf_counter() - started, at_once)
-        self.answers.add(key, answer)
+        self.answers.add(self.key(prompt, parameters), answer)
         return answer
 
     def _body(self, prompt: str, parameters: dict[str, Any]) -> str:
@@ -233,7 +233,7 @@ def agree(service: Service, prompt: str) -> dict[str, Any]:
 def _refusal(service: Service, prompt: str, parameters: dict[str, Any]) -> str | None:
     """Why parameters will not do, or None if they do."""
     try:
-        answer = service.ask(prompt, parameters, 0)
+        answer = service.known(prompt, parameters) or service.ask(prompt, parameters, 0)
     except CallError as error:
         if error.refused:
             return str(error)
@@ -245,14 +245,18 @@ def _refusal(service: Service, prompt: str, parameters: dict[str, Any]) -> str |
 def ask_all(
     service: Service, calls: Sequence[str], parameters: dict[str, Any], *, alone: int, concurrency: int
 ) -> list[Answer | CallError]:
-    """Ask everything: the first `alone` calls one at a time, then `concurrency` of the others at once.
+    """Ask everything: the last `alone` calls one at a time, then `concurrency` of the others at once.
 
-    After `PATIENCE` failures in a row nothing more is asked for, and what is left counts as failed.
+    The last ones, because a quick run asks the first ones together, and what is answered is not asked for again. After
+    `PATIENCE` failures in a row nothing more is asked for, and what is left counts as failed.
     """
     in_a_row = 0
 
     def one(prompt: str, at_once: int) -> Answer | CallError:
         nonlocal in_a_row
+        known = service.known(prompt, parameters)
+        if known is not None:
+            return known
         if in_a_row >= PATIENCE:
             return CallError(f"not asked after {PATIENCE} failures in a row")
         try:
@@ -263,10 +267,11 @@ def ask_all(
         in_a_row = 0
         return answer
 
-    given = [one(prompt, 1) for prompt in calls[:alone]]
+    together = len(calls) - alone
+    last = [one(prompt, 1) for prompt in calls[together:]]
     pool = ThreadPoolExecutor(concurrency)
     try:
-        return [*given, *pool.map(lambda prompt: one(prompt, concurrency), calls[alone:])]
+        return [*pool.map(lambda prompt: one(prompt, concurrency), calls[:together]), *last]
     finally:
         pool.shutdown(cancel_futures=True)  # whoever stops the run pays for no more calls
 
@@ -319,8 +324,7 @@ def measure(
     dict
         A system as the sections report it: an item is one question, passage (six calls) or pair. ``p50_ms`` and
         ``p95_ms`` are of items asked one call at a time, ``per_second`` of items asked `concurrency` calls at once;
-        ``usd_per_million`` is by tokens, ``usd_per_million_gpu`` what that throughput would cost on a GPU machine of
-        one's own.
+        money is as in :func:`money`.
         ``{"skipped": reason}`` if the service gave no answer at all.
     """
     openai = import_extra("openai", "bench")
@@ -355,8 +359,8 @@ def measure(
         "threads": None,
         **quality(task, asked, said, seed),
         **told(calls, given, said),
-        **times(given, per_item, concurrency),
-        **money(model, calls, given, per_item),
+        **(measured := times(given, per_item, concurrency)),
+        **money(model, calls, given, per_item, measured["per_second"]),
         "disk_mb": None,
         "load_s": None,
         "train_s": None,
@@ -444,7 +448,6 @@ def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) 
         "p95_ms": round(float(np.percentile(alone, 95)) * 1e3, 2) if alone else None,
         "timed_items": len(alone),
         "per_second": None if per_second is None else round(per_second, 3),
-        "usd_per_million_gpu": None if per_second is None else round(prices.gpu_call(1 / per_second), 2),
     }
 
 
@@ -462,17 +465,38 @@ def _busy_seconds(answers: Sequence[Answer]) -> float:
     return busy
 
 
-def money(model: str, calls: Sequence[str], given: Sequence[Answer | CallError], per_item: int) -> dict[str, Any]:
-    """Tokens of a call, and USD for a million items; None where the file of prices does not know the model."""
+def money(
+    model: str, calls: Sequence[str], given: Sequence[Answer | CallError], per_item: int, per_second: float | None
+) -> dict[str, Any]:
+    """Tokens of a call, and USD for a million items.
+
+    Parameters
+    ----------
+    model
+        Its name, as the file of prices may know it.
+    calls, given
+        What was asked, and what each call gave.
+    per_item
+        Calls of an item.
+    per_second
+        Items that were answered a second.
+
+    Returns
+    -------
+    dict
+        ``usd_per_million`` is by tokens. Where the model has no such price, it is None, and ``usd_per_million_gpu`` is
+        what `per_second` would cost on a GPU machine of one's own.
+    """
     answered = [(prompt, one) for prompt, one in zip(calls, given, strict=True) if isinstance(one, Answer)]
     tokenizer = _word_pieces()
     counts = [_tokens(prompt, one, tokenizer) for prompt, one in answered]
     prompt_tokens, answer_tokens = (float(np.mean([count[place] for count in counts])) for place in (0, 1))
     by_service = sum(count[2] for count in counts)
-    try:
-        usd = round(per_item * prices.tokens(model, prompt_tokens, answer_tokens), 4)
-    except InputError:
-        usd = None
+    usd: dict[str, float | None] = {"usd_per_million": None, "usd_per_million_gpu": None}
+    if model in prices.load()["tokens"]:
+        usd["usd_per_million"] = round(per_item * prices.tokens(model, prompt_tokens, answer_tokens), 2)
+    elif per_second:
+        usd["usd_per_million_gpu"] = round(prices.gpu_call(1 / per_second), 2)
     return {
         "prompt_tokens": round(prompt_tokens, 1),
         "answer_tokens": round(answer_tokens, 2),
@@ -480,7 +504,7 @@ def money(model: str, calls: Sequence[str], given: Sequence[Answer | CallError],
             "the service's usage": by_service,
             "the shipped encoder's word pieces": len(counts) - by_service,
         },
-        "usd_per_million": usd,
+        **usd,
     }
 
 
