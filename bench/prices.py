@@ -25,6 +25,7 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
     "tokens": ("usd_per_million_prompt_tokens", "usd_per_million_answer_tokens"),
     "rerank": ("usd_per_thousand_searches",),
 }
+_OPTIONAL = ("usd_per_million_cached_tokens",)
 _TEXTS = ("name", "unit", "source", "date", "checked")
 
 THESIS_SECONDS = 1.0
@@ -70,7 +71,7 @@ def _check(price: Mapping[str, Any], kind: str, where: str) -> None:
     lacking = [field for field in (*_TEXTS, *_NUMBERS[kind]) if field not in price]
     if lacking:
         raise InputError(f"{where}: {', '.join(lacking)} missing; every price says what, where from and when")
-    for field in _NUMBERS[kind]:
+    for field in (*_NUMBERS[kind], *(name for name in _OPTIONAL if name in price)):
         value = price[field]
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise InputError(f"{where}: {field} is {value!r}; it must be a number of 0 or more")
@@ -122,7 +123,9 @@ def gpu_call(seconds: float, *, path: Path = FILE) -> float:
     return _per_million(seconds, find("machines", "gpu", path))
 
 
-def tokens(model: str, prompt_tokens: float, answer_tokens: float, *, path: Path = FILE) -> float:
+def tokens(
+    model: str, prompt_tokens: float, answer_tokens: float, *, cached_tokens: float = 0.0, path: Path = FILE
+) -> float:
     """USD for a million calls of a hosted language model.
 
     Parameters
@@ -131,17 +134,22 @@ def tokens(model: str, prompt_tokens: float, answer_tokens: float, *, path: Path
         Its name in the file, which is the one that the service knows it by.
     prompt_tokens, answer_tokens
         Tokens of a call, on average.
+    cached_tokens
+        How many of the prompt's the service had kept from calls before; they cost less where the file says so.
     path
         File of prices.
     """
-    for name, value in (("prompt_tokens", prompt_tokens), ("answer_tokens", answer_tokens)):
+    counts = {"prompt_tokens": prompt_tokens, "answer_tokens": answer_tokens, "cached_tokens": cached_tokens}
+    for name, value in counts.items():
         if not 0 <= value < math.inf:
             raise InputError(f"{name} is {value!r}; it must be a number of 0 or more")
+    if cached_tokens > prompt_tokens:
+        raise InputError(f"{cached_tokens} cached of {prompt_tokens} prompt tokens; they are a part of them")
     price = find("tokens", model, path)
+    fresh, answer = price["usd_per_million_prompt_tokens"], price["usd_per_million_answer_tokens"]
+    cached = price.get("usd_per_million_cached_tokens", fresh)
     # a million calls times a price for a million tokens: the millions cancel
-    return float(
-        prompt_tokens * price["usd_per_million_prompt_tokens"] + answer_tokens * price["usd_per_million_answer_tokens"]
-    )
+    return float((prompt_tokens - cached_tokens) * fresh + cached_tokens * cached + answer_tokens * answer)
 
 
 def rerank_call(service: str, *, path: Path = FILE) -> float:

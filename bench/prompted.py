@@ -79,6 +79,8 @@ class Answer:
         Why it stopped, as the service says: ``stop``, ``length`` and others.
     prompt_tokens, answer_tokens
         As the service counted them, or None.
+    cached_tokens
+        How many of the prompt's it had kept from calls before, as far as it says.
     began, seconds
         When the call was made, in seconds since 1970, and how long it took, retries included.
     at_once
@@ -89,6 +91,7 @@ class Answer:
     finish: str
     prompt_tokens: int | None
     answer_tokens: int | None
+    cached_tokens: int
     began: float
     seconds: float
     at_once: int
@@ -202,6 +205,7 @@ def _parsed(body: str, began: float, seconds: float, at_once: int) -> Answer:
             finish=str(choice.get("finish_reason")),
             prompt_tokens=_count(usage.get("prompt_tokens")),
             answer_tokens=_count(usage.get("completion_tokens")),
+            cached_tokens=_count((usage.get("prompt_tokens_details") or {}).get("cached_tokens")) or 0,
             began=round(began, 3),
             seconds=round(seconds, 4),
             at_once=at_once,
@@ -490,16 +494,18 @@ def money(
     answered = [(prompt, one) for prompt, one in zip(calls, given, strict=True) if isinstance(one, Answer)]
     tokenizer = _word_pieces()
     counts = [_tokens(prompt, one, tokenizer) for prompt, one in answered]
-    prompt_tokens, answer_tokens = (float(np.mean([count[place] for count in counts])) for place in (0, 1))
-    by_service = sum(count[2] for count in counts)
+    prompt_tokens, answer_tokens, cached_tokens = (float(value) for value in np.mean(counts, axis=0))
+    by_service = sum(one.prompt_tokens is not None and one.answer_tokens is not None for _, one in answered)
     usd: dict[str, float | None] = {"usd_per_million": None, "usd_per_million_gpu": None}
     if model in prices.load()["tokens"]:
-        usd["usd_per_million"] = round(per_item * prices.tokens(model, prompt_tokens, answer_tokens), 2)
+        call = prices.tokens(model, prompt_tokens, answer_tokens, cached_tokens=cached_tokens)
+        usd["usd_per_million"] = round(per_item * call, 2)
     elif per_second:
         usd["usd_per_million_gpu"] = round(prices.gpu_call(1 / per_second), 2)
     return {
         "prompt_tokens": round(prompt_tokens, 1),
         "answer_tokens": round(answer_tokens, 2),
+        "cached_tokens": round(cached_tokens, 1),
         "counted_with": {
             "the service's usage": by_service,
             "the shipped encoder's word pieces": len(counts) - by_service,
@@ -508,13 +514,15 @@ def money(
     }
 
 
-def _tokens(prompt: str, answer: Answer, tokenizer: tokenizers.Tokenizer) -> tuple[int, int, bool]:
+def _tokens(prompt: str, answer: Answer, tokenizer: tokenizers.Tokenizer) -> tuple[int, int, int]:
+    """Of prompt and answer, and those of the prompt that cost less."""
     if answer.prompt_tokens is not None and answer.answer_tokens is not None:
-        return answer.prompt_tokens, answer.answer_tokens, True
-    prompt_tokens, answer_tokens = (
-        len(tokenizer.encode(text, add_special_tokens=False).ids) for text in (prompt, answer.text)
-    )
-    return prompt_tokens, answer_tokens, False
+        return answer.prompt_tokens, answer.answer_tokens, min(answer.cached_tokens, answer.prompt_tokens)
+    return _pieces(tokenizer, prompt), _pieces(tokenizer, answer.text), 0
+
+
+def _pieces(tokenizer: tokenizers.Tokenizer, text: str) -> int:
+    return len(tokenizer.encode(text, add_special_tokens=False).ids)
 
 
 def _word_pieces() -> tokenizers.Tokenizer:
@@ -541,22 +549,25 @@ def prompt_tokens(task: str, data: str | Path, *, seed: int = 0, items: int = 10
     Returns
     -------
     dict
-        ``prompt`` and ``answer``, means over our prompts of the same structure, and ``counted_with``.
+        ``prompt`` and ``answer``, means over our prompts of the same structure; ``shared``, how many of ``prompt`` are
+        instruction and examples, which are the same in every call; and ``counted_with``.
     """
     made = prompts.TASKS[task](Path(data), seed=seed)
     tokenizer = _word_pieces()
-    pairs = [
-        (prompt, made.words[label][0])
+    counts = [
+        (
+            _pieces(tokenizer, prompt),
+            _pieces(tokenizer, made.words[label][0]),
+            _pieces(tokenizer, prompts.shared(prompt)),
+        )
         for item in made.items[:items]
         for prompt, label in zip(item.prompts, item.truth, strict=True)
         if label is not None
     ]
-    prompt, answer = (
-        float(np.mean([len(tokenizer.encode(pair[place], add_special_tokens=False).ids) for pair in pairs]))
-        for place in (0, 1)
-    )
+    prompt_count, answer_count, shared_count = (float(value) for value in np.mean(counts, axis=0))
     return {
-        "prompt": round(prompt, 1),
-        "answer": round(answer, 2),
+        "prompt": round(prompt_count, 1),
+        "answer": round(answer_count, 2),
+        "shared": round(shared_count, 1),
         "counted_with": "the shipped encoder's word pieces, on our prompt of the same structure",
     }

@@ -42,6 +42,12 @@ def test_tokens_in_and_out_have_prices_of_their_own(own):
     assert prices.tokens("m", 500, 3, path=own()) == pytest.approx(500 * 2 + 3 * 10)
 
 
+def test_tokens_that_the_service_has_kept_cost_less_where_the_file_says_so(own):
+    assert prices.tokens("m", 500, 3, cached_tokens=400, path=own()) == prices.tokens("m", 500, 3, path=own())
+    path = own(lambda table: table["tokens"]["m"].update(usd_per_million_cached_tokens=0.2))
+    assert prices.tokens("m", 500, 3, cached_tokens=400, path=path) == pytest.approx(100 * 2 + 400 * 0.2 + 3 * 10)
+
+
 def test_a_search_of_a_hosted_reranker(own):
     assert prices.rerank_call("r", path=own()) == pytest.approx(2000)
 
@@ -73,6 +79,7 @@ def test_an_unknown_name_is_answered_with_those_that_are_known(own):
         (lambda table: table["machines"]["gpu"].pop("usd_per_hour"), "machines/gpu: usd_per_hour missing"),
         (lambda table: table["machines"]["cpu"].update(usd_per_hour="0.1"), "usd_per_hour is '0.1'"),
         (lambda table: table["machines"]["cpu"].update(usd_per_hour=-1), "usd_per_hour is -1"),
+        (lambda table: table["tokens"]["m"].update(usd_per_million_cached_tokens=None), "is None"),
         (lambda table: table["rerank"]["r"].update(usd_per_thousand_searches=True), "is True"),
     ],
 )
@@ -90,6 +97,7 @@ def test_a_price_without_its_figures_or_source_is_refused(own, change, message):
         lambda path: prices.machine_call(1.0, threads=0, path=path),
         lambda path: prices.gpu_call(float("inf"), path=path),
         lambda path: prices.tokens("m", -1, 1, path=path),
+        lambda path: prices.tokens("m", 1, 1, cached_tokens=2, path=path),
     ],
 )
 def test_impossible_amounts_are_refused(own, call):

@@ -274,6 +274,13 @@ def test_answers_without_a_label_are_wrong_and_counted(stub, measure):
         assert (found["accuracy"], found["unparsed"], found["failed"]) == (0.0, found["calls"], 0)
 
 
+def test_tokens_that_the_service_kept_are_priced_as_such(stub, measure):
+    stub.say = right_type
+    details = {"prompt_tokens_details": {"cached_tokens": 300}}
+    stub.usage = {"prompt_tokens": 400, "completion_tokens": 2, **details}
+    assert measure(model="gpt-5-nano")["usd_per_million"] == pytest.approx(100 * 0.05 + 300 * 0.005 + 2 * 0.4)
+
+
 def test_tokens_are_counted_here_where_the_service_does_not(stub, measure):
     stub.say = right_type
     found = measure()
@@ -288,6 +295,7 @@ def test_prompt_tokens_of_models_that_were_prompted_elsewhere(data):
     found = prompted.prompt_tokens("passages", data)
     assert found["prompt"] > 50
     assert found["answer"] == 1
+    assert found["prompt"] - 20 < found["shared"] < found["prompt"]
 
 
 def test_no_more_calls_at_once_than_asked_for(stub, measure):
@@ -451,7 +459,7 @@ def test_another_model_or_prompt_or_service_is_asked_for_itself(stub, measure):
 
 def test_the_time_in_which_nothing_was_asked_does_not_count():
     def made(began, seconds):
-        return prompted.Answer("yes", "stop", 1, 1, began, seconds, 4)
+        return prompted.Answer("yes", "stop", 1, 1, 0, began, seconds, 4)
 
     # two overlapping calls within 3 s, and one of 1 s an hour later
     given = [made(0.0, 2.0), made(1.0, 2.0), made(3600.0, 1.0)]
@@ -460,7 +468,7 @@ def test_the_time_in_which_nothing_was_asked_does_not_count():
 
 def test_percentiles_are_of_items_that_were_asked_alone():
     def made(seconds, at_once):
-        return prompted.Answer("yes", "stop", 1, 1, 0.0, seconds, at_once)
+        return prompted.Answer("yes", "stop", 1, 1, 0, 0.0, seconds, at_once)
 
     given = [made(9.0, 0), made(1.0, 1), made(1.0, 1), made(2.0, 1), made(1.0, 1), prompted.CallError("x")]
     found = prompted.times(given, 2, 8)
