@@ -1,0 +1,127 @@
+"""Two customary ways to make one ranking of two scores, to compare the library's plain sum with.
+
+Both look at the first so many passages of each score, as a search engine that keeps two indices does.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass import bm25
+from semclass.bulk import encode_quietly
+from semclass.components import CUTOFF
+from semclass.encoder import OnnxEncoder
+from semclass.ranking import top_k
+from semclass.types import DoubleArray, IntArray
+
+DEPTH = 100
+"""Passages of each ranking that are fused."""
+
+K = 60
+"""Added to each rank in reciprocal rank fusion; ranks count from 1."""
+
+SENTENCES = 4
+"""Sentences of a passage on which alpha is chosen."""
+
+ALPHAS: DoubleArray = np.arange(21) / 20
+
+
+def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
+    """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at.
+
+    Parameters
+    ----------
+    dense, lexical
+        Scores of all passages, float64 of shape (p,).
+    alpha
+        From 0, the second score alone, to 1, the first.
+    n
+        How many to give.
+
+    Returns
+    -------
+    ndarray
+        int64 of shape (min(n, passages that are looked at),), best first.
+    """
+    rows = np.union1d(top_k(dense, DEPTH), top_k(lexical, DEPTH))
+    return rows[top_k(alpha * _scaled(dense[rows]) + (1 - alpha) * _scaled(lexical[rows]), n)]
+
+
+def _scaled(scores: DoubleArray) -> DoubleArray:
+    """Smallest 0, largest 1; all 0 if they are equal."""
+    least, most = scores.min(), scores.max()
+    return np.asarray((scores - least) / (most - least if most > least else 1.0))
+
+
+def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
+    """Order by the sum of 1 / (K + rank) over both rankings; arguments and result as for :func:`convex`."""
+    sums = np.zeros(len(dense))
+    for scores in (dense, lexical):
+        first = top_k(scores, DEPTH)
+        sums[first] += 1 / (K + np.arange(1, len(first) + 1))
+    rows = np.flatnonzero(sums)
+    return rows[top_k(sums[rows], n)]
+
+
+def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
+    """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences.
+
+    Parameters
+    ----------
+    data
+        Data folder.
+    sentences
+        How many of its sentences, from the first on; all if None.
+    questions
+        How many questions about these, drawn by chance.
+    seed
+        What they are drawn with.
+
+    Returns
+    -------
+    dict
+        ``alpha``, with the largest MRR@10, and ``mrr@10`` by alpha.
+    """
+    folder = Path(data) / "squad_sentences"
+    records = _read(folder / "train.corpus.jsonl.gz")[:sentences]
+    place = {record["_id"]: row for row, record in enumerate(records)}
+    asked = [record for record in _read(folder / "train.queries.jsonl.gz") if record["relevant"] in place]
+    texts = [
+        " ".join(record["text"] for record in records[start : start + SENTENCES])
+        for start in range(0, len(records), SENTENCES)
+    ]
+    drawn = np.random.default_rng(seed).permutation(len(asked))[:questions]
+    chosen = [asked[row] for row in np.sort(drawn)]
+    answers = np.array([place[record["relevant"]] // SENTENCES for record in chosen])
+    dense, lexical = _scores(texts, [record["text"] for record in chosen])
+    found = {}
+    for alpha in ALPHAS.tolist():
+        ranked = [convex(*pair, alpha, CUTOFF) == answer for *pair, answer in zip(dense, lexical, answers, strict=True)]
+        found[alpha] = float(np.mean([1 / (1 + hits.argmax()) if hits.any() else 0.0 for hits in ranked]))
+    best = max(found, key=lambda alpha: found[alpha])
+    return {
+        "alpha": best,
+        "found_on": f"{len(chosen)} questions of squad_sentences/train",
+        "mrr@10": {f"{alpha:g}": round(mrr, 4) for alpha, mrr in found.items()},
+    }
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def _scores(texts: list[str], questions: list[str]) -> tuple[DoubleArray, DoubleArray]:
+    """Similarity and BM25 score of every passage for every question, each float64 (questions, passages)."""
+    encoder = OnnxEncoder.load()
+    passages, _ = encode_quietly(encoder, texts, ("pooled",))
+    asked = encoder.encode(questions)
+    model = bm25.model(bm25.postings(passages.terms, encoder.is_term))
+    lexical = [bm25.scores(model, asked.terms.row(row)) for row in range(len(questions))]
+    dense = asked.rows("pooled") @ passages.rows("pooled").T
+    return dense.astype(np.float64), np.array(lexical, np.float64)

@@ -1,0 +1,200 @@
+"""Retrieval and re-ranking beside their peers: quality against time for a question.
+
+Each system takes the text of a question and gives the ids of ten passages. Quality is measured on all questions of a set.
+Times are taken on a part of them, drawn by chance, on one thread, the systems taking turns; what they found then is
+measured, too, so that the slowest can be compared with the others on the same questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench import domains, pareto, prices, readme
+from bench.cross_encoder import FEW
+from bench.retrieval_systems import DEPTH, MORE
+from bench.steps import Bench
+from semclass import artifacts
+
+MOST = 3000
+"""Questions of a set on which quality is measured; drawn by chance, where there are more."""
+
+SAMPLE = 500
+"""Questions of a set on which times are taken, and the cross-encoder is measured."""
+
+QUICK = 40
+"""Questions of a quick run, of one set."""
+
+SYSTEMS = {
+    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it with bm25s"),
+    "BM25, bm25s": (
+        "peer",
+        "bm25s with its own tokeniser, English stop words and a stemmer, as its documentation shows",
+    ),
+    "BM25, rank-bm25": ("peer", "rank-bm25 (Okapi) over lower-cased words"),
+    "dense": ("semclass", "cosine of the shipped encoder's vectors"),
+    "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum"),
+    "convex": ("peer", "alpha * dense + (1 - alpha) * BM25, each brought to 0 ... 1 over the first 100 of both"),
+    "RRF": ("peer", "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25"),
+    "class-stable": ("semclass", "hybrid, then passages of the class that is asked for come first"),
+    "class-integrated": ("semclass", "hybrid + lambda * how well the place that answers fits the class asked for"),
+    "class-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage has the class that is asked for"),
+    "entail-stable": ("semclass", "hybrid, then passages that answer, yes or no, come first"),
+    "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
+    "entail-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage answers"),
+    f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
+    "learned": ("semclass", "hybrid, then a head over all evidence orders the first 10"),
+    f"learned@{MORE}": ("semclass", f"the same with {MORE} candidates"),
+    "learned, then cross-encoder": ("peer", f"learned, then the int8 cross-encoder reads the first {FEW} of it"),
+    "cross-encoder": (
+        "peer",
+        "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10",
+    ),
+    "cross-encoder, integrated": (
+        "peer",
+        "hybrid + lambda * cross-encoder, first 10; takes what the cross-encoder takes",
+    ),
+}
+"""By name: whose it is, and one sentence about it."""
+
+RECORDED = {
+    "questions": "the reference's own Wikipedia questions, not ours",
+    "hybrid_cond_mrr": 0.853,
+    "systems": [
+        {
+            "name": "flan-ul2, entail-integrated-hard",
+            "kind": "prompted",
+            "what": "hybrid + lambda * 1 if flan-ul2 (20 B), asked once for each of ten passages, says that it answers",
+            "recorded": True,
+            "calls": 10,
+            "cond_mrr": 0.901,
+        },
+        {
+            "name": "flan-ul2, class-integrated-hard",
+            "kind": "prompted",
+            "what": "hybrid + lambda * 1 if flan-ul2 gives the passage the class that it gives the question",
+            "recorded": True,
+            "calls": 1,
+            "calls_for_each_passage_once": 6,
+            "cond_mrr": 0.859,
+        },
+    ],
+}
+"""What the reference reports; its lambda was searched on the questions that it is reported on."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Every set: quality on all questions, times and the cross-encoder on some of them."""
+    few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
+    chosen = bench.step("retrieval/alpha", "bench.fusion:choose_alpha", data=bench.data, **few)
+    network = bench.cross_encoder
+    sets = {}
+    for name, folder in folders(bench).items():
+        where = {"folder": folder, "cache": bench.indices}
+        passages = bench.step(f"retrieval/{name}/index", "bench.retrieval_systems:index", **where)["passages"]
+        where["alpha"] = chosen["alpha"]
+        full = bench.step(
+            f"retrieval/{name}/quality",
+            "bench.retrieval_systems:quality",
+            **where,
+            questions=QUICK if bench.quick else MOST,
+        )
+        part = bench.step(
+            f"retrieval/{name}/times",
+            "bench.retrieval_systems:timed",
+            **where,
+            cross_encoder=network,
+            questions=QUICK if bench.quick else SAMPLE,
+        )
+        sets[name] = {"what": domains.NAMES.get(name, name), "passages": passages, **of_set(full, part)}
+    found = {
+        "task": {
+            "what": "from a question's text to the ids of ten passages, best first; one thread, one question at a time",
+            "protocol": "quality on all questions of a set; times, and the cross-encoder, on a sample of them, by turns; "
+            "cond: where the hybrid's first ten hold an answer",
+            "alpha_of_convex": {key: chosen[key] for key in ("alpha", "found_on", "mrr@10")},
+        },
+        "sets": sets,
+        "recorded": recorded(),
+    }
+    if network is not None:
+        ratios = {name: data["ratios"]["cross_encoder_over_learned"] for name, data in sets.items()}
+        found["cross_encoder"] = {
+            key: artifacts.read_json(network / artifacts.MANIFEST)[key] for key in ("training", "weight", "slope")
+        }
+        found["ratios"] = {"cross_encoder_over_learned": min(ratios.values()), "by_set": ratios}
+    return found
+
+
+def folders(bench: Bench) -> dict[str, Path]:
+    """The data's BEIR folders, and the written questions; in a quick run only the first."""
+    found = {
+        path.name: path
+        for path in sorted(
+            (bench.data / "beir").iterdir(), key=lambda path: (path.name not in domains.NAMES, path.name)
+        )
+        if (path / "qrels" / "test.tsv").is_file()
+    }
+    if bench.quick:
+        return dict(sorted(found.items(), reverse=True)[:1])
+    return {**found, "biomedical": domains.biomedical(bench.data, bench.indices / "biomedical")}
+
+
+def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Put together what is told about a set; a system that is not measured on all questions shows the sample's figures."""
+    systems = []
+    for name, (kind, what) in SYSTEMS.items():
+        row: dict[str, Any] = {"name": name, "kind": kind, "what": what, "threads": 1}
+        if name not in part["systems"]:
+            reason = part["missing"].get(
+                name, "needs --cross-encoder FOLDER, which bench/train_cross_encoder.py writes"
+            )
+            systems.append({**row, "skipped": reason})
+            continue
+        times = part["milliseconds"][name]
+        source = full if name in full["systems"] else part
+        systems.append(
+            {
+                **row,
+                "questions": source["questions"],
+                **source["systems"][name],
+                "sample": part["systems"][name],
+                **times,
+                "usd_per_million": round(prices.machine_call(times["p50_ms"] / 1e3, 1), 4),
+            }
+        )
+    counts = {"questions": full["questions"], "answered": full["answered"], "sample_questions": part["questions"]}
+    return {**counts, "systems": systems, "ratios": ratios(part)}
+
+
+def ratios(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Time of re-ranking by the cross-encoder over that of ``learned``, and the quality of both on the same questions."""
+    times = part["milliseconds"]
+    if "cross-encoder" not in times:
+        return {}
+    slow, fast = times["cross-encoder"], times["learned"]
+    return {
+        "cross_encoder_over_learned": round(slow["rerank_p50_ms"] / fast["rerank_p50_ms"], 1),
+        "end_to_end": round(slow["p50_ms"] / fast["p50_ms"], 1),
+        "questions": part["questions"],
+        "candidates": DEPTH,
+        **{
+            name: {"rerank_p50_ms": times[name]["rerank_p50_ms"], **part["systems"][name]}
+            for name in ("learned", "cross-encoder")
+        },
+    }
+
+
+def recorded() -> dict[str, Any]:
+    """What the reference reports, with the share of the error that it removes and the time that its calls took."""
+    base = RECORDED["hybrid_cond_mrr"]
+    systems = [
+        {
+            **system,
+            "error_removed": round((system["cond_mrr"] - base) / (1 - base), 4),
+            "rerank_p50_ms": system["calls"] * prices.THESIS_SECONDS * 1e3,
+        }
+        for system in RECORDED["systems"]
+    ]
+    return {**RECORDED, "systems": systems}

@@ -1,0 +1,298 @@
+"""The systems that search and re-rank, each as a job that takes a question, and the steps that measure them.
+
+Each system takes the text of a question and gives the ids of ten passages. Times are taken on one thread, the systems
+taking turns at the same questions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import fusion, lexical, timing
+from bench.cross_encoder import FEW, CrossEncoder, orders
+from semclass import HybridRetriever, Ranker, evaluation
+from semclass.candidates import Candidates, Order, Query
+from semclass.documents import read_corpus
+from semclass.errors import MissingExtraError
+from semclass.index import searchable
+from semclass.ranking import top_k
+
+DEPTH = evaluation.DEPTH
+"""Passages that a system gives."""
+
+MORE = 50
+"""Candidates that are re-ranked in a second run."""
+
+RERANKERS = {name: (how, DEPTH) for name, how in evaluation.METHODS.items() if how["rerank"] is not None} | {
+    f"{name}@{MORE}": (evaluation.METHODS[name], MORE) for name in ("entail-integrated", "learned")
+}
+"""Systems that are methods of the library: method, and how many candidates are re-ranked."""
+
+LIBRARIES = {"BM25, bm25s": lexical.by_bm25s, "BM25, rank-bm25": lexical.by_rank_bm25}
+"""Systems that are other libraries."""
+
+SEED = 0
+
+
+class Found(NamedTuple):
+    """What a system gives for a question.
+
+    Attributes
+    ----------
+    ids
+        Ten passage ids, best first.
+    reranking
+        Seconds of the answer that re-ranking took, from the candidates' places in the index to their new order; None
+        without re-ranking.
+    more
+        Rankings of other systems that need nothing else.
+    """
+
+    ids: list[str]
+    reranking: float | None = None
+    more: Mapping[str, list[str]] = {}
+
+
+Job = Callable[[str], Found]
+
+
+@dataclass(frozen=True)
+class Systems:
+    """What the systems are made of.
+
+    Attributes
+    ----------
+    retriever
+        Index and models.
+    alpha
+        Of the convex combination.
+    network
+        The cross-encoder, or None.
+    """
+
+    retriever: HybridRetriever
+    alpha: float
+    network: CrossEncoder | None = None
+
+    def ids(self, rows: npt.NDArray[Any] | Sequence[int]) -> list[str]:
+        """Ids of the first ten of passages."""
+        return [self.retriever.index.passage(int(row)).id for row in rows[:DEPTH]]
+
+    def retrievers(self) -> dict[str, Job]:
+        """Those that search the index by one score or two, without re-ranking."""
+        encoder, index = self.retriever.ranker.encoder, self.retriever.index
+
+        def scores(text: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+            encoding = encoder.encode([text])
+            lexical = index.lexical_scores(encoding.terms.row(0)).astype(np.float64)
+            return index.dense_scores(encoding.rows("pooled")[0]), lexical
+
+        def bm25(text: str) -> Found:
+            return Found(self.ids(top_k(index.lexical_scores(encoder.tokenize([text]).row(0)), DEPTH)))
+
+        def dense(text: str) -> Found:
+            return Found(self.ids(top_k(index.dense_scores(encoder.encode([text]).rows("pooled")[0]), DEPTH)))
+
+        def hybrid(text: str) -> Found:
+            similarity, words = scores(text)
+            return Found(self.ids(top_k(similarity + self.retriever.weights["bm25"] * words, DEPTH)))
+
+        def convex(text: str) -> Found:
+            return Found(self.ids(fusion.convex(*scores(text), self.alpha, DEPTH)))
+
+        def rrf(text: str) -> Found:
+            return Found(self.ids(fusion.reciprocal_ranks(*scores(text), DEPTH)))
+
+        return {"BM25": bm25, "dense": dense, "hybrid": hybrid, "convex": convex, "RRF": rrf}
+
+    def reranked(self, name: str) -> Job:
+        """One of `RERANKERS`."""
+        how, n = RERANKERS[name]
+
+        def job(text: str) -> Found:
+            (query,) = self.retriever.encode([text])
+            found = self.retriever.candidates(query, n, evidence=False)
+            started = time.perf_counter()
+            order = rerank(self.retriever, query, found, how)
+            seconds = time.perf_counter() - started
+            return Found(self.ids(found.rows[order.order]), seconds)
+
+        return job
+
+    def cross_encoders(self) -> dict[str, Job]:
+        """The cross-encoder, and ``learned`` with the cross-encoder behind it; none without the network."""
+        if self.network is None:
+            return {}
+        network, retriever = self.network, self.retriever
+        weight, slope = (float(network.manifest[name]) for name in ("weight", "slope"))
+
+        def alone(text: str) -> Found:
+            (query,) = retriever.encode([text])
+            found = retriever.candidates(query, DEPTH, evidence=False)
+            started = time.perf_counter()
+            logits = network.scores(text, self.texts(found.rows))
+            order = np.argsort(-logits, kind="stable")
+            seconds = time.perf_counter() - started
+            summed = np.argsort(-(found.score + weight * logits), kind="stable")
+            return Found(
+                self.ids(found.rows[order]), seconds, {"cross-encoder, integrated": self.ids(found.rows[summed])}
+            )
+
+        def few(text: str) -> Found:
+            (query,) = retriever.encode([text])
+            found = retriever.candidates(query, DEPTH, evidence=False)
+            started = time.perf_counter()
+            learned = rerank(retriever, query, found, evaluation.METHODS["learned"])
+            logits = np.zeros(len(found), np.float32)
+            first = learned.order[:FEW]
+            logits[first] = network.scores(text, self.texts(found.rows[first]))
+            order = orders(found.score, learned.score, logits, weight, slope)["learned+few"]
+            seconds = time.perf_counter() - started
+            return Found(self.ids(found.rows[order]), seconds)
+
+        return {"learned, then cross-encoder": few, "cross-encoder": alone}
+
+    def texts(self, rows: npt.NDArray[Any]) -> list[str]:
+        """Passages as the cross-encoder reads them."""
+        return [searchable(self.retriever.index.passage(int(row))) for row in rows]
+
+
+def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:
+    """Order candidates that came without evidence, by a method that fetches what it reads."""
+    by, hard = how.get("by", "entailment"), how.get("hard", False)
+    if retriever.ranker.reads_evidence(rerank=how["rerank"], by=by, hard=hard):
+        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
+        found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
+    return retriever.order(query, found, **how)
+
+
+def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
+    """BM25 of other libraries over a folder's passages; and why some are missing."""
+    passages = list(read_corpus(folder / "corpus.jsonl"))
+    ids, texts = [passage.id for passage in passages], [searchable(passage) for passage in passages]
+    made = {name: _made(make, texts) for name, make in LIBRARIES.items()}
+    missing = {name: search for name, search in made.items() if isinstance(search, str)}
+    return {name: _named(search, ids) for name, search in made.items() if not isinstance(search, str)}, missing
+
+
+def _made(make: Callable[[Sequence[str]], lexical.Search], texts: Sequence[str]) -> lexical.Search | str:
+    try:
+        return make(texts)
+    except MissingExtraError as error:
+        return str(error)
+
+
+def _named(search: lexical.Search, ids: Sequence[str]) -> Job:
+    return lambda text: Found([ids[row] for row in search(text, DEPTH)])
+
+
+# -- steps ----------------------------------------------------------------------------------------------------------------
+
+
+def index(folder: str, cache: str) -> dict[str, Any]:
+    """Index a folder's passages, unless that was done before."""
+    made = evaluation.cached_index(Path(folder), Path(cache), Ranker.load().reader)
+    return {"passages": len(made)}
+
+
+def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, Any]:
+    """Measure every system but the cross-encoder on the questions of a folder."""
+    dataset = drawn(evaluation.load_dataset(folder), questions)
+    systems = opened(folder, cache, alpha, None)
+    rankings = evaluation.rank(dataset, systems.retriever, candidates=MORE, depth=DEPTH)
+    peers, _ = libraries(Path(folder))
+    kept = {name: rankings[name] for name in (evaluation.BASELINE, *RERANKERS)}
+    for name, job in {**systems.retrievers(), **peers}.items():
+        if name not in kept:
+            kept[name] = [job(text).ids for text in dataset.questions.values()]
+    return measured(dataset, kept)
+
+
+def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, questions: int) -> dict[str, Any]:
+    """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
+    dataset = drawn(evaluation.load_dataset(folder), questions)
+    systems = opened(folder, cache, alpha, cross_encoder)
+    peers, missing = libraries(Path(folder))
+    jobs: dict[str, Job] = {
+        **systems.retrievers(),
+        **peers,
+        **{name: systems.reranked(name) for name in RERANKERS},
+        **systems.cross_encoders(),
+    }
+    kept = {name: Kept(job) for name, job in jobs.items()}
+    texts = list(dataset.questions.values())
+    seconds = timing.by_turns(texts, kept)
+    times = {name: _milliseconds(values, "") for name, values in seconds.items()}
+    rankings: dict[str, list[list[str]]] = {}
+    for name, job in kept.items():
+        answers = [job.found[text] for text in texts]
+        reranking = [answer.reranking for answer in answers if answer.reranking is not None]
+        if reranking:
+            times[name] |= _milliseconds(reranking, "rerank_")
+        rankings[name] = [answer.ids for answer in answers]
+        for other in answers[0].more:
+            rankings[other], times[other] = [answer.more[other] for answer in answers], times[name]
+    return {**measured(dataset, rankings), "milliseconds": times, "missing": missing}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A job that keeps what it found, by question."""
+
+    job: Job
+    found: dict[str, Found] = field(default_factory=dict)
+
+    def __call__(self, text: str) -> None:
+        """Do it."""
+        self.found[text] = self.job(text)
+
+
+def _milliseconds(seconds: Sequence[float], prefix: str) -> dict[str, float]:
+    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, 4) for q in (50, 95)}
+
+
+def drawn(dataset: evaluation.Dataset, n: int) -> evaluation.Dataset:
+    """So many of the questions, drawn by chance; all, if there are no more."""
+    names = list(dataset.questions)
+    chosen = np.sort(np.random.default_rng(SEED).permutation(len(names))[:n])
+    kept = [names[row] for row in chosen]
+    return replace(
+        dataset,
+        questions={name: dataset.questions[name] for name in kept},
+        relevance={name: dataset.relevance[name] for name in kept},
+    )
+
+
+def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
+    """Load the models, on one thread, and open the index."""
+    ranker = Ranker.load(threads=1)
+    retriever = HybridRetriever(evaluation.cached_index(Path(folder), Path(cache), ranker.reader), ranker)
+    return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
+
+
+def measured(dataset: evaluation.Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+    """Figures of each ranking; ``cond_`` over the questions whose answer is among the hybrid's first ten."""
+    results = evaluation.measure(dataset, rankings, seed=SEED)
+    answered = evaluation.per_question(dataset, rankings[evaluation.BASELINE], ("RR@10",))["RR@10"] > 0
+    systems = {}
+    for name, result in results.items():
+        recall = evaluation.per_question(dataset, rankings[name], ("R@10",))["R@10"]
+        systems[name] = {
+            "mrr@10": round(result.mrr, 4),
+            "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],
+            "ndcg@10": round(result.ndcg, 4),
+            "recall@10": round(result.recall, 4),
+            "cond_mrr": round(result.cond_mrr, 4),
+            "cond_recall@10": round(float(recall[answered].mean()) if answered.any() else 1.0, 4),
+            "error_removed": round(result.error_removed, 4),
+            "error_removed_ci": [round(end, 4) for end in result.error_removed_ci],
+            "p_value": round(result.p_value, 4),
+        }
+    return {"questions": len(dataset.questions), "answered": int(answered.sum()), "systems": systems}
