@@ -1,1 +1,190 @@
-"""stub"""
+"""The picture of quality against cost: a panel for each set of questions, and one for re-ranking alone.
+
+Ours are dots and peers' squares, in colours that nobody mistakes for each other and that differ in print, too; prompted
+models, whose times are recorded, are hollow diamonds. A line goes from each system that nothing cheaper beats to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import prices
+from semclass import figures
+
+STYLES = {
+    "semclass": {"marker": "o", "color": "#0072B2", "markersize": 5},
+    "peer": {"marker": "s", "color": "#C8500A", "markersize": 4.5},
+    "prompted": {"marker": "D", "color": figures.INK, "markersize": 5.5, "fillstyle": "none"},
+}
+"""Marks by kind of system."""
+
+TITLES = {"semclass": "semclass", "peer": "peers", "prompted": "prompted, as recorded"}
+
+PALE = {"alpha": 0.45, "markersize": 3.5}
+"""How systems look that have no label of their own."""
+
+WIDTH, HEIGHT = 5.0, 3.9
+"""Inches of a panel; at 90 dots an inch two of them are as wide as a page shows."""
+
+DPI = 90
+"""Dots of an inch, as the picture is written."""
+
+SIZE = 7.5
+"""Points of a label."""
+
+
+class Point(NamedTuple):
+    """A system in a panel.
+
+    Attributes
+    ----------
+    name
+        Written beside it; empty for none.
+    kind
+        One of `STYLES`.
+    cost, quality
+        Where it is.
+    """
+
+    name: str
+    kind: str
+    cost: float
+    quality: float
+
+
+def front(points: Sequence[Point]) -> list[Point]:
+    """Those that no cheaper or equally cheap point reaches, by rising cost."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: (point.cost, -point.quality)):
+        if not found or point.quality > found[-1].quality:
+            found.append(point)
+    return found
+
+
+def draw(panels: Mapping[str, Sequence[Point]], alone: tuple[str, Sequence[Point]]) -> bytes:
+    """Draw them, two in a row.
+
+    Parameters
+    ----------
+    panels
+        Milliseconds of a question and MRR@10, by title.
+    alone
+        Title of the last panel; milliseconds of re-ranking alone and share of the hybrid's error removed.
+
+    Returns
+    -------
+    bytes
+        A PNG.
+    """
+    pyplot = figures.load_pyplot()
+    rows = -(-(len(panels) + 1) // 2)
+    figure, places = pyplot.subplots(rows, 2, figsize=(2 * WIDTH, HEIGHT * rows), dpi=DPI, squeeze=False)
+    for place in places.flat[len(panels) + 1 :]:
+        place.axis("off")
+    for place, (title, points) in zip(places.flat, panels.items(), strict=False):
+        _panel(place, title, points, "milliseconds for a question, one thread", "MRR@10")
+        money = place.secondary_xaxis("top", functions=(_dollars, _milliseconds))
+        money.set_xlabel("USD for a million questions", fontsize=8, color=figures.INK)
+        money.tick_params(labelsize=7, colors=figures.INK)
+        money.xaxis.set_major_formatter(_plain)
+    last = places.flat[len(panels)]
+    _panel(last, alone[0], alone[1], "milliseconds of re-ranking alone, for a question", "error of the hybrid removed")
+    marks = [last.plot([], [], linestyle="none", label=TITLES[kind], **style)[0] for kind, style in STYLES.items()]
+    marks += last.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
+    last.legend(handles=marks, fontsize=SIZE, frameon=False, loc="lower right", labelcolor=figures.INK)
+    last.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.tight_layout()  # labels are placed on what this makes of the panels
+    for place, points in zip(places.flat, (*panels.values(), alone[1]), strict=False):
+        _label(place, points)
+    return figures.png(figure)
+
+
+def _panel(place: Any, title: str, points: Sequence[Point], x: str, y: str) -> None:
+    """Points and their front, without labels, whose places depend on the final shape of the figure."""
+    line = front([point for point in points if point.kind != "prompted"])
+    steps = [point.cost for point in line], [point.quality for point in line]
+    place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
+    for point in points:
+        style = STYLES[point.kind] | ({} if point.name else PALE)
+        place.plot([point.cost], [point.quality], linestyle="none", markeredgewidth=1.1, zorder=2, **style)
+    place.set_xscale("log")
+    place.margins(x=0.12, y=0.1)
+    place.set_title(title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
+    place.xaxis.set_major_formatter(_plain)
+    place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
+    place.set_axisbelow(True)
+    figures.plain(place, x, y)
+
+
+# -- labels that do not overlap -------------------------------------------------------------------------------------------
+
+NEAR, FAR, RINGS = 9.0, 75.0, 12
+"""Dots from a point to the nearest and the farthest place of its label, and how many distances are tried."""
+
+ANGLES = np.radians([0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90])
+"""Directions in which labels are tried, the best first."""
+
+
+def _label(place: Any, points: Sequence[Point]) -> None:
+    """Write each name where it covers nothing, with a thin line to its point where that is not beside it."""
+    figure = place.figure
+    renderer = figure.canvas.get_renderer()
+    dots = place.transData.transform([(point.cost, point.quality) for point in points])
+    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
+    frame = place.get_window_extent(renderer)
+    back = place.transData.inverted()
+    # the most crowded points choose last: they have to go far in any case
+    crowd = [np.hypot(*(dots - dot).T).argsort(kind="stable").tolist() for dot in dots]
+    order = sorted(range(len(points)), key=lambda row: -float(np.hypot(*(dots[crowd[row][:4]] - dots[row]).T).sum()))
+    for row in order:
+        if not points[row].name:
+            continue
+        colour = STYLES[points[row].kind]["color"]
+        text = place.text(0, 0, points[row].name, fontsize=SIZE, color=colour, ha="center", va="center", zorder=4)
+        text.set_in_layout(False)  # panels keep the shape that labels were placed in
+        size = text.get_window_extent(renderer)
+        box = best_box(dots[row], (size.width + 4, size.height), taken, frame)
+        taken.append(box)
+        middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
+        text.set_position(back.transform(middle))
+        end = np.clip(dots[row], box[:2], box[2:])
+        if np.hypot(*(end - dots[row])) > 1.5 * NEAR:
+            (x0, y0), (x1, y1) = back.transform([end, dots[row]])
+            place.plot([x0, x1], [y0, y1], color=colour, linewidth=0.5, alpha=0.7, zorder=1.5)
+
+
+Box = tuple[float, float, float, float]
+
+
+def best_box(dot: npt.NDArray[Any], size: tuple[float, float], taken: Sequence[Box], frame: Any) -> Box:
+    """The box of this size near a dot that covers least, and of those the nearest."""
+    others = np.array(taken)
+    best, least = (0.0, 0.0, 0.0, 0.0), np.inf
+    for ring, distance in enumerate(np.linspace(NEAR, FAR, RINGS)):
+        for turn, angle in enumerate(ANGLES):
+            x = dot[0] + distance * np.cos(angle) + np.sign(round(np.cos(angle), 6)) * size[0] / 2
+            y = dot[1] + distance * np.sin(angle) + np.sign(round(np.sin(angle), 6)) * size[1] / 2 * abs(np.sin(angle))
+            box = (x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2)
+            wide = np.clip(np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0]), 0, None)
+            high = np.clip(np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1]), 0, None)
+            outside = box[0] < frame.x0 or box[1] < frame.y0 or box[2] > frame.x1 or box[3] > frame.y1
+            cost = float((wide * high).sum()) + 1e6 * outside + 2.0 * ring + 0.1 * turn
+            if cost < least:
+                best, least = box, cost
+    return best
+
+
+def _plain(value: float, _: int = 0) -> str:
+    return f"{value:,.10g}"
+
+
+def _dollars(milliseconds: Any) -> Any:
+    return milliseconds * prices.machine_call(1e-3, 1)
+
+
+def _milliseconds(dollars: Any) -> Any:
+    return dollars / prices.machine_call(1e-3, 1)

@@ -117,6 +117,7 @@ def run(bench: Bench) -> dict[str, Any]:
         },
         "sets": sets,
         "recorded": recorded(),
+        "second_per_call": second_per_call(sets),
     }
     if network is not None:
         ratios = {name: data["ratios"]["cross_encoder_over_learned"] for name, data in sets.items()}
@@ -129,15 +130,11 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def folders(bench: Bench) -> dict[str, Path]:
     """The data's BEIR folders, and the written questions; in a quick run only the first."""
-    found = {
-        path.name: path
-        for path in sorted(
-            (bench.data / "beir").iterdir(), key=lambda path: (path.name not in domains.NAMES, path.name)
-        )
-        if (path / "qrels" / "test.tsv").is_file()
-    }
+    found = {path.name: path for path in sorted((bench.data / "beir").iterdir()) if (path / "qrels/test.tsv").is_file()}
+    known = [name for name in domains.NAMES if name in found]
+    found = {name: found[name] for name in dict.fromkeys([*known, *found])}
     if bench.quick:
-        return dict(sorted(found.items(), reverse=True)[:1])
+        return dict(list(found.items())[:1])
     return {**found, "biomedical": domains.biomedical(bench.data, bench.indices / "biomedical")}
 
 
@@ -198,3 +195,129 @@ def recorded() -> dict[str, Any]:
         for system in RECORDED["systems"]
     ]
     return {**RECORDED, "systems": systems}
+
+
+# -- the table and the picture --------------------------------------------------------------------------------------------
+
+UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
+"""Systems without a label in the picture's first panels, nor a row in the table: section `thesis` tells of them."""
+
+REPRICED = ("learned", f"learned@{MORE}", "learned, then cross-encoder", "cross-encoder")
+"""Systems whose re-ranking is compared with a second for each call."""
+
+HOSTED = "rerank-v4.0-fast"
+"""A hosted re-ranker whose price is told; nothing is known here of its quality or time."""
+
+ALONE = "squad4"
+"""Set of the panel about re-ranking alone: like the reference's questions it is about Wikipedia."""
+
+
+def pictures(results: dict[str, Any]) -> dict[str, bytes]:
+    """``retrieval_pareto.png``."""
+    panels = {
+        f"{data['what']}; {data['sample_questions']} questions": [
+            pareto.Point(
+                "" if row["name"] in UNNAMED else row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"]
+            )
+            for row in data["systems"]
+            if "skipped" not in row
+        ]
+        for data in results["sets"].values()
+    }
+    return {"retrieval_pareto.png": pareto.draw(panels, reranking_alone(results))}
+
+
+def reranking_alone(results: dict[str, Any]) -> tuple[str, list[pareto.Point]]:
+    """Title and points of the panel about re-ranking alone."""
+    name = ALONE if ALONE in results["sets"] else next(iter(results["sets"]))
+    rows = [row for row in results["sets"][name]["systems"] if "rerank_p50_ms" in row]
+    ours = [
+        pareto.Point(row["name"], row["kind"], row["rerank_p50_ms"], row["sample"]["error_removed"]) for row in rows
+    ]
+    theirs = [
+        pareto.Point(row["name"], row["kind"], row["rerank_p50_ms"], row["error_removed"])
+        for row in results["recorded"]["systems"]
+    ]
+    return f"Re-ranking alone, {name}; flan-ul2 as reported, on other questions", [*ours, *theirs]
+
+
+def table(results: dict[str, Any]) -> str:
+    """The README's tables: every system on the same questions, and what re-ranking a million questions costs."""
+    sets = results["sets"]
+    first = next(iter(sets.values()))
+    names = [row["name"] for row in first["systems"] if row["name"] not in UNNAMED]
+    found = {name: {row["name"]: row for row in data["systems"]} for name, data in sets.items()}
+    rows = []
+    for name in names:
+        cells = [found[data][name] for data in sets]
+        if "skipped" in cells[0]:
+            rows.append((name, *("-" for _ in sets), "skipped", cells[0]["skipped"]))
+            continue
+        quality = [f"{cell['sample']['mrr@10']:.3f}" for cell in cells]
+        rows.append((name, *quality, f"{cells[0]['p50_ms']:.3g}", _money(cells[0]["usd_per_million"])))
+    title = next(iter(sets))
+    head = (
+        "MRR@10",
+        *(f"{name}, {data['sample_questions']} questions" for name, data in sets.items()),
+        f"ms a question, {title}",
+        "USD a million",
+    )
+    return f"{readme.markdown(head, rows)}\n\n{_costs(results['second_per_call'])}"
+
+
+def _costs(rows: list[dict[str, Any]]) -> str:
+    cells = [
+        (
+            row["what"],
+            *(("-", "-") if row["seconds"] is None else (_span(row["seconds"]), _span(row["seconds"] * 1e6))),
+            _money(row["usd_per_million"]),
+            row["on"],
+        )
+        for row in rows
+    ]
+    head = ("re-ranking", "a question", "a million, one after another", "USD a million", "on")
+    return readme.markdown(head, cells)
+
+
+def _money(dollars: float) -> str:
+    return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
+
+
+def _span(seconds: float) -> str:
+    """Seconds as people say it."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def second_per_call(sets: dict[str, Any]) -> list[dict[str, Any]]:
+    """Time and money of re-ranking a question's candidates: as measured here, at a second for each prompt, and hosted."""
+    data = sets.get(ALONE, next(iter(sets.values())))
+    measured = [
+        {
+            "what": row["name"],
+            "seconds": row["rerank_p50_ms"] / 1e3,
+            "usd_per_million": round(prices.machine_call(row["rerank_p50_ms"] / 1e3, 1), 4),
+            "on": "one vCPU of the CPU machine",
+        }
+        for row in data["systems"]
+        if row["name"] in REPRICED and "rerank_p50_ms" in row
+    ]
+    prompted = [
+        {
+            "what": f"{use['what']}, prompted: {use['calls']} x {prices.THESIS_SECONDS:g} s",
+            "seconds": use["seconds"],
+            "usd_per_million": round(use["usd_per_million_gpu"], 2),
+            "on": "the GPU machine, one call at a time",
+        }
+        for use in prices.prompting()
+        if use["for_each"] == "a question"
+    ]
+    hosted = {
+        "what": prices.find("rerank", HOSTED)["name"],
+        "seconds": None,
+        "usd_per_million": prices.rerank_call(HOSTED),
+        "on": "the vendor's machines, at list price",
+    }
+    return [*measured, *prompted, hosted]
