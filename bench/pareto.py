@@ -6,7 +6,7 @@ models, whose times are recorded, are hollow diamonds. A line goes from each sys
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +56,24 @@ class Point(NamedTuple):
     quality: float
 
 
+class Panel(NamedTuple):
+    """A part of the picture.
+
+    Attributes
+    ----------
+    title
+        What it is of.
+    points
+        The systems.
+    interval
+        Half of the width that the 95 % intervals of their quality have, about.
+    """
+
+    title: str
+    points: Sequence[Point]
+    interval: float
+
+
 def front(points: Sequence[Point]) -> list[Point]:
     """Those that no cheaper or equally cheap point reaches, by rising cost."""
     found: list[Point] = []
@@ -65,15 +83,15 @@ def front(points: Sequence[Point]) -> list[Point]:
     return found
 
 
-def draw(panels: Mapping[str, Sequence[Point]], alone: tuple[str, Sequence[Point]]) -> bytes:
+def draw(panels: Sequence[Panel], alone: Panel) -> bytes:
     """Draw them, two in a row.
 
     Parameters
     ----------
     panels
-        Milliseconds of a question and MRR@10, by title.
+        Of milliseconds of a question and MRR@10.
     alone
-        Title of the last panel; milliseconds of re-ranking alone and share of the hybrid's error removed.
+        The last one: of milliseconds of re-ranking alone and the share of the hybrid's error that is removed.
 
     Returns
     -------
@@ -85,35 +103,36 @@ def draw(panels: Mapping[str, Sequence[Point]], alone: tuple[str, Sequence[Point
     figure, places = pyplot.subplots(rows, 2, figsize=(2 * WIDTH, HEIGHT * rows), dpi=DPI, squeeze=False)
     for place in places.flat[len(panels) + 1 :]:
         place.axis("off")
-    for place, (title, points) in zip(places.flat, panels.items(), strict=False):
-        _panel(place, title, points, "milliseconds for a question, one thread", "MRR@10")
+    for place, panel in zip(places.flat, panels, strict=False):
+        _panel(place, panel, "milliseconds for a question, one thread", f"MRR@10 (95 %: ± {panel.interval:.3f})")
         money = place.secondary_xaxis("top", functions=(_dollars, _milliseconds))
         money.set_xlabel("USD for a million questions", fontsize=8, color=figures.INK)
         money.tick_params(labelsize=7, colors=figures.INK)
         money.xaxis.set_major_formatter(_plain)
     last = places.flat[len(panels)]
-    _panel(last, alone[0], alone[1], "milliseconds of re-ranking alone, for a question", "error of the hybrid removed")
+    wide = f"error of the hybrid removed (95 %: ± {alone.interval:.0%})"
+    _panel(last, alone, "milliseconds of re-ranking alone, for a question", wide)
     marks = [last.plot([], [], linestyle="none", label=TITLES[kind], **style)[0] for kind, style in STYLES.items()]
     marks += last.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
     last.legend(handles=marks, fontsize=SIZE, frameon=False, loc="lower right", labelcolor=figures.INK)
     last.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.tight_layout()  # labels are placed on what this makes of the panels
-    for place, points in zip(places.flat, (*panels.values(), alone[1]), strict=False):
-        _label(place, points)
+    for place, panel in zip(places.flat, (*panels, alone), strict=False):
+        _label(place, panel.points)
     return figures.png(figure)
 
 
-def _panel(place: Any, title: str, points: Sequence[Point], x: str, y: str) -> None:
+def _panel(place: Any, panel: Panel, x: str, y: str) -> None:
     """Points and their front, without labels, whose places depend on the final shape of the figure."""
-    line = front([point for point in points if point.kind != "prompted"])
+    line = front([point for point in panel.points if point.kind != "prompted"])
     steps = [point.cost for point in line], [point.quality for point in line]
     place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
-    for point in points:
+    for point in panel.points:
         style = STYLES[point.kind] | ({} if point.name else PALE)
         place.plot([point.cost], [point.quality], linestyle="none", markeredgewidth=1.1, zorder=2, **style)
     place.set_xscale("log")
     place.margins(x=0.12, y=0.1)
-    place.set_title(title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
+    place.set_title(panel.title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
     place.xaxis.set_major_formatter(_plain)
     place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
     place.set_axisbelow(True)

@@ -7,9 +7,11 @@ measured, too, so that the slowest can be compared with the others on the same q
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from bench import domains, pareto, prices, readme
 from bench.cross_encoder import FEW
@@ -213,32 +215,33 @@ ALONE = "squad4"
 
 
 def pictures(results: dict[str, Any]) -> dict[str, bytes]:
-    """``retrieval_pareto.png``."""
-    panels = {
-        f"{data['what']}; {data['sample_questions']} questions": [
-            pareto.Point(
-                "" if row["name"] in UNNAMED else row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"]
-            )
-            for row in data["systems"]
-            if "skipped" not in row
-        ]
+    """``retrieval_pareto.png``: each set, and re-ranking alone beside what the reference reports."""
+    panels = [
+        _panel(f"{data['what']}; {data['sample_questions']} questions", data["systems"], "p50_ms", "mrr@10")
         for data in results["sets"].values()
-    }
-    return {"retrieval_pareto.png": pareto.draw(panels, reranking_alone(results))}
-
-
-def reranking_alone(results: dict[str, Any]) -> tuple[str, list[pareto.Point]]:
-    """Title and points of the panel about re-ranking alone."""
-    name = ALONE if ALONE in results["sets"] else next(iter(results["sets"]))
-    rows = [row for row in results["sets"][name]["systems"] if "rerank_p50_ms" in row]
-    ours = [
-        pareto.Point(row["name"], row["kind"], row["rerank_p50_ms"], row["sample"]["error_removed"]) for row in rows
     ]
-    theirs = [
+    name = ALONE if ALONE in results["sets"] else next(iter(results["sets"]))
+    title = f"Re-ranking alone, {name}; flan-ul2 as reported, on other questions"
+    rows = [row for row in results["sets"][name]["systems"] if "rerank_p50_ms" in row]
+    alone = _panel(title, rows, "rerank_p50_ms", "error_removed", unnamed=())
+    prompted = [
         pareto.Point(row["name"], row["kind"], row["rerank_p50_ms"], row["error_removed"])
         for row in results["recorded"]["systems"]
     ]
-    return f"Re-ranking alone, {name}; flan-ul2 as reported, on other questions", [*ours, *theirs]
+    return {"retrieval_pareto.png": pareto.draw(panels, alone._replace(points=[*alone.points, *prompted]))}
+
+
+def _panel(
+    title: str, rows: list[dict[str, Any]], cost: str, quality: str, unnamed: Sequence[str] = UNNAMED
+) -> pareto.Panel:
+    """A panel of what was found on the sample, where all systems were asked the same."""
+    measured = [row for row in rows if "skipped" not in row]
+    ends = np.array([row["sample"][f"{quality}_ci"] for row in measured])
+    points = [
+        pareto.Point("" if row["name"] in unnamed else row["name"], row["kind"], row[cost], row["sample"][quality])
+        for row in measured
+    ]
+    return pareto.Panel(title, points, float(np.median(ends[:, 1] - ends[:, 0])) / 2)
 
 
 def table(results: dict[str, Any]) -> str:

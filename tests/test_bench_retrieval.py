@@ -156,7 +156,13 @@ def test_a_label_goes_where_there_is_room():
 
 def results(*, network: bool):
     """What a run writes, of one set."""
-    figures = {"mrr@10": 0.8, "mrr@10_ci": [0.7, 0.9], "cond_mrr": 0.85, "error_removed": 0.1}
+    figures = {
+        "mrr@10": 0.8,
+        "mrr@10_ci": [0.7, 0.9],
+        "cond_mrr": 0.85,
+        "error_removed": 0.1,
+        "error_removed_ci": [0, 0.2],
+    }
     clock = {"p50_ms": 2.0, "p95_ms": 3.0}
     names = [name for name in retrieval.SYSTEMS if network or "cross-encoder" not in name]
     reranked = {"cross-encoder": 100.0, "learned": 0.5}
