@@ -1,0 +1,511 @@
+"""Has a shipped model got worse? A small fixed set of texts, each model's score when it was made, and half a point.
+
+    python -m bench.guard                       # what CI runs: seconds, nothing but the checkout
+    python -m bench.guard --data DATA           # and the test sets of the public data: minutes
+    python -m bench.guard --record              # after a model was made again
+    python -m bench.guard --record --lower "why a lower score is right"
+
+``guard.json`` holds, for each model folder, the SHA-256 of the manifest that its scores were taken with (a manifest names
+the SHA-256 of every file, and holds thresholds and weights), so that a changed model without a new record is found, too. A
+score that sinks is recorded only with a reason, which is kept. Every text was written for this project:
+
+- ``questions``: up to 20 questions of each fine class, of ``training/labels/written_questions.tsv``;
+- ``passages``: short passages in ``guard_texts/passages.tsv`` that no head was trained on, with their classes;
+- ``ranking``: 60 passages of ``training/labels/written_passages.jsonl.gz`` and the questions that they answer. The
+  networks behind ``entailment`` and ``match`` never saw them; the pair heads were fitted on them, among others.
+
+Where a head was fitted on its texts the score flatters it, and the loss against the record is what counts. All is about
+quality; no time is taken. What a test set says is compared with the manifest of the model where that holds it, and with
+``guard.json`` otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import importlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from bench import facts, readme
+from semclass import (
+    EntailmentClassifier,
+    HybridRetriever,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    QuestionClassifier,
+    Ranker,
+    artifacts,
+    evaluation,
+)
+from semclass.errors import SemclassError, import_extra
+from semclass.ranking import unit
+from semclass.sentences import split_sentences
+
+HERE = Path(__file__).parent
+RECORD = HERE / "guard.json"
+LABELS = HERE.parent / "training" / "labels"
+PASSAGES = HERE / "guard_texts" / "passages.tsv"
+
+TOLERANCE = 0.005
+"""Half a point: a score that is lower than its record by more has got worse."""
+
+PER_CLASS, RANKED = 20, 60
+"""Questions of each fine class, and passages that are ranked."""
+
+Scores = dict[str, dict[str, float]]
+"""By model folder: scores by name, in [0, 1], higher is better."""
+
+
+class GuardError(SemclassError):
+    """A model lost quality, or was changed without a record of its scores."""
+
+
+# -- texts ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The fixed set.
+
+    Attributes
+    ----------
+    questions
+        Fine class and text.
+    passages
+        Classes, separated by spaces, and text.
+    ranked
+        Id and text.
+    asked
+        Id of the passage that answers, and question.
+    """
+
+    questions: tuple[tuple[str, str], ...]
+    passages: tuple[tuple[str, str], ...]
+    ranked: tuple[tuple[str, str], ...]
+    asked: tuple[tuple[str, str], ...]
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 over all of it."""
+        parts = [self.questions, self.passages, self.ranked, self.asked]
+        return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def texts() -> Texts:
+    """Read the set: first rows only, so that what is added to the files later leaves it as it is."""
+    by_class: dict[str, list[tuple[str, str]]] = {}
+    for row in _table(LABELS / "written_questions.tsv"):
+        fine = f"{row['coarse']}:{row['fine']}"
+        by_class.setdefault(fine, []).append((fine, row["question"]))
+    with gzip.open(LABELS / "written_passages.jsonl.gz", "rt", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file][:RANKED]
+    ranked = {record["_id"]: record["text"] for record in records}
+    return Texts(
+        questions=tuple(item for items in by_class.values() for item in items[:PER_CLASS]),
+        passages=tuple((row["classes"], row["passage"]) for row in _table(PASSAGES)),
+        ranked=tuple(ranked.items()),
+        asked=tuple(
+            (row["corpus-id"], row["question"])
+            for row in _table(LABELS / "written_passage_questions.tsv")
+            if row["corpus-id"] in ranked
+        ),
+    )
+
+
+def _table(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+# -- scores -----------------------------------------------------------------------------------------------------------
+
+
+def questions(models: Path) -> Scores:
+    """Accuracy of the question head."""
+    given = texts().questions
+    return {"questions": _question_accuracy(models, [text for _, text in given], [fine for fine, _ in given])}
+
+
+def _question_accuracy(models: Path, asked: Sequence[str], fine: Sequence[str]) -> dict[str, float]:
+    found = QuestionClassifier.load(models).predict(asked)
+    coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
+    return {
+        "accuracy, coarse": float(np.mean(coarse)),
+        "accuracy, fine": float(np.mean([item.fine == name for item, name in zip(found, fine, strict=True)])),
+    }
+
+
+def passages(models: Path) -> Scores:
+    """Share of right decisions of the passage heads, over all classes."""
+    classifier = PassageClassifier.load(models)
+    found = classifier.predict([text for _, text in texts().passages])
+    right = [
+        (name in item.labels) == (name in classes.split())
+        for item, (classes, _) in zip(found, texts().passages, strict=True)
+        for name in classifier.classes
+    ]
+    return {"passages": {"right decisions": float(np.mean(right))}}
+
+
+def entailment(models: Path) -> Scores:
+    """Area under the curve of passages that answer against their neighbours, each by its best sentence."""
+    stats = import_extra("scipy.stats", "eval")
+    classifier = EntailmentClassifier.load(models)
+    ids = [name for name, _ in texts().ranked]
+    sentences = {name: split_sentences(text) for name, text in texts().ranked}
+    pairs: list[tuple[str, str]] = []
+    ends = []
+    for answer, question in texts().asked:
+        neighbour = ids[(ids.index(answer) + 1) % len(ids)]
+        for name in (answer, neighbour):
+            pairs += [(question, sentence) for sentence in sentences[name]]
+            ends.append(len(pairs))
+    given = classifier.predict_proba([asked for asked, _ in pairs], [told for _, told in pairs])
+    answers, others = np.maximum.reduceat(given, [0, *ends[:-1]]).reshape(-1, 2).T
+    return {"entailment": {"AUC": float(stats.mannwhitneyu(answers, others).statistic / len(answers) ** 2)}}
+
+
+RANKING = {
+    "encoder": "hybrid",
+    "match": "class-integrated",
+    "pairs/entailment": "entail-integrated",
+    "pairs/learned": "learned",
+}
+"""The method of :data:`semclass.evaluation.METHODS` that shows most of what a model does."""
+
+
+def ranking(models: Path) -> Scores:
+    """MRR@10 of a method for each model, and how near the codebooks keep vectors."""
+    ranker = Ranker.load(models)
+    items = [Passage(name, text) for name, text in texts().ranked]
+    retriever = HybridRetriever(PassageIndex.build(items, reader=ranker.reader), ranker)
+    names = [str(place) for place in range(len(texts().asked))]
+    dataset = evaluation.Dataset(
+        HERE,
+        dict(zip(names, (question for _, question in texts().asked), strict=True)),
+        {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
+    )
+    queries = retriever.encode(list(dataset.questions.values()))
+    found = [retriever.candidates(query, evaluation.DEPTH) for query in queries]
+    scores: Scores = {}
+    for model, method in RANKING.items():
+        how = evaluation.METHODS[method]
+        orders = [retriever.order(query, row, **how).order for query, row in zip(queries, found, strict=True)]
+        ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
+        values = evaluation.per_question(dataset, ranking, ["RR@10"])["RR@10"]
+        scores[model] = {f"MRR@10, {method}": float(values.mean())}
+    return {**scores, "codebooks": _kept_vectors(ranker)}
+
+
+def _kept_vectors(ranker: Ranker) -> dict[str, float]:
+    """Mean cosine between vectors and what is decoded."""
+    books = ranker.reader.codebooks
+    if books is None:
+        raise GuardError("there are no codebooks beside the other models; restore models/codebooks")
+    evidence, _ = ranker.reader.read([text for _, text in texts().ranked[:20]])
+    kinds = {"tokens": (books.tokens, evidence.tokens), "sentences": (books.sentences, evidence.sentences)}
+    return {
+        f"cosine of kept {name}": float(
+            np.einsum("nd,nd->n", unit(rows.values), unit(book.decode(book.encode(rows.values)))).mean()
+        )
+        for name, (book, rows) in kinds.items()
+    }
+
+
+SUITES: dict[str, Callable[[Path], Scores]] = {
+    "questions": questions,
+    "passages": passages,
+    "entailment": entailment,
+    "ranking": ranking,
+}
+
+
+def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
+    """Scores of the models on the fixed set.
+
+    Parameters
+    ----------
+    models
+        Folder laid out like the shipped ``models/``.
+    suites
+        Which of :data:`SUITES`.
+
+    Returns
+    -------
+    dict
+        By model folder and name of the score.
+    """
+    found: Scores = {}
+    for name in suites:
+        found |= SUITES[name](models)
+    return found
+
+
+# -- test sets --------------------------------------------------------------------------------------------------------
+
+
+def test_questions(models: Path, data: Path) -> Scores:
+    """TREC test and the natural questions kept aside."""
+    labels, question_data = _training("labels"), _training("question_data")
+    found = {}
+    for name, given in (
+        ("TREC test", question_data.read_questions(data / "trec" / "test.tsv")),
+        ("natural questions", labels.natural_questions(data / "questions", "dev")),
+    ):
+        scores = _question_accuracy(models, given.texts, given.fine)
+        found |= {f"{name}, {key}": value for key, value in scores.items()}
+    return {"questions": found}
+
+
+def test_entailment(models: Path, data: Path) -> Scores:
+    """Accuracy on QNLI validation."""
+    with gzip.open(data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    found = EntailmentClassifier.load(models).predict([(row["question"], row["sentence"]) for row in rows])
+    right = [item.label == row["label"] for item, row in zip(found, rows, strict=True)]
+    return {"entailment": {"QNLI validation, accuracy": float(np.mean(right))}}
+
+
+TEST_SETS: dict[str, Callable[[Path, Path], Scores]] = {"questions": test_questions, "entailment": test_entailment}
+
+IN_MANIFEST = {
+    ("questions", "TREC test, accuracy, coarse"): ("test", "coarse", "accuracy"),
+    ("questions", "TREC test, accuracy, fine"): ("test", "fine", "accuracy"),
+    ("questions", "natural questions, accuracy, coarse"): ("natural_dev", "coarse", "accuracy"),
+    ("questions", "natural questions, accuracy, fine"): ("natural_dev", "fine", "accuracy"),
+}
+"""Where a model's manifest says, under ``metrics``, what its training found on a test set."""
+
+
+def _training(module: str) -> Any:
+    """A module of ``training/``, whose modules import each other by their bare names."""
+    place = str(HERE.parent / "training")
+    if place not in sys.path:
+        sys.path.append(place)
+    return importlib.import_module(module)
+
+
+def measure_test_sets(models: Path, data: Path) -> Scores:
+    """Scores on the test sets of the public data."""
+    found: Scores = {}
+    for suite in TEST_SETS.values():
+        found |= suite(models, data)
+    return found
+
+
+# -- comparing --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A score beside its record.
+
+    Attributes
+    ----------
+    model, measure
+        Which.
+    recorded
+        What it was; None if there is no record.
+    found
+        What it is.
+    where
+        What was measured on, and where the record is.
+    """
+
+    model: str
+    measure: str
+    recorded: float | None
+    found: float
+    where: str
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is lower than its record by more than :data:`TOLERANCE`."""
+        return self.recorded is not None and self.found < self.recorded - TOLERANCE
+
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong, if something is."""
+        if self.recorded is None:
+            return f"models/{self.model}: {self.measure} on {self.where} has no record"
+        if not self.lost:
+            return None
+        return (
+            f"models/{self.model}: {self.measure} on {self.where} was {self.recorded:.4f} when it was recorded and is "
+            f"{self.found:.4f}: {100 * (self.recorded - self.found):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
+        )
+
+
+def read_record(path: Path = RECORD) -> dict[str, Any]:
+    """What was recorded; empty if nothing was."""
+    return artifacts.read_json(path) if path.is_file() else {"models": {}}
+
+
+def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
+    """Scores on the fixed set beside their record."""
+    return [
+        Finding(model, name, _get(record, "models", model, "scores", name), value, "the fixed set of bench/guard.json")
+        for model, row in scores.items()
+        for name, value in row.items()
+    ]
+
+
+def compare_test_sets(models: Path, scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
+    """Scores on test sets beside what the manifest says, or the record where it says nothing."""
+    findings = []
+    for model, row in scores.items():
+        metrics = artifacts.read_json(models / model / artifacts.MANIFEST).get("metrics", {})
+        for name, value in row.items():
+            place = IN_MANIFEST.get((model, name))
+            if place is None:
+                said, where = _get(record, "models", model, "test_sets", name), "a test set of bench/guard.json"
+            else:
+                said, where = _get(metrics, *place), "a test set of its manifest"
+            findings.append(Finding(model, name, said, value, where))
+    return findings
+
+
+def changed(models: Path, names: Sequence[str], record: Mapping[str, Any]) -> list[str]:
+    """Complaints of models that are not those whose scores were recorded, and of other texts."""
+    found = [
+        f"models/{name}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
+        "`python -m bench.guard --record` and commit bench/guard.json with the model"
+        for name in names
+        if _get(record, "models", name, "manifest") != _manifest(models, name)
+    ]
+    if record.get("texts") != texts().sha256:
+        found.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
+    return found
+
+
+def complaints(
+    models: Path, suites: Sequence[str] = tuple(SUITES), record: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Everything that is wrong with the models on the fixed set, worst news first; empty if nothing is."""
+    given = read_record() if record is None else record
+    scores = measure(models, suites)
+    lost = [item.complaint for item in compare(scores, given) if item.complaint]
+    return lost + changed(models, list(scores), given)
+
+
+def _manifest(models: Path, name: str) -> str:
+    return artifacts.sha256_of(models / name / artifacts.MANIFEST)
+
+
+def _get(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+# -- recording --------------------------------------------------------------------------------------------------------
+
+
+def new_record(
+    models: Path, scores: Scores, test_sets: Scores, old: Mapping[str, Any], reason: str | None
+) -> dict[str, Any]:
+    """The record of these scores; what is recorded of other models stays.
+
+    A score of a model that has not changed, within the tolerance of its record, stays as it was recorded: another processor
+    may round otherwise, and records would drift.
+
+    Raises
+    ------
+    GuardError
+        If a score sinks and no reason is given.
+    """
+    entries: dict[str, Any] = {}
+    lowered = list(old.get("lowered", []))
+    for model in scores:
+        same = _get(old, "models", model, "manifest") == _manifest(models, model)
+        before = {kind: _get(old, "models", model, kind) or {} for kind in ("scores", "test_sets")}
+        given = {"scores": scores[model], "test_sets": {**before["test_sets"], **test_sets.get(model, {})}}
+        entry: dict[str, Any] = {"manifest": _manifest(models, model)}
+        for kind, row in given.items():
+            entry[kind] = {name: _settled(value, before[kind].get(name), same=same) for name, value in row.items()}
+            lowered += [
+                {"model": model, "score": name, "from": before[kind][name], "to": value, "reason": reason, **_when()}
+                for name, value in entry[kind].items()
+                if name in before[kind] and value < before[kind][name]
+            ]
+        entries[model] = {key: value for key, value in entry.items() if value}
+    sinking = [item for item in lowered if item["reason"] is None]
+    if sinking:
+        listed = "; ".join(f"{item['model']}, {item['score']}: {item['from']} to {item['to']}" for item in sinking)
+        raise GuardError(f'a record would sink: {listed}. If that is right, say why: --record --lower "REASON"')
+    return {
+        "command": "python -m bench.guard --record",
+        "texts": texts().sha256,
+        "counts": {name: len(getattr(texts(), name)) for name in ("questions", "passages", "ranked", "asked")},
+        "models": {**old.get("models", {}), **entries},
+        "lowered": lowered,
+        **_when(),
+        "versions": {name: facts.installed(name) for name in facts.PACKAGES},
+    }
+
+
+def _settled(value: float, before: float | None, *, same: bool) -> float:
+    if same and before is not None and abs(value - before) <= TOLERANCE:
+        return before
+    return round(value, 4)
+
+
+def _when() -> dict[str, str]:
+    run = facts.of_run()
+    return {"date": run["date"], "commit": run["commit"]}
+
+
+# -- command line -----------------------------------------------------------------------------------------------------
+
+
+def table(findings: Sequence[Finding]) -> str:
+    """Scores and records, for a terminal or a log."""
+    rows = [
+        (item.model, item.measure, "-" if item.recorded is None else f"{item.recorded:.4f}", f"{item.found:.4f}")
+        for item in findings
+    ]
+    return readme.markdown(("model", "score", "recorded", "found"), rows)
+
+
+@click.command(help=__doc__)
+@click.option(
+    "--models", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Default: the shipped ones."
+)
+@click.option(
+    "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Public data: test sets, too."
+)
+@click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
+@click.option("--lower", metavar="REASON", help="Why scores may sink; kept in the record.")
+def main(models: Path | None, data: Path | None, record: bool, lower: str | None) -> None:
+    """Measure, then compare or record."""
+    root = models or artifacts.default_models()
+    old = read_record()
+    try:
+        scores = measure(root)
+        test_sets = measure_test_sets(root, data) if data else {}
+        findings = compare(scores, old) + compare_test_sets(root, test_sets, old)
+        click.echo(table(findings))
+        if record:
+            artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, test_sets, old, lower)))
+            return
+    except SemclassError as error:
+        raise click.ClickException(str(error)) from error
+    wrong = [item.complaint for item in findings if item.complaint] + changed(root, list(scores), old)
+    if wrong:
+        raise click.ClickException("\n".join(wrong))
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench.guard")

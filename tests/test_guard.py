@@ -1,0 +1,114 @@
+"""The guard of the shipped models' quality: they hold their records, and a damaged one is found."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass import artifacts
+
+pytest.importorskip("ir_measures")
+
+from bench import guard
+
+
+def test_the_shipped_models_hold_their_records() -> None:
+    assert guard.complaints(MODELS) == []
+
+
+def test_the_shipped_models_hold_on_the_test_sets(data_folder: Path) -> None:
+    pytest.importorskip("sklearn")
+    scores = guard.measure_test_sets(MODELS, data_folder)
+    findings = guard.compare_test_sets(MODELS, scores, guard.read_record())
+    assert [item.complaint for item in findings if item.complaint] == []
+
+
+def test_every_shipped_model_has_a_record() -> None:
+    folders = {str(path.parent.relative_to(MODELS)) for path in MODELS.rglob(artifacts.MANIFEST)}
+    assert folders == set(guard.read_record()["models"])
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    """A copy of the question head beside the shipped encoder."""
+    shutil.copytree(MODELS / "questions", tmp_path / "questions")
+    (tmp_path / "encoder").symlink_to(MODELS / "encoder")
+    return tmp_path
+
+
+def rewrite(folder: Path, name: str, data: bytes) -> None:
+    """Put another file into a model folder, as if training had made it."""
+    (folder / name).write_bytes(data)
+    manifest = artifacts.read_json(folder / artifacts.MANIFEST)
+    manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / artifacts.MANIFEST).write_bytes(artifacts.dump_json(manifest))
+
+
+def with_noise(network: bytes, scale: float) -> bytes:
+    """A network whose float weights are off by a share of their spread."""
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_from_string(network)
+    rng = np.random.default_rng(0)
+    for tensor in model.graph.initializer:
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype == np.float32 and values.ndim > 1:
+            noise = rng.normal(scale=scale * values.std(), size=values.shape).astype(np.float32)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(values + noise, tensor.name))
+    return bytes(model.SerializeToString())
+
+
+def test_a_damaged_head_is_found(models: Path) -> None:
+    whole = (models / "questions" / "model.onnx").read_bytes()
+    rewrite(models / "questions", "model.onnx", with_noise(whole, 1.0))
+    coarse, fine, changed = guard.complaints(models, ["questions"])
+    recorded = guard.read_record()["models"]["questions"]["scores"]
+    assert coarse.startswith("models/questions: accuracy, coarse on the fixed set of bench/guard.json was 0.9")
+    assert f"accuracy, fine on the fixed set of bench/guard.json was {recorded['accuracy, fine']:.4f}" in fine
+    assert "points are lost, 0.5 are allowed" in fine
+    assert "is not the one whose scores were recorded" in changed
+
+
+def test_a_new_model_without_a_record_is_found(models: Path) -> None:
+    rewrite(models / "questions", "notes.txt", b"the same network")
+    (found,) = guard.complaints(models, ["questions"])
+    assert found.startswith("models/questions/manifest.json is not the one whose scores were recorded: run `python -m")
+
+
+def test_scores_sink_only_with_a_reason(models: Path) -> None:
+    old = guard.new_record(models, {"questions": {"accuracy": 0.9}}, {}, {"models": {}}, None)
+    rewrite(models / "questions", "notes.txt", b"trained again")
+    worse = {"questions": {"accuracy": 0.8}}
+    with pytest.raises(
+        guard.GuardError, match=r"questions, accuracy: 0\.9 to 0\.8\. If that is right, say why: --record"
+    ):
+        guard.new_record(models, worse, {}, old, None)
+    new = guard.new_record(models, worse, {}, old, "half the size")
+    assert new["models"]["questions"]["scores"] == {"accuracy": 0.8}
+    (told,) = new["lowered"]
+    assert (told["from"], told["to"], told["reason"]) == (0.9, 0.8, "half the size")
+    # what was recorded with a reason stays recorded
+    assert guard.new_record(models, worse, {}, new, None)["lowered"] == [told]
+
+
+def test_records_do_not_drift_between_machines(models: Path) -> None:
+    old = guard.new_record(models, {"questions": {"accuracy": 0.9}}, {}, {"models": {}}, None)
+    new = guard.new_record(models, {"questions": {"accuracy": 0.899}}, {}, old, None)
+    assert new["models"] == old["models"]
+
+
+@pytest.mark.parametrize(("found", "lost"), [(0.91, False), (0.896, False), (0.894, True)])
+def test_half_a_point_is_allowed(found: float, lost: bool) -> None:
+    assert guard.Finding("questions", "accuracy", 0.9, found, "a set").lost == lost
+
+
+def test_the_texts_are_there() -> None:
+    texts = guard.texts()
+    assert {len(texts.questions) >= 900, len(texts.passages) >= 100, len(texts.asked) >= 100} == {True}
+    assert {name for classes, _ in texts.passages for name in classes.split()} == {
+        "ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"
+    }  # fmt: skip
