@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from bench import prices
 from semclass import figures
+from semclass.errors import import_extra
 
 STYLES = {
     "semclass": {"marker": "o", "color": "#0072B2", "markersize": 5},
@@ -207,3 +208,50 @@ def _dollars(milliseconds: Any) -> Any:
 
 def _milliseconds(dollars: Any) -> Any:
     return dollars / prices.machine_call(1e-3, 1)
+
+
+# -- one panel, for tasks other than retrieval ----------------------------------------------------------------------------
+
+ONE = (6.6, 4.3)
+"""Inches of a picture with one panel."""
+
+
+def draw_one(title: str, points: Sequence[Point], intervals: Sequence[tuple[float, float] | None], y: str) -> bytes:
+    """Draw a share against milliseconds, with the share's intervals.
+
+    Parameters
+    ----------
+    title
+        Over the panel.
+    points
+        Milliseconds of a call, and a share.
+    intervals
+        Of each point's share; None for none.
+    y
+        What the share is.
+
+    Returns
+    -------
+    bytes
+        A PNG.
+    """
+    figure, place = figures.load_pyplot().subplots(figsize=ONE, dpi=DPI)
+    _panel(place, title, points, "milliseconds for one call (each step is ten times as long)", y)
+    for point, interval in zip(points, intervals, strict=True):
+        if interval is not None:
+            ends = [[max(point.quality - interval[0], 0)], [max(interval[1] - point.quality, 0)]]
+            colour = STYLES[point.kind]["color"]
+            place.errorbar([point.cost], [point.quality], yerr=ends, color=colour, alpha=0.35, linewidth=1.2, zorder=1)
+    kinds = [kind for kind in STYLES if any(point.kind == kind for point in points)]
+    marks = [place.plot([], [], linestyle="none", label=TITLES[kind], **STYLES[kind])[0] for kind in kinds]
+    marks += place.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
+    legend = {"fontsize": SIZE, "frameon": False, "loc": "upper center", "labelcolor": figures.INK}
+    place.legend(handles=marks, ncols=len(marks), bbox_to_anchor=(0.5, -0.13), **legend)
+    place.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    place.set_ylim(top=min(place.get_ylim()[1], 1.01))
+    figure.tight_layout()
+    _label(place, points)
+    effects = import_extra("matplotlib.patheffects", figures.EXTRA)
+    for text in place.texts:  # a line that runs below a name leaves it legible
+        text.set_path_effects([effects.withStroke(linewidth=2.5, foreground="white")])
+    return figures.png(figure)
