@@ -1,0 +1,126 @@
+"""What to use: of the systems that were compared on a task, who is best, and who is best for what, by rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report_tables import Results, at, measured, name_of, number, on_one_thread, points, table, with_interval
+from bench.report_words import TASKS, said, title_of
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Systems on the same items, to pick from.
+
+    Attributes
+    ----------
+    title
+        What the contest is about.
+    systems
+        Rows that are comparable.
+    key, quality
+        The figure that decides, and what it is called.
+    shown
+        Formats a row's figure.
+    """
+
+    title: str
+    systems: Sequence[Mapping[str, Any]]
+    key: str
+    quality: str
+    shown: Callable[[Mapping[str, Any], str], str]
+
+    @property
+    def ranked(self) -> list[Mapping[str, Any]]:
+        """Those with the figure, best first, the faster of equals first."""
+        return sorted(
+            on_one_thread(measured(self.systems, self.key)),
+            key=lambda row: (-row[self.key], row.get("p50_ms") or float("inf")),
+        )
+
+    @property
+    def good(self) -> list[Mapping[str, Any]]:
+        """Those that are no lower than the best one's interval."""
+        best = self.ranked[0]
+        least = (best.get(f"{self.key}_ci") or [best[self.key]])[0]
+        return [row for row in self.ranked if row[self.key] >= least]
+
+
+def contests(found: Results) -> list[Contest]:
+    """Everything that the results let one choose between."""
+    given = []
+    for name in TASKS:
+        systems = at(found, name, "systems") or []
+        key, quality = main_figure(name, systems)
+        given.append(Contest(title_of(name), systems, key, quality, with_interval))
+    for name, data in (at(found, "retrieval", "sets") or {}).items():
+        title = f"Retrieval: {data.get('what', name)}"
+        given.append(Contest(title, on_sample(data), "mrr@10", "MRR@10", points))
+    return [contest for contest in given if contest.ranked]
+
+
+def main_figure(name: str, systems: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The figure that decides on a task: macro F1 of passages, which have several classes each; accuracy otherwise."""
+    prefer = ("macro_f1", "accuracy") if name == "passages" else ("accuracy", "macro_f1")
+    key = next((key for key in prefer if measured(systems, key)), prefer[0])
+    return key, {"macro_f1": "macro F1", "accuracy": "accuracy"}[key]
+
+
+def on_sample(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Systems of a set with what they reached on the questions that all of them were asked."""
+    return [{**row, **(row.get("sample") or {})} for row in data.get("systems", [])]
+
+
+def answers(found: Results) -> str:
+    """What to use: a statement and a table of picks for each contest."""
+    parts = [f"### {contest.title}\n\n{statement(contest)}\n\n{picks(contest)}" for contest in contests(found)]
+    return "\n\n".join([said("answers"), *parts]) if parts else ""
+
+
+def statement(contest: Contest) -> str:
+    """Who is best, and how far from the best of the other side."""
+    best = contest.ranked[0]
+    ours = best.get("kind") == "semclass"
+    rival = next((row for row in contest.ranked if (row.get("kind") == "semclass") != ours), None)
+    text = f"**{name_of(best)}** has the highest {contest.quality}, {contest.shown(best, contest.key)}"
+    text += f", in {number(best['p50_ms'])} ms." if best.get("p50_ms") is not None else "."
+    if rival is None:
+        return text
+    least = (best.get(f"{contest.key}_ci") or [best[contest.key]])[0]
+    who = "The best that is not semclass" if ours else "semclass's best"
+    text += f" {who}, **{name_of(rival)}**, reaches {contest.shown(rival, contest.key)}"
+    text += f" in {number(rival['p50_ms'])} ms" if rival.get("p50_ms") is not None else ""
+    if rival[contest.key] >= least:
+        return f"{text}: within the interval of the best, so that quality alone does not decide between the two."
+    return f"{text}: {'a clear lead of semclass' if ours else 'here a peer is clearly better'}."
+
+
+def picks(contest: Contest) -> str:
+    """The decision table."""
+    timed = [row for row in contest.ranked if row.get("p50_ms") is not None]
+    chosen = {
+        f"the best {contest.quality}, whatever it costs": contest.ranked[:1],
+        "as good as the best, and fast": _least(contest.good, "p50_ms"),
+        "as good as the best, in little memory": _least(contest.good, "peak_mb"),
+        "the shortest time": _least(timed, "p50_ms"),
+        "the least memory": _least(contest.ranked, "peak_mb"),
+        "no labels to train with": [row for row in contest.ranked if row.get("kind") == "prompted"][:1],
+    }
+    rows = [
+        [
+            need,
+            f"{name_of(row)}" + ("" if row.get("kind") == "semclass" else " (**a peer**)"),
+            contest.shown(row, contest.key),
+            *(number(row.get(key)) for key in ("p50_ms", "peak_mb", "usd_per_million")),
+        ]
+        for need, found in chosen.items()
+        for row in found
+    ]
+    return table(("if you want", "take", contest.quality, "p50, ms", "memory, MB", "USD per million"), rows)
+
+
+def _least(rows: Sequence[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
+    found = [row for row in rows if row.get(key) is not None]
+    return [min(found, key=lambda row: row[key])] if found else []

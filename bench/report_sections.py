@@ -1,0 +1,138 @@
+"""Sections of the report: what each file of results shows."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.report_answers import main_figure
+from bench.report_tables import (
+    FRAME,
+    anything,
+    at,
+    columns,
+    descriptions,
+    escape,
+    further_quality,
+    is_quick,
+    number,
+    points,
+    systems_table,
+    with_interval,
+)
+from bench.report_words import TASKS, said, title_of
+
+QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
+RETRIEVAL_KEYS = {
+    "MRR@10": "mrr@10",
+    "MRR where the first ten hold it": "cond_mrr",
+    "nDCG@10": "ndcg@10",
+    "recall@10": "recall@10",
+}
+"""Columns of quality, with their keys."""
+
+
+def section(name: str, results: Mapping[str, Any], pictures: Sequence[str]) -> str:
+    """What a section found, as Markdown."""
+    if name in TASKS:
+        parts = _task(name, results)
+    elif name == "retrieval":
+        parts = _retrieval(name, results)
+    elif name == "scale":
+        rest = {key: value for key, value in results.items() if key not in FRAME}
+        parts = [
+            said(name, "what"),
+            _brief(name, results),
+            f"Everything that was measured:\n\n{anything(rest)}",
+            _limits(name),
+        ]
+    else:
+        parts = [said(name, "what"), _brief(name, results)]
+    quick = "> Of a quick run: not to be quoted." if is_quick(results) else ""
+    shown = [f"![{escape(title_of(name))}: {_caption(picture)}]({picture})" for picture in pictures]
+    source = f"*From [{name}.json]({name}.json).*"
+    first, *rest = parts
+    return "\n\n".join(part for part in (first, quick, *rest[:1], *shown, *rest[1:], source) if part)
+
+
+def _caption(picture: str) -> str:
+    return escape(Path(picture).stem.replace("_", " "))
+
+
+def _limits(name: str) -> str:
+    return f"**Limits.**\n\n{said(name, 'limits')}"
+
+
+def _task(name: str, results: Mapping[str, Any]) -> list[str]:
+    systems = results.get("systems", [])
+    key, _ = main_figure(name, systems)
+    more = further_quality(systems, QUALITY_KEYS.values())
+    return [
+        f"{said(name, 'what')}\n\n{_about(results.get('task', {}))}",
+        systems_table(systems, key, columns(QUALITY_KEYS, with_interval)),
+        said("reading"),
+        f"Further figures of quality:\n\n{more}" if more else "",
+        f"The systems:\n\n{descriptions(systems)}",
+        _limits(name),
+    ]
+
+
+ABOUT = {"what": "Task", "items": "Items", "protocol": "Protocol", "sources": "Data"}
+"""What sections say of their task, in this order, before anything else."""
+
+
+def _about(task: Mapping[str, Any]) -> str:
+    """What was asked of how many items, from where."""
+    names = [*(key for key in ABOUT if key in task), *(key for key in sorted(task) if key not in ABOUT)]
+    lines = [(ABOUT.get(key, key.replace("_", " ").capitalize()), task[key]) for key in names]
+    return "\n".join(f"- {escape(label)}: {as_text(value)}" for label, value in lines if not isinstance(value, Mapping))
+
+
+def as_text(value: Any) -> str:
+    """A value of a description as a text."""
+    if isinstance(value, list):
+        return ", ".join(as_text(item) for item in value)
+    return number(value) if isinstance(value, int | float) else escape(value)
+
+
+def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
+    tables, systems = [], []
+    for place, data in (results.get("sets") or {}).items():
+        systems = systems or data.get("systems", [])
+        asked = f"{number(data.get('questions'))} questions, {number(data.get('passages'))} passages"
+        heading = f"### {escape(data.get('what', place))}\n\n{asked}."
+        tables.append(f"{heading}\n\n{_retrieval_table(data.get('systems', []))}")
+    recorded = at(results, "recorded", "systems")
+    if recorded:
+        tables.append(
+            "### Recorded: a prompted model for each candidate\n\n"
+            f"On {escape(at(results, 'recorded', 'questions') or 'other questions')}.\n\n{_retrieval_table(recorded)}"
+        )
+    return [
+        f"{said(name, 'what')}\n\n{_about(results.get('task', {}))}",
+        "\n\n".join(tables),
+        said("reading"),
+        f"The systems:\n\n{descriptions(systems)}\n{descriptions(recorded or [])}",
+        _limits(name),
+    ]
+
+
+def _retrieval_table(systems: Sequence[Mapping[str, Any]]) -> str:
+    """Like that of a task, with the share of error removed and, where they differ, the questions that were asked."""
+    quality = columns(RETRIEVAL_KEYS, points) | columns({"error removed": "error_removed"}, with_interval)
+    if len({row.get("questions") for row in systems if "skipped" not in row}) > 1:
+        quality["questions"] = lambda row: number(row.get("questions"))
+    return systems_table([{**row, "threads": None} for row in systems], "mrr@10", quality)
+
+
+def _brief(name: str, results: Mapping[str, Any]) -> str:
+    """The README's table of a section if it has one, otherwise its figures as they are."""
+    try:
+        made = getattr(importlib.import_module(f"bench.{name}"), "table", None)
+    except ImportError as error:
+        return f"*The table needs a package that is not installed: {escape(error)}.*"
+    if made is not None:
+        return str(made(results))
+    return anything({key: value for key, value in results.items() if key not in FRAME})

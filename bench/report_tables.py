@@ -1,0 +1,262 @@
+"""Numbers and tables of the report: every one is formatted from a file of results, none is typed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from bench import readme
+
+NONE = "–"
+"""Stands where there is no figure."""
+
+FRAME = frozenset(
+    {"commands", "commit", "date", "machine", "made", "seconds_of_section", "steps", "threads", "versions"}
+)
+"""What every file of results has; it is told once, not in each section."""
+
+Results = Mapping[str, Mapping[str, Any]]
+"""By section, what its file holds."""
+
+_MARKS = re.compile(r"([\\`*_\[\]<>|~#])")
+
+
+def escape(text: object) -> str:
+    """A text as Markdown shows it as it is, also inside a table."""
+    return _MARKS.sub(r"\\\1", " ".join(str(text).split()))
+
+
+def number(value: Any) -> str:
+    """A figure with about three digits that count; what is no number as it is."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, int | float):
+        return escape(value)
+    if isinstance(value, int) or abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:,.1f}"
+    return f"{value:.3g}"
+
+
+def percent(value: Any) -> str:
+    """A share in percent, with one digit behind the point."""
+    return NONE if value is None else f"{100 * value:.1f} %"
+
+
+def with_interval(row: Mapping[str, Any], key: str) -> str:
+    """A share in percent with its interval, if it has one."""
+    value, interval = row.get(key), row.get(f"{key}_ci")
+    if value is None:
+        return NONE
+    if not interval:
+        return percent(value)
+    return f"{percent(value)} ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
+
+
+def points(row: Mapping[str, Any], key: str) -> str:
+    """A mean between 0 and 1 with its interval, in three digits as MRR is usually told."""
+    value, interval = row.get(key), row.get(f"{key}_ci")
+    if value is None:
+        return NONE
+    return f"{value:.3f}" + (f" ({interval[0]:.3f} to {interval[1]:.3f})" if interval else "")
+
+
+def at(value: Any, *keys: str) -> Any:
+    """What lies in nested objects; None where the way ends."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table without the columns, except the first, in which no row has anything."""
+    given = [list(row) for row in rows]
+    kept = [place for place in range(len(head)) if place == 0 or any(row[place] != NONE for row in given)]
+    return readme.markdown([head[place] for place in kept], [[row[place] for place in kept] for row in given])
+
+
+def is_quick(results: Mapping[str, Any]) -> bool:
+    """Whether results are of a quick run."""
+    return any("--quick" in command for command in facts_of(results).get("commands", []))
+
+
+def facts_of(results: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How results came about: commands, machine, versions, threads, date and commit."""
+    return results.get("made", results) if isinstance(results.get("made"), Mapping) else results
+
+
+# -- systems compared on a task ---------------------------------------------------------------------------------------
+
+
+def measured(systems: Iterable[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
+    """Those that were not skipped and have the figure."""
+    return [row for row in systems if "skipped" not in row and row.get(key) is not None]
+
+
+def name_of(row: Mapping[str, Any]) -> str:
+    """Name of a system, with a mark if its answers or times were not measured in this run."""
+    return escape(row.get("name", "?")) + (" (recorded)" if row.get("recorded") else "")
+
+
+def on_one_thread(systems: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those that ran on one thread, or that somebody else ran; what took more is no rival in time."""
+    return [row for row in systems if row.get("threads") in (None, 1)]
+
+
+def front(systems: Iterable[Mapping[str, Any]], key: str) -> list[str]:
+    """Names of those on one thread than which none is both as fast and better, by rising time."""
+    found: list[Mapping[str, Any]] = []
+    timed = [row for row in on_one_thread(measured(systems, key)) if row.get("p50_ms") is not None]
+    for row in sorted(timed, key=lambda row: (row["p50_ms"], -row[key])):
+        if not found or row[key] > found[-1][key]:
+            found.append(row)
+    return [str(row["name"]) for row in found]
+
+
+COSTS = {
+    "p50, ms": "p50_ms",
+    "p95, ms": "p95_ms",
+    "per second": "per_second",
+    "memory, MB": "peak_mb",
+    "disk, MB": "disk_mb",
+    "USD per million": "usd_per_million",
+    "threads": "threads",
+    "to load, s": "load_s",
+    "to train, s": "train_s",
+}
+"""Columns of what a system costs, with their keys."""
+
+
+Column = Callable[[Mapping[str, Any]], str]
+"""Formats a figure of a row."""
+
+
+def columns(keys: Mapping[str, str], form: Callable[[Mapping[str, Any], str], str]) -> dict[str, Column]:
+    """Columns of figures that are formatted alike; keys by heading."""
+    return {heading: partial(_cell, key=key, form=form) for heading, key in keys.items()}
+
+
+def _cell(row: Mapping[str, Any], key: str, form: Callable[[Mapping[str, Any], str], str]) -> str:
+    return form(row, key)
+
+
+def systems_table(systems: Sequence[Mapping[str, Any]], key: str, quality: Mapping[str, Column]) -> str:
+    """Quality and cost of each system; those on the front are bold, those that were skipped come last.
+
+    Parameters
+    ----------
+    systems
+        Rows of results.
+    key
+        The figure that the front is of.
+    quality
+        Columns of quality by heading.
+    """
+    best = front(systems, key)
+    rows = []
+    for row in sorted(systems, key=lambda row: "skipped" in row):
+        if "skipped" in row:
+            rows.append([f"{name_of(row)}: not measured", *[NONE] * (len(quality) + len(COSTS))])
+            continue
+        label = f"**{name_of(row)}**" if row.get("name") in best else name_of(row)
+        figures = [column(row) for column in quality.values()]
+        rows.append([label, *figures, *(number(row.get(name)) for name in COSTS.values())])
+    return table(("system", *quality, *COSTS), rows)
+
+
+def descriptions(systems: Iterable[Mapping[str, Any]]) -> str:
+    """What each system is, and why it was skipped if it was."""
+    lines = []
+    for row in systems:
+        why = f" *Not measured here: {escape(row['skipped'])}.*" if "skipped" in row else ""
+        lines.append(f"- **{name_of(row)}**: {escape(row.get('what', ''))}{why}")
+    return "\n".join(lines)
+
+
+def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> str:
+    """A table of the figures with an interval that the main table does not show; empty if there are none."""
+    names = dict.fromkeys(
+        key.removesuffix("_ci")
+        for row in systems
+        for key in row
+        if key.endswith("_ci") and key.removesuffix("_ci") not in known
+    )
+    shown = [row for row in systems if any(row.get(name) is not None for name in names)]
+    if not shown:
+        return ""
+    return table(
+        ("system", *(escape(name.replace("_", " ")) for name in names)),
+        [[name_of(row), *(with_interval(row, name) for name in names)] for row in shown],
+    )
+
+
+# -- whatever else results hold ---------------------------------------------------------------------------------------
+
+LONGEST = 5
+"""Numbers of a list that is shown in a cell; longer ones are for pictures."""
+
+
+def anything(value: Any, title: str = "") -> str:
+    """Figures of any shape as tables: lists of rows, objects of rows, objects of figures; deeper ones by their path."""
+    if isinstance(value, list):
+        rows = [("", row) for row in value if isinstance(row, Mapping)]
+        return _titled(title, _rows(rows)) if rows else ""
+    if not isinstance(value, Mapping):
+        return ""
+    plain = {key: item for key, item in value.items() if _in_a_cell(item)}
+    rows = [(key, item) for key, item in value.items() if _is_row(item)]
+    rows = rows if len(rows) > 1 else []
+    blocks = [_figures(plain)] if plain else []
+    blocks += [_rows(rows)] if rows else []
+    shown = {*plain, *(key for key, _ in rows)}
+    inner = [anything(item, f"{title}, {key}" if title else key) for key, item in value.items() if key not in shown]
+    own = _titled(title, "\n\n".join(blocks)) if blocks else ""
+    return "\n\n".join(block for block in (own, *inner) if block)
+
+
+def _titled(title: str, text: str) -> str:
+    return f"*{_plain(title)}*\n\n{text}" if title and text else text
+
+
+def _plain(name: str) -> str:
+    return escape(name.replace("_", " "))
+
+
+def _in_a_cell(value: Any) -> bool:
+    if isinstance(value, list):
+        return 0 < len(value) <= LONGEST and not any(isinstance(item, Mapping | list) for item in value)
+    return not isinstance(value, Mapping)
+
+
+def _cell_of(value: Any) -> str:
+    """A figure, or a short list: two numbers are the ends of an interval."""
+    if not isinstance(value, list):
+        return number(value)
+    numbers = len(value) == 2 and all(isinstance(item, int | float) for item in value)
+    return (" to " if numbers else ", ").join(map(number, value))
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Mapping) and bool(value) and not any(isinstance(item, Mapping) for item in value.values())
+
+
+def _figures(plain: Mapping[str, Any]) -> str:
+    return table(("figure", "value"), [[_plain(key), _cell_of(item)] for key, item in plain.items()])
+
+
+def _rows(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """A table with a line for each row; what names the rows comes first, columns that are numbers are in their order."""
+    names = list(dict.fromkeys(key for _, row in rows for key, item in row.items() if _in_a_cell(item)))
+    if all(name.isdigit() for name in names):
+        names.sort(key=int)
+    else:
+        names.sort(key=lambda name: not all(isinstance(row.get(name), str) for _, row in rows))
+    named = any(name for name, _ in rows)
+    head = [*([""] if named else []), *map(_plain, names)]
+    lines = [[*([_plain(name)] if named else []), *(_cell_of(row.get(key)) for key in names)] for name, row in rows]
+    return table(head, lines) if names else ""

@@ -1,0 +1,43 @@
+"""What the report says in words: ``report_words.md``, by heading. No figure that was measured is in there."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+FILE = Path(__file__).with_suffix(".md")
+
+TASKS = ("questions", "passages", "entailment")
+"""Sections whose rows are systems on a task."""
+
+OTHERS = (
+    "main_job",
+    "classifiers",
+    "thesis",
+    "domains",
+    "cross_encoder",
+    "tune",
+    "index_bytes",
+    "learning_curves",
+)
+"""Sections that are shown in brief."""
+
+SECTIONS = (*TASKS, "retrieval", "scale", *OTHERS)
+"""Sections that the report knows, in its order."""
+
+
+@lru_cache(maxsize=1)
+def _read() -> dict[str, str]:
+    parts = re.split(r"^# (.+)$", FILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {key: text.strip() for key, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def said(key: str, part: str = "") -> str:
+    """The words below a heading, such as ``"opening"``, or of a section's part, such as ``"questions"``, ``"limits"``."""
+    return _read()[f"{key}: {part}" if part else key]
+
+
+def title_of(name: str) -> str:
+    """Heading of a section."""
+    return said(name, "title")

@@ -1,0 +1,279 @@
+"""The report: what it says is what the files of results say, whichever of them there are."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import report
+from bench.report_answers import Contest, picks, statement
+from bench.report_page import render
+from bench.report_tables import anything, escape, front, with_interval
+
+MADE = {
+    "commands": ["python -m bench questions --data DATA"],
+    "machine": {"processor": "a processor", "cores": 2, "memory_gb": 25.3, "system": "Linux", "python": "3.11.7"},
+    "versions": {"numpy": "2.4.6"},
+    "threads": [1, 2],
+    "date": "2026-11-20",
+    "commit": "0123456789ab",
+    "seconds_of_section": 120.0,
+    "steps": [],
+}
+
+
+def system(name: str, kind: str, accuracy: float, p50: float | None, **more: Any) -> dict[str, Any]:
+    """A row of results."""
+    row = {
+        "name": name, "kind": kind, "what": f"What {name} is.", "threads": 1,
+        "accuracy": accuracy, "accuracy_ci": [round(accuracy - 0.02, 4), round(accuracy + 0.01, 4)],
+        "macro_f1": round(accuracy - 0.01, 4), "macro_f1_ci": [round(accuracy - 0.04, 4), accuracy],
+        "p50_ms": p50, "p95_ms": None if p50 is None else 2 * p50, "peak_mb": 150.25, "usd_per_million": 0.0151,
+    }  # fmt: skip
+    return {**row, **more}
+
+
+def questions(*systems: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A file of results."""
+    task = {"what": "Which of six?", "items": 500, "protocol": "Accuracy.", "sources": "TREC test"}
+    return {"task": task, "systems": list(systems), "ratios": {}, **MADE, **more}
+
+
+SYSTEMS = (
+    system("semclass", "semclass", 0.978, 1.224),
+    system("semclass, 2 threads", "semclass", 0.978, 0.9, threads=2),
+    system("ten lines", "peer", 0.958, 9.51, train_s=22.4),
+    system("words alone", "peer", 0.872, 0.4),
+    {
+        "name": "fine-tuned",
+        "kind": "peer",
+        "what": "Takes <long>.",
+        "threads": 1,
+        "skipped": "torch | is not installed",
+    },
+    system("flan-ul2", "prompted", 0.97, 1000.0, recorded=True, peak_mb=None, usd_per_million=1020.3, threads=None),
+)
+
+RETRIEVAL = {
+    "task": {"what": "ten passages"},
+    "sets": {
+        "squad4": {
+            "what": "Wikipedia", "questions": 40, "passages": 1699,
+            "systems": [
+                {"name": "BM25", "kind": "semclass", "what": "words", "mrr@10": 0.8708, "mrr@10_ci": [0.77, 0.95],
+                 "error_removed": -0.087, "error_removed_ci": [-0.31, 0.0], "p50_ms": 0.144, "questions": 40},
+                {"name": "cross-encoder", "kind": "peer", "what": "reads both", "mrr@10": 0.93, "p50_ms": 120.0,
+                 "questions": 20, "sample": {"mrr@10": 0.95}},
+            ],
+        }
+    },
+    "ratios": {"cross_encoder_over_learned": 114.2},
+    **MADE, "commands": ["python -m bench retrieval --data DATA --quick"],
+}  # fmt: skip
+
+
+def put(folder: Path, **files: Any) -> Path:
+    """Write files of results."""
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def told(folder: Path) -> str:
+    """The report's Markdown."""
+    return report.markdown(report.read(folder), folder)
+
+
+def rows_below(text: str, heading: str) -> dict[str, list[str]]:
+    """Cells of the first table below a heading, by their first; a name's marks are left out."""
+    lines = text[text.index(heading) :].split("\n")
+    first = next(place for place, line in enumerate(lines) if line.startswith("|"))
+    found = {}
+    for line in lines[first:]:
+        if not line.startswith("|"):
+            break
+        name, *cells = (cell.strip() for cell in line.strip("|").split(" | "))
+        found[name.strip("| *")] = [cell.strip("| ") for cell in cells]
+    return found
+
+
+# -- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def test_every_number_in_the_table_is_that_of_the_results(tmp_path: Path) -> None:
+    rows = rows_below(told(put(tmp_path, questions=questions(*SYSTEMS))), "\n## Questions")
+    head = rows.pop("system")
+    keys = {"accuracy": "accuracy", "macro F1": "macro_f1", "p50, ms": "p50_ms", "p95, ms": "p95_ms"}
+    keys |= {"memory, MB": "peak_mb", "USD per million": "usd_per_million", "to train, s": "train_s"}
+    for given in SYSTEMS:
+        if "skipped" in given:
+            continue
+        cells = dict(zip(head, rows[given["name"] + " (recorded)" * ("recorded" in given)], strict=True))
+        for column, key in keys.items():
+            value, cell = given.get(key), cells[column]
+            if value is None:
+                assert cell == "–"
+                continue
+            scale = 100 if column in ("accuracy", "macro F1") else 1
+            figures = [float(number) for number in re.findall(r"-?[\d,]*\.?\d+", cell.replace(",", ""))]
+            expected = [value * scale, *(end * scale for end in given.get(f"{key}_ci", []))]
+            assert figures == pytest.approx(expected, rel=0.006), (given["name"], column)
+
+
+@pytest.mark.parametrize("best", ["semclass", "ten lines"])
+def test_the_winner_comes_from_the_results(tmp_path: Path, best: str) -> None:
+    ours = system("semclass", "semclass", 0.978 if best == "semclass" else 0.90, 1.2)
+    text = told(put(tmp_path, questions=questions(ours, system("ten lines", "peer", 0.93, 9.5))))
+    assert f"**{best}** has the highest accuracy" in text
+    assert ("a clear lead of semclass" in text) == (best == "semclass")
+    assert ("here a peer is clearly better" in text) == (best != "semclass")
+    picked = rows_below(text, "## What should I use?")["the best accuracy, whatever it costs"][0]
+    assert picked == (best if best == "semclass" else "ten lines (**a peer**)")
+
+
+def test_within_the_interval_nobody_is_called_better() -> None:
+    rivals = [system("semclass", "semclass", 0.97, 1.0), system("ten lines", "peer", 0.96, 9.0)]
+    assert "quality alone does not decide" in statement(Contest("task", rivals, "accuracy", "accuracy", with_interval))
+
+
+def test_picks_go_by_their_rules() -> None:
+    contest = Contest("task", SYSTEMS, "accuracy", "accuracy", with_interval)
+    table = picks(contest)
+    rows = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in table.split("\n")[2:]}
+    assert rows == {
+        "the best accuracy, whatever it costs": "semclass",
+        "as good as the best, and fast": "semclass",
+        "as good as the best, in little memory": "semclass",
+        "the shortest time": "words alone (**a peer**)",
+        "the least memory": "semclass",
+        "no labels to train with": "flan-ul2 (recorded) (**a peer**)",
+    }
+
+
+def test_the_front_holds_what_nothing_beats_on_one_thread() -> None:
+    assert front(SYSTEMS, "accuracy") == ["words alone", "semclass"]
+    text = report.section("questions", questions(*SYSTEMS), [])
+    assert "| **semclass** |" in text
+    assert "| ten lines |" in text
+
+
+# -- what is missing, marked or wrong ---------------------------------------------------------------------------------
+
+
+def test_what_was_skipped_is_shown_with_the_reason(tmp_path: Path) -> None:
+    text = told(put(tmp_path, questions=questions(*SYSTEMS)))
+    assert "fine-tuned: not measured" in text
+    assert r"*Not measured here: torch \| is not installed.*" in text
+    assert "flan-ul2 (recorded)" in text
+
+
+def test_missing_figures_and_sections_are_fine(tmp_path: Path) -> None:
+    assert "There are no results yet" in told(tmp_path)
+    bare = {"name": "semclass", "kind": "semclass", "accuracy": 0.9}
+    text = told(put(tmp_path, questions={"systems": [bare, {"name": "other", "skipped": "no network"}]}))
+    assert "90.0 %" in text
+    assert "Retrieval" not in text
+
+
+def test_quick_results_are_named_as_such(tmp_path: Path) -> None:
+    full = told(put(tmp_path, questions=questions(*SYSTEMS)))
+    assert "quick run" not in full
+    mixed = told(put(tmp_path, retrieval=RETRIEVAL))
+    assert "**The results of retrieval are of a quick run**" in mixed
+    assert mixed.count("Of a quick run: not to be quoted") == 1
+
+
+def test_slow_systems_are_compared_on_the_questions_that_all_were_asked(tmp_path: Path) -> None:
+    text = told(put(tmp_path, retrieval=RETRIEVAL))
+    assert "**cross-encoder** has the highest MRR@10, 0.950" in text
+    assert rows_below(text, "### Wikipedia\n\n40")["cross-encoder"][0] == "0.930"
+
+
+def test_strange_files_are_named(tmp_path: Path) -> None:
+    put(tmp_path, questons={})
+    with pytest.raises(report.ReportError, match=r"questons\.json is no section's file of results; the report knows"):
+        report.read(tmp_path)
+    (tmp_path / "questons.json").rename(tmp_path / "questions.json")
+    (tmp_path / "questions.json").write_text("{", encoding="utf-8")
+    with pytest.raises(report.ReportError, match=r"questions\.json cannot be read as JSON"):
+        report.read(tmp_path)
+    put(tmp_path, questions={"systems": "none"})
+    with pytest.raises(report.ReportError, match=r"questions\.json is not what bench/questions\.py writes"):
+        told(tmp_path)
+
+
+# -- aims and sources -------------------------------------------------------------------------------------------------
+
+
+def test_targets_are_met_missed_or_open(tmp_path: Path) -> None:
+    ratios = {
+        "sentence_transformers_over_semclass": {"p50_ratio": 4.9, "accuracy": 0.958, "semclass_accuracy": 0.978},
+        "flan_ul2_over_semclass": {"p50_ratio": 1100},
+    }
+    text = told(put(tmp_path, questions=questions(*SYSTEMS, ratios=ratios)))
+    aims = text[text.index("## Targets") : text.index("## Where each figure")]
+    rows = [line.strip("| ").split(" | ") for line in aims.split("\n") if " | " in line]
+    met = {row[0].partition(":")[0]: row[3] for row in rows}
+    assert [row[2:4] for row in rows if "scikit-learn" in row[0]] == [["4.9 x", "**no**"]]
+    assert met["the same, accuracy of semclass less theirs"] == "yes"
+    assert met["BM25 over 100,000 passages"] == "not measured"
+    assert ["1,100 x", "yes"] in [row[2:4] for row in rows]
+
+
+def test_each_column_is_traced_to_a_key_of_a_file(tmp_path: Path) -> None:
+    text = told(put(tmp_path, questions=questions(*SYSTEMS), retrieval=RETRIEVAL))
+    traces = text[text.index("## Where each figure") :]
+    assert "`python -m bench questions --data DATA`" in traces
+    keys = re.findall(r"`questions.json`: `systems\[NAME\]\.(\w+)`", traces)
+    assert {"accuracy", "p50_ms", "usd_per_million"} <= set(keys)
+    assert all(any(key in row for row in SYSTEMS) for key in keys)
+
+
+# -- the page ---------------------------------------------------------------------------------------------------------
+
+
+def test_names_cannot_break_tables_or_pages() -> None:
+    pytest.importorskip("markdown_it")
+    text = f"| {escape('a|b <script>alert(1)</script> *x* `y`')} |\n|---|\n| 1 |"
+    page = render(text, "<title>", {})
+    assert "<script" not in page
+    assert "a|b &lt;script&gt;alert(1)&lt;/script&gt; *x* `y`" in page
+    assert "<title>&lt;title&gt;</title>" in page
+
+
+def test_the_page_is_whole_by_itself_and_always_the_same(tmp_path: Path) -> None:
+    pytest.importorskip("markdown_it")
+    pytest.importorskip("matplotlib")
+    put(tmp_path, questions=questions(*SYSTEMS), retrieval=RETRIEVAL)
+    report.write(tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert re.findall(r'src="(?!data:image/png;base64,\w)', page) == []
+    assert not re.search(r"<(script|link|iframe|object)|url\(|@import|https?://", page)
+    assert page.count("<img ") == 1  # of questions; retrieval brings its own
+    assert page.count('<div class="scroll"') == page.count("<table>") > 4
+    assert "prefers-color-scheme: dark" in page
+    assert "Takes &lt;long&gt;." in page
+    # links within the page lead somewhere
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
+    report.write(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+
+
+def test_figures_of_any_shape_become_tables() -> None:
+    value = {
+        "seed": 0,
+        "by_size": {"10": {"ms": 1.5}, "20": {"ms": 2.5}},
+        "rows": [{"ms": 1, "form": "lean", "ci": [1, 2]}],
+    }
+    assert anything(value).split("\n\n") == [
+        "| figure | value |\n|---|---|\n| seed | 0 |",
+        "*by size*",
+        "|  | ms |\n|---|---|\n| 10 | 1.5 |\n| 20 | 2.5 |",
+        "*rows*",
+        "| form | ms | ci |\n|---|---|---|\n| lean | 1 | 1 to 2 |",
+    ]
