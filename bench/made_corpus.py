@@ -1,0 +1,341 @@
+"""Corpora of any size, made of real sentences: what search takes with a million passages, without hours of encoding.
+
+A made passage is 3 to 5 sentences, drawn with a seed from those of ``squad_sentences``; drawing again and again brings no
+new sentence, so such a corpus is good for measuring time and memory, and for nothing that is about quality. Its index is
+
+- as a build would make it: the text, the word pieces, BM25, and the vectors of tokens and of sentences, because semclass
+  reads each sentence by itself, so that those of a passage are those of its sentences in a row;
+- not encoded: the pooled vector of a passage, which is the mean of its sentences' vectors with a little noise, so that no
+  two passages are the same to dense search; and its class probabilities, the largest of its sentences'.
+
+:func:`agreement` measures both claims on passages that are read for real.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import artifacts, bm25
+from semclass.bm25 import Postings
+from semclass.bulk import CHUNK
+from semclass.evidence import PassageReader
+from semclass.index import PassageIndex
+from semclass.quantise import to_int8
+from semclass.ranking import unit
+from semclass.sentences import split_sentences
+from semclass.types import FloatArray, IntArray, Ragged, ragged
+
+FEWEST, MOST = 3, 5
+"""Sentences of a passage: about 130 word pieces."""
+
+NOISE = 0.2
+"""Length of the noise that is added to a mean of sentence vectors, which has length 1."""
+
+BLOCK = 20_000
+"""Passages that are put together at a time: bounds memory, changes nothing else."""
+
+_FOLLOWING = "this sentence stands for whichever comes next."
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Sentences that were read once, each by itself.
+
+    Attributes
+    ----------
+    texts
+        n sentences.
+    pooled, probabilities
+        Their vectors and class probabilities, float32 of shape (n, dim) and (n, n_classes).
+    tokens, terms
+        Ragged codes of token vectors, and word-piece ids.
+    codes
+        Codes of their vectors, uint8 of shape (n, parts).
+    seconds
+        What reading took.
+    """
+
+    texts: list[str]
+    pooled: FloatArray
+    probabilities: FloatArray
+    tokens: Ragged
+    terms: Ragged
+    codes: npt.NDArray[np.uint8]
+    seconds: float
+
+
+def sentences(data: Path, limit: int | None = None) -> list[str]:
+    """Sentences of ``squad_sentences``, dev first, that stay sentences of their own when others stand beside them."""
+    found: dict[str, None] = {}
+    for name in ("dev", "train"):
+        with gzip.open(data / "squad_sentences" / f"{name}.corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+            found |= dict.fromkeys(json.loads(line)["text"] for line in lines)
+    alone = [text for text in found if split_sentences(f"{text} {_FOLLOWING}") == [text, _FOLLOWING]]
+    return alone[:limit]
+
+
+def read_pool(texts: Sequence[str], reader: PassageReader) -> Pool:
+    """Read sentences as the passages of an index are read."""
+    started = time.perf_counter()
+    assert reader.codebooks is not None
+    parts = []
+    for begin in range(0, len(texts), CHUNK):
+        found, _ = reader.read(texts[begin : begin + CHUNK])
+        tokens = Ragged(reader.codebooks.tokens.encode(found.tokens.values), found.tokens.offsets)
+        codes = reader.codebooks.sentences.encode(found.sentences.values)
+        parts.append((found.pooled, found.probabilities, tokens, found.terms, codes))
+    pooled, probabilities, tokens, terms, codes = zip(*parts, strict=True)
+    return Pool(
+        list(texts),
+        np.concatenate(pooled),
+        np.concatenate(probabilities),
+        _rows(tokens),
+        _rows(terms),
+        np.concatenate(codes),
+        time.perf_counter() - started,
+    )
+
+
+def _rows(parts: Sequence[Ragged]) -> Ragged:
+    rows = [part.row(place) for part in parts for place in range(len(part))]
+    return ragged(rows, np.zeros(0, np.int32))
+
+
+_ARRAYS = ("pooled", "probabilities", "codes")
+
+
+def save_pool(pool: Pool, path: Path) -> None:
+    """Write what was read, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        np.savez(
+            file,
+            texts=np.array(pool.texts),
+            seconds=np.array(pool.seconds),
+            tokens=pool.tokens.values,
+            terms=pool.terms.values,
+            offsets=pool.tokens.offsets,
+            **{name: getattr(pool, name) for name in _ARRAYS},
+        )
+    Path(file.name).replace(path)
+
+
+def load_pool(path: Path) -> Pool:
+    """Read back what :func:`save_pool` wrote."""
+    with np.load(path) as found:
+        return Pool(
+            texts=found["texts"].tolist(),
+            tokens=Ragged(found["tokens"], found["offsets"]),
+            terms=Ragged(found["terms"], found["offsets"]),
+            seconds=float(found["seconds"]),
+            **{name: found[name] for name in _ARRAYS},
+        )
+
+
+def draw(pool: Pool, n: int, seed: int) -> Ragged:
+    """Numbers of the sentences that n passages are made of."""
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(FEWEST, MOST + 1, n)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return Ragged(rng.integers(0, len(pool.texts), int(ends[-1])), ends)
+
+
+def text(pool: Pool, drawn: npt.NDArray[Any]) -> str:
+    """Text of a passage."""
+    return " ".join(pool.texts[number] for number in drawn.tolist())
+
+
+def pooled(pool: Pool, drawn: Ragged, rng: np.random.Generator) -> FloatArray:
+    """Vectors that stand for those of passages: of length 1, float32 of shape (n, dim)."""
+    starts = drawn.offsets[:-1]
+    means = unit(np.add.reduceat(pool.pooled[drawn.values], starts, axis=0))
+    noise = rng.standard_normal(means.shape, np.float32)
+    return unit(means + np.float32(NOISE) * unit(noise))
+
+
+def blocks(drawn: Ragged) -> Iterator[tuple[int, Ragged]]:
+    """The passages, :data:`BLOCK` at a time, each block with the number of its first one."""
+    for begin in range(0, len(drawn), BLOCK):
+        offsets = drawn.offsets[begin : begin + BLOCK + 1]
+        yield begin, Ragged(drawn.values[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def joined(rows: Ragged, drawn: Ragged) -> Ragged:
+    """Rows of the sentences of a passage as one row."""
+    found = rows.take(drawn.values)
+    return Ragged(found.values, found.offsets[drawn.offsets])
+
+
+def merge(parts: Sequence[Postings]) -> Postings:
+    """Postings of passages from those of stretches of them, in order: the same as counted at once."""
+    frequencies = [part.document_frequencies for part in parts]
+    starts: IntArray = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(frequencies, axis=0))])
+    n = sum(len(part) for part in parts)
+    counts = np.empty(starts[-1], np.min_scalar_type(max(int(part.counts.max(initial=0)) for part in parts)))
+    passages = np.empty(starts[-1], np.min_scalar_type(n - 1))
+    begin, first = starts[:-1].copy(), 0
+    for part, frequency in zip(parts, frequencies, strict=True):
+        places = np.repeat(begin - part.starts[:-1].astype(np.int64), frequency) + np.arange(len(part.counts))
+        counts[places] = part.counts
+        passages[places] = part.passages.astype(np.int64) + first
+        begin += frequency
+        first += len(part)
+    lengths = np.concatenate([part.lengths.astype(np.int64) for part in parts])
+    return Postings(
+        counts=counts,
+        passages=passages,
+        starts=starts.astype(np.min_scalar_type(starts[-1])),
+        lengths=lengths.astype(np.min_scalar_type(lengths.max(initial=0))),
+        is_term=parts[0].is_term,
+    )
+
+
+class _Growing:
+    """Arrays that grow on the disk, and are read through memory maps: those of a million passages fit no service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.kinds: dict[str, tuple[np.dtype[Any], tuple[int, ...]]] = {}
+
+    def add(self, **arrays: npt.NDArray[Any]) -> None:
+        for name, array in arrays.items():
+            self.kinds[name] = (array.dtype, array.shape[1:])
+            with (self.folder / name).open("ab") as file:
+                np.ascontiguousarray(array).tofile(file)
+
+    def get(self, name: str) -> npt.NDArray[Any]:
+        dtype, item = self.kinds[name]
+        found = np.memmap(self.folder / name, dtype, mode="r")
+        return np.asarray(found).reshape(-1, *item)
+
+
+def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int = 0) -> dict[str, float]:
+    """Write the index of n made passages.
+
+    Parameters
+    ----------
+    pool
+        Sentences to draw from.
+    n
+        How many passages.
+    reader
+        The models that the sentences were read with.
+    folder
+        Where the index is written.
+    seed
+        Of the draw and the noise.
+
+    Returns
+    -------
+    dict
+        ``make_s``, seconds of putting it together; ``write_s``, of :meth:`PassageIndex.save`.
+    """
+    started = time.perf_counter()
+    assert reader.codebooks is not None
+    drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
+    kind = np.min_scalar_type(len(reader.encoder.is_term))
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
+        arrays, parts, lengths = _Growing(Path(beside)), [], []
+        for begin, some in blocks(drawn):
+            terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
+            codes, levels = to_int8(pooled(pool, some, rng))
+            lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
+            parts.append(bm25.postings(terms, reader.encoder.is_term))
+            arrays.add(
+                pooled=codes,
+                levels=levels,
+                probabilities=np.maximum.reduceat(pool.probabilities[some.values], some.offsets[:-1], axis=0),
+                tokens=tokens.values,
+                sentences=pool.codes[some.values],
+                terms=terms.values.astype(kind),
+                records=np.frombuffer(b"".join(lines), np.uint8),
+            )
+            lengths.append(np.stack([terms.lengths(), [len(line) for line in lines]]))
+        ends = np.cumsum(np.concatenate([np.zeros((2, 1), np.int64), *lengths], axis=1), axis=1)
+        index = PassageIndex(
+            encoder=reader.encoder.fingerprint,
+            interaction=reader.interaction,
+            classes=reader.classifier.classes,
+            thresholds=reader.classifier.thresholds,
+            similarity="cosine",
+            form="standard",
+            codebooks=reader.codebooks.fingerprint,
+            pooled_codes=arrays.get("pooled"),
+            pooled_levels=arrays.get("levels"),
+            probabilities=arrays.get("probabilities"),
+            tokens=Ragged(arrays.get("tokens"), ends[0]),
+            sentences=Ragged(arrays.get("sentences"), drawn.offsets),
+            terms=Ragged(arrays.get("terms"), ends[0]),
+            postings=merge(parts),
+            records=arrays.get("records"),
+            record_offsets=ends[1],
+        )
+        made = time.perf_counter()
+        index.save(folder)
+    return {"make_s": round(made - started, 2), "write_s": round(time.perf_counter() - made, 2)}
+
+
+def _line(number: int, passage: str) -> bytes:
+    """A passage as an index keeps it."""
+    return (json.dumps({"_id": str(number), "text": passage, "metadata": {}}, ensure_ascii=False) + "\n").encode()
+
+
+def bytes_of(folder: Path) -> dict[str, int]:
+    """Bytes of an index by what they hold."""
+    files = artifacts.read_json(folder / artifacts.MANIFEST)["files"]
+    kinds = {"pooled": "vectors", "pooled_levels": "vectors", "sentences": "sentences", "sentence_offsets": "sentences"}
+    kinds |= {"tokens": "tokens", "token_offsets": "tokens", "terms": "terms", "term_offsets": "terms"}
+    kinds |= {"probabilities": "classes", "records": "text", "record_offsets": "text"}
+    found: dict[str, int] = {}
+    for name, record in files.items():
+        kind = "BM25" if name.startswith("bm25") else kinds.get(name.removesuffix(".npy"), "other")
+        found[kind] = found.get(kind, 0) + record["bytes"]
+    return found
+
+
+def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequence[int]) -> dict[str, float]:
+    """How far made passages are from the same passages read for real.
+
+    Parameters
+    ----------
+    pool
+        Sentences that they were drawn from.
+    index
+        The made index.
+    reader
+        The models.
+    rows
+        Places of the passages.
+
+    Returns
+    -------
+    dict
+        ``passages``; share of ``terms``, ``tokens`` and ``sentences`` whose codes are the same; ``pooled_cosine``, the median
+        cosine of a made vector and the real one; ``class_difference``, the mean distance of class probabilities.
+    """
+    chosen = np.array(rows)
+    real = PassageIndex.build([index.passage(row) for row in rows], reader=reader)
+    pairs = {name: (getattr(index, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")}
+    same = {
+        name: float(np.mean(made.values == found.values)) if np.array_equal(made.offsets, found.offsets) else 0.0
+        for name, (made, found) in pairs.items()
+    }
+    cosines = np.einsum("nd,nd->n", unit(index.pooled_codes[chosen].astype(np.float32)), unit(real.pooled))
+    apart = np.abs(index.probabilities[chosen] - real.probabilities)
+    return {
+        "passages": len(rows),
+        **{name: round(value, 5) for name, value in same.items()},
+        "pooled_cosine": round(float(np.median(cosines)), 4),
+        "class_difference": round(float(apart.mean()), 4),
+    }
