@@ -87,7 +87,6 @@ def sentences(data: Path, limit: int | None = None) -> list[str]:
 def read_pool(texts: Sequence[str], reader: PassageReader) -> Pool:
     """Read sentences as the passages of an index are read."""
     started = time.perf_counter()
-    assert reader.codebooks is not None
     parts = []
     for begin in range(0, len(texts), CHUNK):
         found, _ = reader.read(texts[begin : begin + CHUNK])
@@ -241,7 +240,6 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
         ``make_s``, seconds of putting it together; ``write_s``, of :meth:`PassageIndex.save`.
     """
     started = time.perf_counter()
-    assert reader.codebooks is not None
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
     kind = np.min_scalar_type(len(reader.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
@@ -321,12 +319,14 @@ def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequ
     Returns
     -------
     dict
-        ``passages``; share of ``terms``, ``tokens`` and ``sentences`` whose codes are the same; ``pooled_cosine``, the median
-        cosine of a made vector and the real one; ``class_difference``, the mean distance of class probabilities.
+        ``passages``; share of ``terms``, ``tokens`` and ``sentences`` whose codes are the same; ``pooled_cosine``, the
+        median cosine of a made vector and the real one; ``class_difference``, the mean distance of class probabilities.
     """
     chosen = np.array(rows)
     real = PassageIndex.build([index.passage(row) for row in rows], reader=reader)
-    pairs = {name: (getattr(index, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")}
+    pairs = {
+        name: (getattr(index, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")
+    }
     same = {
         name: float(np.mean(made.values == found.values)) if np.array_equal(made.offsets, found.offsets) else 0.0
         for name, (made, found) in pairs.items()

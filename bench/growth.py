@@ -1,0 +1,297 @@
+"""Steps of the section ``scale``: what a corpus of some size takes, and what batches, candidates and callers do."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import made_corpus, timing
+from bench.steps import peak_megabytes
+from semclass import HybridRetriever, artifacts, bm25
+from semclass.documents import read_corpus
+from semclass.errors import import_extra
+from semclass.evidence import PassageReader
+from semclass.index import PassageIndex
+from semclass.ranking import top_k
+
+SEARCHES = 200
+"""Searches after which the memory of a service is looked at."""
+
+K = 10
+"""Passages that a search gives."""
+
+
+def questions(data: str, limit: int) -> list[str]:
+    """Questions of SQuAD's dev articles, whose sentences made corpora are drawn from, too."""
+    with (Path(data) / "beir" / "squad4" / "queries.jsonl").open(encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"] for line in lines]
+    return texts[:: max(len(texts) // limit, 1)][:limit]
+
+
+def resident() -> dict[str, float]:
+    """Memory of this process now, MB of 10^6 bytes: all of it, its own, and pages of mapped files; empty if unknown."""
+    status, names = Path("/proc/self/status"), {"VmRSS": "all", "RssAnon": "own", "RssFile": "files"}
+    if not status.is_file():
+        return {}
+    found = (line.partition(":") for line in status.read_text().splitlines())
+    return {names[key]: round(int(value.split()[0]) * 1024 / 1e6, 1) for key, _, value in found if key in names}
+
+
+def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
+    """Read the sentences that corpora are made of, once for each set of models."""
+    path, reader = Path(out), PassageReader.load()
+    if not path.is_file():
+        made_corpus.save_pool(made_corpus.read_pool(made_corpus.sentences(Path(data), limit), reader), path)
+    pool = made_corpus.load_pool(path)
+    return {
+        "sentences": len(pool.texts),
+        "pieces_per_sentence": round(float(pool.terms.lengths().mean()), 1),
+        "read_s": round(pool.seconds, 1),
+        "per_second": round(len(pool.texts) / pool.seconds, 1),
+    }
+
+
+def build(data: str, sizes: Sequence[int]) -> dict[str, Any]:
+    """Real builds over the first passages of a set: nothing is made up here."""
+    reader = PassageReader.load()
+    passages = list(islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), max(sizes)))
+    reader.read([passage.text for passage in passages[:8]])
+    rows = []
+    for size in sizes:
+        started = time.perf_counter()
+        index = PassageIndex.build(passages[:size], reader=reader)
+        seconds = time.perf_counter() - started
+        pieces = round(float(index.terms.lengths().mean()), 1)
+        rows.append(
+            {
+                "passages": size,
+                "pieces_per_passage": pieces,
+                "build_s": round(seconds, 3),
+                "per_second": round(size / seconds, 1),
+            }
+        )
+    return {"rows": rows}
+
+
+def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, Any]:
+    """Write the index of a made corpus; compare some of its passages with the same read for real."""
+    reader, found = PassageReader.load(), made_corpus.load_pool(Path(pool))
+    taken = made_corpus.make(found, n, reader, Path(folder), seed=seed)
+    kinds = made_corpus.bytes_of(Path(folder))
+    index = PassageIndex.load(folder, verify=False)
+    return {
+        "passages": n,
+        "pieces_per_passage": round(float(index.terms.lengths().mean()), 1),
+        **taken,
+        "bytes": sum(kinds.values()),
+        "bytes_per_passage": {kind: round(value / n, 1) for kind, value in kinds.items()},
+        "agreement": made_corpus.agreement(found, index, reader, range(compared)) if compared else None,
+    }
+
+
+def search(index: str, data: str, timed: int) -> dict[str, Any]:
+    """Time to open, memory after opening and after searches, and times of searches and of their parts."""
+    asked = questions(data, SEARCHES)
+    memory = {"imported": resident()}
+    started = time.perf_counter()
+    retriever = HybridRetriever.load(index)
+    loaded = time.perf_counter() - started
+    memory["opened"] = resident()
+    started = time.perf_counter()
+    retriever.search(asked[0])
+    first = time.perf_counter() - started
+    memory["first_search"] = resident()
+    for text in asked:
+        retriever.search(text)
+    memory["searched"] = resident()
+    peak = peak_megabytes()
+    texts = asked[:: max(len(asked) // timed, 1)][:timed]
+    seconds = timing.by_turns(
+        texts,
+        {"plain": lambda text: retriever.search(text, rerank=None), "learned": lambda text: retriever.search(text)},
+        block=10,
+    )
+    started = time.perf_counter()
+    PassageIndex.load(index)
+    opened = time.perf_counter() - started
+    started = time.perf_counter()
+    PassageIndex.load(index, verify=False)
+    return {
+        "passages": len(retriever.index),
+        "load_s": round(loaded, 3),
+        "open_s": round(opened, 3),
+        "open_unverified_s": round(time.perf_counter() - started, 4),
+        "first_search_ms": round(first * 1e3, 1),
+        "memory_mb": memory,
+        "service_peak_mb": peak,
+        "searches": len(asked) + 1,
+        "timed": len(texts),
+        **timing.percentiles({f"{name}_ms": values for name, values in seconds.items()}, 1e3, 3),
+        "parts_ms": parts(retriever, texts),
+    }
+
+
+def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
+    """Median milliseconds of what a search with ``learned`` is made of."""
+    index, reader, weight = retriever.index, retriever.ranker.reader, retriever.weights["bm25"]
+    taken: dict[str, list[float]] = {}
+
+    def take(name: str, job: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        found = job()
+        taken.setdefault(name, []).append(time.perf_counter() - started)
+        return found
+
+    for text in texts:
+        query = take("encode", lambda text=text: retriever.encode([text])[0])
+        dense = take("dense", lambda query=query: index.dense_scores(query.pooled))
+        lexical = take("bm25", lambda query=query: index.lexical_scores(query.terms))
+        rows = take("top_k", lambda dense=dense, lexical=lexical: top_k(dense + weight * lexical.astype(float), K))
+        take("evidence", lambda rows=rows: index.evidence(rows, reader))
+        candidates = retriever.candidates(query, K)
+        take("order", lambda query=query, found=candidates: retriever.order(query, found, rerank="learned"))
+        take("passages", lambda rows=rows: [index.passage(row) for row in rows.tolist()])
+    return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
+
+
+def load(index: str, data: str, using: int, few: bool) -> dict[str, Any]:
+    """Batches, candidates and callers, on one index and with one number of threads."""
+    retriever = HybridRetriever.load(index, threads=using)
+    asked = questions(data, 64 if few else 512)
+    for text in asked[: timing.WARM_UP]:
+        retriever.search(text)
+    return {
+        "batches": [{"threads": using, **row} for row in batches(retriever, asked)],
+        "candidates": [{"threads": using, **row} for row in candidates(retriever, asked[:100])],
+        "callers": [{"threads": using, **row} for row in callers(retriever, asked)],
+    }
+
+
+BATCHES = (1, 8, 64, 512)
+CANDIDATES = (10, 50, 100)
+CALLERS = (1, 8, 32)
+
+ROUNDS = 3
+"""Rounds in which every size of a batch has its turn; the median counts."""
+
+
+def batches(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Questions classified, and searched for, a batch at a time."""
+    jobs: dict[str, Callable[[Sequence[str]], Any]] = {
+        "classify": retriever.ranker.questions.predict,
+        "search": retriever.search_many,
+    }
+    sizes = [size for size in BATCHES if size <= len(asked)]
+    taken: dict[tuple[str, int], list[float]] = {(name, size): [] for name in jobs for size in sizes}
+    for _ in range(ROUNDS):
+        for name, size in taken:
+            started = time.perf_counter()
+            for begin in range(0, len(asked), size):
+                jobs[name](asked[begin : begin + size])
+            taken[name, size].append(time.perf_counter() - started)
+    for (name, size), values in taken.items():
+        seconds = float(np.median(values))
+        yield {
+            "job": name,
+            "batch": size,
+            "ms_per_question": round(seconds / len(asked) * 1e3, 4),
+            "per_second": round(len(asked) / seconds, 1),
+        }
+
+
+def candidates(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Searches that re-rank more or fewer passages."""
+    jobs = {
+        str(count): lambda text, count=count: retriever.search(text, candidates=count)  # type: ignore[misc]
+        for count in CANDIDATES
+    }
+    for name, values in timing.by_turns(asked, jobs).items():
+        yield {"candidates": int(name), **timing.percentiles({"search_ms": values}, 1e3, 3)}
+
+
+def callers(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Several threads that share a retriever, each asking its next question as soon as it has an answer."""
+
+    def timed(text: str) -> float:
+        started = time.perf_counter()
+        retriever.search(text)
+        return time.perf_counter() - started
+
+    for count in CALLERS:
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(timed, asked[: 2 * count]))
+            started = time.perf_counter()
+            seconds = list(pool.map(timed, asked))
+            wall = time.perf_counter() - started
+        yield {
+            "callers": count,
+            "per_second": round(len(asked) / wall, 1),
+            **timing.percentiles({"search_ms": seconds}, 1e3, 3),
+        }
+
+
+def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
+    """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns.
+
+    rank-bm25 has another inverse document frequency; it is given ours, which changes no time, so that one can see that both
+    compute the same. Each gives the scores of all passages, of which the same function takes the best 10.
+    """
+    rank_bm25 = import_extra("rank_bm25", "bench")
+    opened = PassageIndex.load(index, verify=False)
+    encoder = PassageReader.load().encoder
+    words = np.array(encoder.vocabulary, dtype=object)
+
+    class Reference(rank_bm25.BM25Okapi):  # type: ignore[misc, name-defined]
+        def _calc_idf(self, nd: dict[str, int]) -> None:
+            frequencies = np.fromiter(nd.values(), np.int64, len(nd))
+            self.idf = dict(zip(nd, bm25.idf_table(frequencies, self.corpus_size).astype(float), strict=True))
+
+    def tokens(terms: Any) -> list[str]:
+        return list(words[terms[encoder.is_term[terms]]])
+
+    before, started = resident(), time.perf_counter()
+    reference = Reference((tokens(opened.terms.row(row)) for row in range(len(opened))), k1=bm25.K1, b=bm25.B)
+    seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
+    memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
+    started = time.perf_counter()
+    bm25.postings(opened.terms, encoder.is_term)
+    seconds["semclass_build_s"] = round(time.perf_counter() - started, 2)
+    before = resident()
+    asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]
+    opened.lexical_scores(asked[0])
+    memory["semclass_mb"] = round(resident().get("all", 0) - before.get("all", 0), 1)
+    pairs = [(terms, tokens(terms)) for terms in asked]
+    found = timing.by_turns(
+        pairs,
+        {
+            "semclass": lambda pair: top_k(opened.lexical_scores(pair[0]), K),
+            "rank_bm25": lambda pair: top_k(reference.get_scores(pair[1]), K),
+        },
+        block=10,
+    )
+    apart = [np.abs(opened.lexical_scores(ids) - reference.get_scores(texts)).max() for ids, texts in pairs[:20]]
+    return {
+        "passages": len(opened),
+        "questions": len(pairs),
+        **timing.percentiles({f"{name}_ms": values for name, values in found.items()}, 1e3, 3),
+        "ratio": round(float(np.median(found["rank_bm25"]) / np.median(found["semclass"])), 1),
+        "largest_difference": round(float(max(apart)), 6),
+        **seconds,
+        **memory,
+    }
+
+
+def place_of(work: Path) -> Path:
+    """Folder of made corpora; another one for other models, whose vectors would be others."""
+    root = artifacts.default_models()
+    manifests = [root / name / artifacts.MANIFEST for name in ("encoder", "entailment", "passages", "codebooks")]
+    said = "".join(artifacts.sha256_of(path) for path in manifests)
+    return work / "made" / hashlib.sha256(said.encode()).hexdigest()[:12]

@@ -1,0 +1,238 @@
+"""Speed and memory as the work grows: corpora from a thousand to a million passages, batches, candidates, threads, callers.
+
+Corpora beyond the data at hand are made of real sentences, see :mod:`bench.made_corpus`; building is measured on real
+passages. Every size is made and searched in processes of its own, so that memory is that of one service.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bench import growth, readme
+from bench.steps import Bench
+from semclass import figures
+
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+MIDDLE = 10_000
+"""Passages of the index on which batches, candidates and callers are measured."""
+
+LARGE = 100_000
+"""Passages of the index on which BM25 and the dense limit are measured."""
+
+BUILDS = (250, 500, 1_000)
+"""Passages that are really encoded."""
+
+SEED = 0
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """All measurements; a quick run takes sizes up to :data:`MIDDLE`, made of fewer sentences."""
+    data, place = str(bench.data), growth.place_of(bench.work)
+    sizes = [size for size in SIZES if size <= MIDDLE] if bench.quick else list(SIZES)
+    large, few = min(LARGE, sizes[-1]), bench.quick
+    pool = place / ("pool-quick.npz" if few else "pool.npz")
+    sentences = bench.step("scale/sentences", "bench.growth:read", data=data, out=pool, limit=800 if few else None)
+    builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(50, 100) if few else BUILDS)
+    rows = []
+    for size in sizes:
+        folder = place / f"{'quick-' if few else ''}{size}"
+        compared = (20 if few else 100) if size == sizes[0] else 0
+        made = bench.step(
+            f"scale/made/{size}", "bench.growth:make", pool=pool, n=size, folder=folder, seed=SEED, compared=compared
+        )
+        made["make_peak_mb"] = made.pop("peak_mb")
+        found = bench.step(
+            f"scale/search/{size}", "bench.growth:search", index=folder, data=data, timed=40 if few else 100
+        )
+        rows.append({**made, **found})
+    middle, big = (place / f"{'quick-' if few else ''}{size}" for size in (MIDDLE, large))
+    loads = [
+        bench.step(f"scale/load/{n}", "bench.growth:load", threads=n, using=n, index=middle, data=data, few=few)
+        for n in (1, 2)
+    ]
+    lexical = bench.step("scale/bm25", "bench.growth:lexical", index=big, data=data, timed=20 if few else 60)
+    encoders = bench.step(
+        "scale/encoders",
+        "bench.limits:encoders",
+        data=data,
+        weights=getattr(bench, "original", None),
+        asked=50 if few else 200,
+        batches=1 if few else 4,
+    )
+    products = bench.step("scale/products", "bench.limits:products", data=data, rounds=40 if few else 200)
+    dense = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=40 if few else 100)
+    return {
+        "what": {
+            "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as "
+            "a build would make them; pooled vectors and class probabilities not encoded, see bench/made_corpus.py",
+            "load": f"batches, candidates and callers on {MIDDLE} passages, {growth.K} hits",
+            "sentences": sentences,
+        },
+        "builds": builds["rows"],
+        "agreement": next(row.pop("agreement") for row in rows),
+        "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
+        "slopes": slopes(rows, builds["rows"]),
+        **{name: [row for found in loads for row in found[name]] for name in ("batches", "candidates", "callers")},
+        "bm25": lexical,
+        "encoders": encoders,
+        "limits": {"products": products, "dense": dense},
+        "ratios": {
+            "rank_bm25_over_semclass": lexical.get("ratio"),
+            "torch_over_encoder_question": encoders.get("question_ratio"),
+            "torch_over_encoder_passage": encoders.get("passage_ratio"),
+        },
+        "service_peak_mb": {str(row["passages"]): row["service_peak_mb"] for row in rows},
+    }
+
+
+GROWING = ("plain_ms_p50", "learned_ms_p50", "dense", "bm25", "top_k", "open_s", "service_peak_mb", "make_s", "bytes")
+"""What is asked for its growth with the number of passages."""
+
+
+def value(row: dict[str, Any], name: str) -> float:
+    """A figure of a size, or a part of its searches."""
+    return float(row[name] if name in row else row["parts_ms"][name])
+
+
+def slopes(rows: Sequence[dict[str, Any]], builds: Sequence[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """How figures grow with the number of passages.
+
+    ``exponent``: of the number of passages, from the last two sizes, where what does not grow weighs least; 1 is linear.
+    ``per_100k``: what 100,000 passages more add, from the same.
+    """
+    found = {name: _slope([(row["passages"], value(row, name)) for row in rows]) for name in GROWING}
+    return {**found, "build_s": _slope([(row["passages"], row["build_s"]) for row in builds])}
+
+
+def _slope(points: Sequence[tuple[int, float]]) -> dict[str, float]:
+    (few, before), (many, after) = points[-2:]
+    exponent = np.log(max(after, 1e-9) / max(before, 1e-9)) / np.log(many / few)
+    return {
+        "exponent": round(float(exponent), 3),
+        "per_100k": float(f"{(after - before) / (many - few) * 1e5:.4g}"),
+    }
+
+
+def table(results: dict[str, Any]) -> str:
+    """The README's tables: what a size takes, and the ratios."""
+    head = ("passages", "index on disk", "peak memory", "open", "search", "95 %", "with `learned`", "95 %")
+    rows = [
+        (
+            f"{row['passages']:,}",
+            f"{row['bytes'] / 1e6:,.0f} MB",
+            f"{row['service_peak_mb']:,.0f} MB",
+            f"{row['open_s']:.2f} s",
+            *(f"{row[f'{name}_ms_{part}']:.1f} ms" for name in ("plain", "learned") for part in ("p50", "p95")),
+        )
+        for row in results["sizes"]
+    ]
+    return (
+        f"{readme.markdown(head, rows)}\n\n{readme.markdown(('beside', 'them', 'semclass', 'ratio'), ratios(results))}"
+    )
+
+
+def ratios(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    """Rows of the second table; what was not measured says why."""
+    lexical, encoders = results["bm25"], results["encoders"]
+    rows = [
+        ("BM25 scores of {passages:,} passages, rank-bm25", lexical, "rank_bm25_ms_p50", "semclass_ms_p50", "ratio"),
+        (
+            "encoding a question, torch float32",
+            encoders,
+            "torch_question_ms_p50",
+            "semclass_question_ms_p50",
+            "question_ratio",
+        ),
+        (
+            "encoding a passage in batches, the same",
+            encoders,
+            "torch_passage_ms",
+            "semclass_passage_ms",
+            "passage_ratio",
+        ),
+    ]
+    return [
+        (name, "not measured", found["skipped"], "-")
+        if "skipped" in found
+        else (name.format(**found), f"{found[peer]:.2f} ms", f"{found[ours]:.2f} ms", f"{found[ratio]:.1f} x")
+        for name, found, peer, ours, ratio in rows
+    ]
+
+
+def pictures(results: dict[str, Any]) -> dict[str, bytes]:
+    """Time and memory against the size of the corpus; batches, candidates and callers."""
+    return {"scale_search.png": picture_of_sizes(results["sizes"]), "scale_load.png": picture_of_load(results)}
+
+
+_TIMES = (
+    ("learned_ms_p50", "search with `learned`", figures.BLUE, "o-"),
+    ("plain_ms_p50", "search, not re-ranked", figures.INK, "s--"),
+    ("dense", "of it: dense scores", figures.ORANGE, "^:"),
+    ("bm25", "of it: BM25 scores", figures.PALE, "v:"),
+)
+
+
+def picture_of_sizes(rows: Sequence[dict[str, Any]]) -> bytes:
+    """Median times, and memory, against the number of passages, all logarithmic."""
+    pyplot = figures.load_pyplot()
+    figure, (times, memory) = pyplot.subplots(1, 2, figsize=(10, 4))
+    sizes = [row["passages"] for row in rows]
+    for name, label, colour, style in _TIMES:
+        times.plot(sizes, [value(row, name) for row in rows], style, color=colour, label=label, markersize=5)
+    figures.plain(times, "passages", "milliseconds a question, median")
+    kinds = (
+        ([row["service_peak_mb"] for row in rows], "peak of the process", figures.BLUE, "o-"),
+        (
+            [row["memory_mb"]["searched"].get("own", np.nan) for row in rows],
+            "of its own, not mapped",
+            figures.ORANGE,
+            "^--",
+        ),
+        ([row["bytes"] / 1e6 for row in rows], "index on disk", figures.INK, "s:"),
+    )
+    for values, label, colour, style in kinds:
+        memory.plot(sizes, values, style, color=colour, label=label, markersize=5)
+    figures.plain(memory, "passages", "MB")
+    for place in (times, memory):
+        place.set_xscale("log")
+        place.set_yscale("log")
+        place.grid(visible=True, which="major", color="#eeeeee")
+        place.legend(fontsize=8, frameon=False)
+    return figures.png(figure)
+
+
+def picture_of_load(results: dict[str, Any]) -> bytes:
+    """Time a question by batch, time by candidates, throughput and p95 by callers; a line for each number of threads."""
+    pyplot = figures.load_pyplot()
+    figure, places = pyplot.subplots(1, 4, figsize=(13, 3.4))
+    panels = (
+        (results["batches"], "batch", "ms_per_question", "questions in a batch", "ms a question"),
+        (results["candidates"], "candidates", "search_ms_p50", "candidates re-ranked", "ms a search, median"),
+        (results["callers"], "callers", "per_second", "callers at a time", "searches a second"),
+        (results["callers"], "callers", "search_ms_p95", "callers at a time", "ms a search, 95th percentile"),
+    )
+    for place, (rows, x, y, label_x, label_y) in zip(places, panels, strict=True):
+        for name, lines in _lines(rows, x, y).items():
+            threads, job = name
+            colour = figures.BLUE if threads == 1 else figures.ORANGE
+            label = f"{job + ', ' if job else ''}{threads} thread{'s' * (threads > 1)}"
+            place.plot(*lines, "s--" if job == "classify" else "o-", color=colour, label=label, markersize=4)
+        place.set_xticks(sorted({row[x] for row in rows}))
+        place.set_ylim(bottom=0)
+        figures.plain(place, label_x, label_y)
+        place.legend(fontsize=7, frameon=False)
+    places[0].set_xscale("log", base=2)
+    places[0].set_xticks(sizes := sorted({row["batch"] for row in results["batches"]}), [str(size) for size in sizes])
+    return figures.png(figure)
+
+
+def _lines(rows: Sequence[dict[str, Any]], x: str, y: str) -> dict[tuple[int, str], tuple[list[float], list[float]]]:
+    found: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
+    for row in rows:
+        xs, ys = found.setdefault((row["threads"], row.get("job", "")), ([], []))
+        xs.append(row[x])
+        ys.append(row[y])
+    return found
