@@ -165,7 +165,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
 def load(index: str, data: str, using: int, few: bool) -> dict[str, Any]:
     """Batches, candidates and callers, on one index and with one number of threads."""
     retriever = HybridRetriever.load(index, threads=using)
-    asked = questions(data, 64 if few else 512)
+    asked = questions(data, 32 if few else 512)
     for text in asked[: timing.WARM_UP]:
         retriever.search(text)
     return {

