@@ -1,0 +1,147 @@
+"""How often decisions are right: accuracy and F1, each with a 95 % bootstrap interval over the items.
+
+Point estimates are scikit-learn's. Every interval is of percentiles over the same `DRAWS` resamples of the items, so that
+systems that answered the same items met the same luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+
+Array = npt.NDArray[Any]
+
+DRAWS = 1000
+
+
+def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 0) -> dict[str, Any]:
+    """Accuracy and macro F1 of one class for each item.
+
+    Parameters
+    ----------
+    truth
+        The right class of each of n items.
+    said
+        The class that was given; None, or a name that no item has, for no usable answer: it is wrong.
+    seed
+        Of the resamples.
+
+    Returns
+    -------
+    dict
+        ``items``, ``accuracy``, ``accuracy_ci``, ``macro_f1`` and ``macro_f1_ci``. Macro F1 is the mean over the classes
+        that `truth` holds.
+    """
+    names = sorted(set(truth))
+    given = ["" if name is None else name for name in said]
+    true, found = (np.array(labels, object)[:, None] == names for labels in (list(truth), given))
+    counts = resamples(len(truth), seed)
+    right = (true & found).any(axis=1)
+    return {
+        "items": len(truth),
+        **_figure("accuracy", accuracy_score(list(truth), given), counts @ right / len(truth)),
+        **_figure(
+            "macro_f1",
+            f1_score(list(truth), given, labels=names, average="macro", zero_division=0.0),
+            _macro_f1(true, found, counts),
+        ),
+    }
+
+
+def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: int = 0) -> dict[str, Any]:
+    """Accuracy, F1 of yes, macro F1 and area under the curve of one yes or no for each item.
+
+    Parameters
+    ----------
+    truth, said
+        bool (n,).
+    scores
+        The higher, the surer of a yes, (n,); None for a system that gives none.
+    seed
+        Of the resamples.
+
+    Returns
+    -------
+    dict
+        As :func:`of_classes`, with ``f1`` and, for scores, ``auc``, and their intervals.
+    """
+    counts = resamples(len(truth), seed)
+    found = of_classes(*(np.where(rows, "yes", "no").tolist() for rows in (truth, said)), seed=seed)
+    yes = _macro_f1(truth[:, None], said[:, None], counts)
+    found |= _figure("f1", f1_score(truth, said, zero_division=0.0), yes)
+    if scores is not None:
+        drawn = np.array([roc_auc_score(truth, scores, sample_weight=row) for row in counts])
+        found |= _figure("auc", roc_auc_score(truth, scores), drawn)
+    return found
+
+
+def of_several(truth: Array, said: Sequence[Array], *, seed: int = 0) -> dict[str, Any]:
+    """Accuracy and macro F1 of several yes or no for each item: means over the classes.
+
+    Parameters
+    ----------
+    truth
+        1, 0, or nan where it is not known, (n, classes); what is not known does not count.
+    said
+        Decisions of the same shape, nan where there is none, which does not count either. More than one: of several
+        assignments of items to folds, whose figures are averaged.
+    seed
+        Of the resamples.
+
+    Returns
+    -------
+    dict
+        ``items``, ``decisions`` (those that count, of the first of `said`), ``accuracy``, ``macro_f1``, their intervals,
+        and ``f1_by_class``.
+    """
+    counts = resamples(len(truth), seed)
+    everything = np.ones((1, len(truth)))
+    figures = [_of_several(truth, one, everything) for one in said]
+    drawn = [_of_several(truth, one, counts) for one in said]
+    accuracy, f1 = (float(np.mean([figure[place] for figure in figures])) for place in (0, 1))
+    return {
+        "items": len(truth),
+        "decisions": int((~np.isnan(truth) & ~np.isnan(said[0])).sum()),
+        **_figure("accuracy", accuracy, np.mean([one[0].mean(axis=1) for one in drawn], axis=0)),
+        **_figure("macro_f1", f1, np.mean([one[1].mean(axis=1) for one in drawn], axis=0)),
+        "f1_by_class": [round(float(value), 4) for value in np.mean([figure[1][0] for figure in figures], axis=0)],
+    }
+
+
+def resamples(items: int, seed: int) -> Array:
+    """How often each resample holds each item, float32 (`DRAWS`, items)."""
+    rng = np.random.default_rng(seed)
+    return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float32)
+
+
+def interval(drawn: Array) -> list[float]:
+    """The middle 95 % of what resamples gave."""
+    return [round(float(value), 4) for value in np.percentile(drawn, [2.5, 97.5])]
+
+
+def _figure(name: str, value: float, drawn: Array) -> dict[str, Any]:
+    return {name: round(float(value), 4), f"{name}_ci": interval(drawn)}
+
+
+def _f1(true: Array, found: Array, counts: Array) -> Array:
+    """F1 of each class in each resample, (draws, classes); nan where neither is there."""
+    both, either = counts @ (true & found), counts @ true + counts @ found
+    with np.errstate(invalid="ignore"):
+        return np.asarray(2 * both / either)
+
+
+def _macro_f1(true: Array, found: Array, counts: Array) -> Array:
+    """Mean over the classes that a resample holds, (draws,)."""
+    return np.asarray(np.nanmean(np.where(counts @ true > 0, _f1(true, found, counts), np.nan), axis=1))
+
+
+def _of_several(truth: Array, said: Array, counts: Array) -> tuple[Array, Array]:
+    """Accuracy and F1 of each class in each resample, each (draws, classes)."""
+    known = ~np.isnan(truth) & ~np.isnan(said)
+    true, found = known & (truth == 1), known & (said == 1)
+    right = counts @ (known & (true == found)) / np.maximum(counts @ known, 1)
+    return right, np.nan_to_num(_f1(true, found, counts))
