@@ -1,0 +1,150 @@
+"""A fine-tuned classifier as a peer: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
+
+The recipe is the usual one: AdamW, warm-up over the first tenth and linear decay, a linear layer over the first token;
+it was not searched. The loss is the cross entropy of the fine class plus that of the coarse class, whose probability is the
+sum over its fine classes, so that one network tells both.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench import peers
+from bench.peer_training import digest
+from semclass.errors import import_extra
+
+LENGTH = 64
+"""Word pieces of a question that are read."""
+
+BATCH = 32
+WARM_UP = 0.1
+WEIGHT_DECAY = 0.01
+
+
+def train(
+    original: str,
+    train: str,
+    folder: str,
+    of: str,
+    epochs: int = 3,
+    rate: float = 1e-4,
+    seed: int = 0,
+    first: int | None = None,
+) -> dict[str, Any]:
+    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX.
+
+    Parameters
+    ----------
+    original
+        Folder of the encoder.
+    train
+        File with ``texts`` and ``labels``, which hold ``fine``.
+    folder
+        Where to write ``torch/`` and ``int8/``.
+    of
+        What the training file holds, so that this runs again when that has changed.
+    epochs, rate, seed
+        Of the recipe.
+    first
+        Only so many of the items, if given.
+    """
+    del of
+    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
+    data = json.loads(Path(train).read_text(encoding="utf-8"))
+    texts, labels = data["texts"][:first], data["labels"]["fine"][:first]
+    names = sorted(set(labels))
+    started = time.perf_counter()
+    torch.manual_seed(seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(original)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(
+        original, num_labels=len(names), attn_implementation="eager"
+    )
+    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=WEIGHT_DECAY)
+    steps = epochs * -(-len(texts) // BATCH)
+    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
+    coarse = [name.partition(":")[0] for name in names]
+    member = torch.tensor([[name == one for one in sorted(set(coarse))] for name in coarse])
+    place = {name: column for column, name in enumerate(names)}
+    target = torch.tensor([place[label] for label in labels])
+    network.train()
+    for rows in _batches([len(text) for text in texts], epochs, random.Random(seed)):
+        fed = tokenizer(
+            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=LENGTH
+        )
+        # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = network(**fed).logits
+        loss = _loss(torch, logits.float(), target[rows], member)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+        pace.step()
+        optimiser.zero_grad()
+    took = time.perf_counter() - started
+    network.eval()
+    out = Path(folder)
+    network.save_pretrained(out / "torch")
+    tokenizer.save_pretrained(out / "torch")
+    (out / "torch" / "classes.json").write_text(json.dumps(names))
+    _export(torch, network, tokenizer, out / "int8", names)
+    return {"train_s": round(took, 1), "items": len(texts), "made": digest(out)}
+
+
+def _loss(torch: Any, logits: Any, target: Any, member: Any) -> Any:
+    """Cross entropy of fine and coarse class."""
+    logs = logits.log_softmax(-1)
+    fine = torch.nn.functional.nll_loss(logs, target)
+    above = torch.stack([logs[:, column].logsumexp(-1) for column in member.T], 1)
+    return fine + torch.nn.functional.nll_loss(above, member[target].float().argmax(1))
+
+
+def _batches(lengths: Sequence[int], epochs: int, rng: random.Random) -> Iterator[list[int]]:
+    """Rows of each step, in a random order; those of like length together within stretches, as padding costs time."""
+    for _ in range(epochs):
+        order = rng.sample(range(len(lengths)), len(lengths))
+        stretches = [order[start : start + 16 * BATCH] for start in range(0, len(order), 16 * BATCH)]
+        rows = [row for stretch in stretches for row in sorted(stretch, key=lengths.__getitem__)]
+        batches = [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+        yield from rng.sample(batches, len(batches))
+
+
+def _export(torch: Any, network: Any, tokenizer: Any, folder: Path, names: Sequence[str]) -> None:
+    """Write the network as ONNX with weights in int8, quantised dynamically, and its tokeniser."""
+    quantization = import_extra("onnxruntime.quantization", "bench")
+    folder.mkdir(parents=True, exist_ok=True)
+    fed = tokenizer("How far is it?", return_tensors="pt")
+    inputs = ["input_ids", "attention_mask", "token_type_ids"]
+    plain = folder / "plain.onnx"
+    axes = {name: {0: "batch", 1: "length"} for name in inputs}
+    torch.onnx.export(
+        network, tuple(fed[name] for name in inputs), str(plain), input_names=inputs, output_names=["logits"],
+        dynamic_axes=axes, opset_version=17, dynamo=False,
+    )  # fmt: skip
+    quantization.quantize_dynamic(str(plain), str(folder / "model.onnx"), weight_type=quantization.QuantType.QInt8)
+    plain.unlink()
+    tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
+    (folder / "classes.json").write_text(json.dumps(list(names)))
+
+
+def torch_texts(folder: str, length: int = LENGTH) -> peers.System:
+    """The network as transformers runs it."""
+    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    names = peers.classes(folder)
+
+    def logits(texts: Sequence[str]) -> Any:
+        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=length)
+        with torch.inference_mode():
+            return network(**fed).logits.float().numpy()
+
+    return peers.System(
+        lambda texts: peers.coarse_names(logits(texts), names),
+        [folder],
+        {"fine": lambda texts: peers.fine_names(logits(texts), names)},
+    )

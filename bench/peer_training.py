@@ -1,0 +1,123 @@
+"""Peers fitted by scikit-learn: what somebody who knows it would write in ten lines, once for each task.
+
+Estimators stand as their documentation has them; the one setting that matters most is found by cross-validation on the
+training items. Nothing here sees a test item.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import peers
+from semclass.errors import import_extra
+
+SEED = 0
+
+STRENGTHS = (1.0, 10.0, 100.0)
+"""Inverse penalties that are tried."""
+
+FOLDS = 3
+
+TRIED = 3000
+"""Items, drawn at random, that strengths are tried on; what is then fitted has all of them."""
+
+
+def estimator(name: str) -> Any:
+    """An estimator by name, its strength found by cross-validation."""
+    linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
+    search = import_extra("sklearn.model_selection", "bench")
+    made = {
+        "logistic": lambda: linear.LogisticRegression(max_iter=1000),
+        "svc": svm.SVC,
+        "linear-svc": svm.LinearSVC,
+    }[name]()
+    grid = {"C": [strength / 100 for strength in STRENGTHS] if name == "linear-svc" else list(STRENGTHS)}
+    folds = search.StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    return search.GridSearchCV(made, grid, cv=folds, refit=False)
+
+
+def tfidf() -> Any:
+    """TF-IDF of words and pairs of words, and of runs of letters within words."""
+    text = import_extra("sklearn.feature_extraction.text", "bench")
+    return import_extra("sklearn.pipeline", "bench").make_union(
+        text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+        text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
+    )
+
+
+def distil(original: str, folder: str) -> dict[str, Any]:
+    """A static model of the encoder: one vector for each word piece of its vocabulary, as model2vec distils it."""
+    started = time.perf_counter()
+    import_extra("skeletoken", "bench")  # model2vec distils with it, and blames itself where it is not there
+    static = import_extra("model2vec.distill", "bench").distill(original, device="cpu")
+    static.save_pretrained(folder)
+    return {"train_s": round(time.perf_counter() - started, 1), "made": digest(Path(folder))}
+
+
+def fit_texts(
+    kind: str, model: str | None, heads: dict[str, str], train: str, folder: str, of: str, first: int | None = None
+) -> dict[str, Any]:
+    """Fit classifiers of a text and keep them in a folder.
+
+    Parameters
+    ----------
+    kind, model
+        Of the vectors, see :func:`bench.peers.vectors`; for ``"text"``, they are TF-IDF and fitted here.
+    heads
+        Names of estimators by the name of the file to write, such as ``{"svc.fine": "svc"}``: what follows the point is
+        the level of the labels.
+    train
+        File with ``texts`` and ``labels`` by level.
+    folder
+        Where to write.
+    of
+        What the training file holds, so that this runs again when that has changed.
+    first
+        Only so many of the training items, if given.
+
+    Returns
+    -------
+    dict
+        ``train_s`` by file, the vectors of the training texts included; ``chosen``; ``made``, which changes with them.
+    """
+    del of
+    data = json.loads(Path(train).read_text(encoding="utf-8"))
+    texts = data["texts"][:first]
+    started = time.perf_counter()
+    rows = peers.vectors(kind, model)(texts)
+    encoding = time.perf_counter() - started
+    out, took, chosen = Path(folder), {}, {}
+    out.mkdir(parents=True, exist_ok=True)
+    for file, name in heads.items():
+        labels = data["labels"][file.rpartition(".")[2]][:first]
+        started = time.perf_counter()
+        fitted, chosen[file] = fit(name, kind, rows, labels)
+        took[file] = round(encoding + time.perf_counter() - started, 1)
+        import_extra("joblib", "bench").dump(fitted, out / f"{file}.joblib")
+    return {"train_s": took, "chosen": chosen, "made": digest(out)}
+
+
+def fit(name: str, kind: str, rows: Any, labels: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
+    """Fit to everything with the strength that cross-validation found; texts as they are get TF-IDF first."""
+    pipeline = import_extra("sklearn.pipeline", "bench")
+    vectoriser = tfidf() if kind == "text" else None
+    if vectoriser is not None:
+        rows = vectoriser.fit_transform(rows)
+    given = np.asarray(labels)
+    tried = np.random.default_rng(SEED).permutation(len(given))[:TRIED]
+    search = estimator(name).fit(rows[tried], given[tried])
+    found = search.estimator.set_params(**search.best_params_).fit(rows, given)
+    return (found if vectoriser is None else pipeline.make_pipeline(vectoriser, found)), search.best_params_
+
+
+def digest(folder: Path) -> str:
+    """Identity of the files of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()[:16]

@@ -1,0 +1,369 @@
+"""Systems that are compared on a task, ready to answer: semclass and what else one could use.
+
+A step loads one of them and measures it, alone in its process. What a system needs is imported when it is loaded, so that
+its time to load and its memory are its own; quality is computed elsewhere from the answers that :func:`measure` gives.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import timing
+
+BATCH = 64
+"""Items that are handed over at once where throughput is measured."""
+
+TIMED = 500
+"""Items that are answered one at a time."""
+
+Answers = Callable[[Sequence[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class System:
+    """Something that answers.
+
+    Attributes
+    ----------
+    answer
+        What is timed: gives an answer for each item.
+    folders
+        Where its model is, for its size on disk.
+    also
+        Other answers that it gives, by name; not timed.
+    """
+
+    answer: Answers
+    folders: Sequence[str | Path]
+    also: Mapping[str, Answers] = field(default_factory=dict)
+
+
+def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: bool = True) -> dict[str, Any]:
+    """Load a system, time it, and keep what it answers.
+
+    Parameters
+    ----------
+    loader
+        ``"bench.module:function"``, which gives a :class:`System` for `options`.
+    options
+        What JSON can hold.
+    items
+        File with a list of items by name of the set; times are taken on the first set.
+    of
+        What the system was made of, so that this runs again when that has changed.
+    quality
+        Whether answers are wanted for every item, or times alone.
+
+    Returns
+    -------
+    dict
+        ``load_s`` (imports, models and the first answer), ``p50_ms`` and ``p95_ms`` one item at a time, ``per_second`` in
+        batches of `BATCH`, ``disk_mb``, and ``answers``: by set and name, the timed answer's being ``"label"``.
+    """
+    del of
+    sets = json.loads(Path(items).read_text(encoding="utf-8"))
+    first = next(iter(sets.values()))
+    started = time.perf_counter()
+    system = load(loader, options)
+    system.answer(first[:1])
+    load_s = time.perf_counter() - started
+    alone = timing.each([[item] for item in first[:TIMED]], system.answer)
+    if not quality:
+        first = first[: 8 * BATCH]
+    batches = list(_batches(first))
+    started = time.perf_counter()
+    found = [answer for batch in batches for answer in system.answer(batch)]
+    took = time.perf_counter() - started
+    result = {
+        "load_s": round(load_s, 3),
+        "p50_ms": round(float(np.percentile(alone, 50)) * 1e3, 4),
+        "p95_ms": round(float(np.percentile(alone, 95)) * 1e3, 4),
+        "per_second": round(len(first) / took, 1),
+        "disk_mb": round(sum(map(bytes_of, system.folders)) / 1e6, 2),
+    }
+    return {**result, "answers": _answers(system, sets, found)} if quality else result
+
+
+def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str) -> dict[str, Any]:
+    """Time several systems in turns, so that a ratio of their times is of the same moments.
+
+    Parameters
+    ----------
+    systems
+        Loader and options by name.
+    items, of
+        As for :func:`measure`; only the first set is read.
+
+    Returns
+    -------
+    dict
+        By name: ``p50_ms``, ``p95_ms`` and ``answers``.
+    """
+    del of
+    first = next(iter(json.loads(Path(items).read_text(encoding="utf-8")).values()))
+    loaded = {name: load(loader, options).answer for name, (loader, options) in systems.items()}
+    seconds = timing.by_turns([[item] for item in first], loaded)
+    return {
+        name: {
+            **{f"p{percent}_ms": round(float(np.percentile(seconds[name], percent)) * 1e3, 4) for percent in (50, 95)},
+            "answers": [one for batch in _batches(first) for one in answer(batch)],
+        }
+        for name, answer in loaded.items()
+    }
+
+
+def load(loader: str, options: Mapping[str, Any]) -> System:
+    """Load a system by its loader's name."""
+    module, _, function = loader.partition(":")
+    system: System = getattr(importlib.import_module(module), function)(**options)
+    return system
+
+
+def bytes_of(path: str | Path) -> int:
+    """Bytes of a file, or of a folder's files without cards and pictures."""
+    path = Path(path)
+    if path.is_file():
+        return path.stat().st_size
+    return sum(one.stat().st_size for one in path.rglob("*") if one.is_file() and one.suffix not in {".md", ".png"})
+
+
+def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+
+
+def _answers(system: System, sets: Mapping[str, Sequence[Any]], found: list[Any]) -> dict[str, dict[str, list[Any]]]:
+    """Every answer to every item; those to the first set are there already."""
+    result: dict[str, dict[str, list[Any]]] = {}
+    for place, (name, items) in enumerate(sets.items()):
+        jobs = {**system.also, "label": system.answer}
+        if place == 0:
+            del jobs["label"]
+        given = {key: [one for batch in _batches(items) for one in job(batch)] for key, job in jobs.items()}
+        result[name] = {"label": found, **given}
+    return result
+
+
+# -- semclass -------------------------------------------------------------------------------------------------------------
+
+
+def _models(*names: str) -> list[Path]:
+    from semclass import artifacts
+
+    return [artifacts.default_models() / name for name in names]
+
+
+def semclass_questions(threads: int, spelling: bool = True) -> System:
+    """The shipped question head; `spelling`: as it ships, misspelt words and missing question marks are put right."""
+    from semclass import QuestionClassifier
+
+    classifier = QuestionClassifier.load(threads=threads)
+    if not spelling:
+        vars(classifier)["speller"] = None  # where the property keeps it
+    return System(
+        lambda texts: [found.label for found in classifier.predict(texts)],
+        _models("encoder", "questions"),
+        {"fine": lambda texts: [found.fine for found in classifier.predict(texts)]},
+    )
+
+
+def semclass_passages(threads: int) -> System:
+    """The shipped passage head."""
+    from semclass import PassageClassifier
+
+    classifier = PassageClassifier.load(threads=threads)
+    return System(
+        lambda texts: [
+            [int(name in found.labels) for name in classifier.classes] for found in classifier.predict(texts)
+        ],
+        _models("encoder", "passages"),
+    )
+
+
+def semclass_entailment(threads: int) -> System:
+    """The shipped entailment classifier."""
+    from semclass import EntailmentClassifier
+
+    classifier = EntailmentClassifier.load(threads=threads)
+    return System(
+        lambda pairs: [found.probability for found in classifier.predict([tuple(pair) for pair in pairs])],
+        _models("encoder", "entailment"),
+    )
+
+
+def semclass_pair_head(threads: int, rerank: str) -> System:
+    """A shipped pair head, which is meant for the first ten of a retriever, with one sentence as all that was found."""
+    from semclass import Passage, Reranker
+
+    reranker = Reranker.load(threads=threads)
+
+    def answer(pairs: Sequence[Any]) -> list[float]:
+        hits = (reranker.rerank(asked, [Passage("0", given)], rerank=rerank)[0] for asked, given in pairs)
+        return [hit.components["answers"] for hit in hits]
+
+    return System(answer, _models("encoder", "entailment", "passages", "questions", "match", "pairs"))
+
+
+# -- scikit-learn over vectors ------------------------------------------------------------------------------------------
+
+
+def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
+    """What makes vectors of texts.
+
+    Parameters
+    ----------
+    kind
+        ``"sentence-transformers"``, ``"model2vec"``, ``"tfidf"``, or ``"text"`` for estimators that read texts themselves.
+    model
+        Its folder, or the file of a TF-IDF vectoriser.
+    """
+    from semclass.errors import import_extra
+
+    if kind == "tfidf":
+        return fitted(str(model)).transform
+    if kind == "sentence-transformers":
+        network = import_extra("sentence_transformers", "bench").SentenceTransformer(model, device="cpu")
+        return lambda texts: network.encode(list(texts), batch_size=BATCH, show_progress_bar=False)
+    if kind == "model2vec":
+        static = import_extra("model2vec", "bench").StaticModel.from_pretrained(model)
+        return lambda texts: static.encode(list(texts))
+    return list
+
+
+def fitted_texts(kind: str, model: str | None, heads: dict[str, str]) -> System:
+    """Vectors and a fitted classifier; `heads`: files by name of the answer, ``"label"`` being the timed one."""
+    embed = vectors(kind, model)
+    jobs = {name: _predictor(embed, fitted(path)) for name, path in heads.items()}
+    return System(jobs.pop("label"), _files(model, heads["label"]), jobs)
+
+
+def fitted_several(kind: str, model: str | None, head: str) -> System:
+    """Vectors and a classifier for each of several classes."""
+    embed, heads = vectors(kind, model), fitted(head)
+
+    def answer(texts: Sequence[str]) -> list[list[int]]:
+        rows = embed(texts)
+        return np.stack([one.predict(rows) for one in heads], axis=1).astype(int).tolist()
+
+    return System(answer, _files(model, head))
+
+
+def fitted_pairs(kind: str, model: str | None, heads: dict[str, str], timed: str) -> System:
+    """Vectors of both texts, and a fitted classifier of what :func:`combined` makes of them; `heads`: files by how."""
+    embed = vectors(kind, model)
+
+    def answers(how: str) -> Answers:
+        head = fitted(heads[how])
+
+        def answer(pairs: Sequence[Any]) -> list[float]:
+            asked, given = zip(*pairs, strict=True)
+            rows = combined(embed(asked), embed(given), how)
+            return head.predict_proba(rows)[:, 1].round(5).tolist()
+
+        return answer
+
+    found = {how: answers(how) for how in heads}
+    return System(found.pop(timed), _files(model, heads[timed]), found)
+
+
+def combined(asked: Any, given: Any, how: str) -> Any:
+    """What a classifier of pairs reads: ``"products"``, u, v, |u - v| and u * v; or ``"cosine"`` of unit vectors alone."""
+    if how == "cosine":
+        product = asked.multiply(given) if hasattr(asked, "multiply") else asked * given
+        return np.asarray(product.sum(axis=1)).reshape(-1, 1)
+    return np.concatenate([asked, given, np.abs(asked - given), asked * given], axis=1)
+
+
+def fitted(path: str) -> Any:
+    """What scikit-learn fitted here, as its users keep it."""
+    from semclass.errors import import_extra
+
+    return import_extra("joblib", "bench").load(path)
+
+
+def _predictor(embed: Callable[[Sequence[str]], Any], head: Any) -> Answers:
+    return lambda texts: head.predict(embed(texts)).tolist()
+
+
+def _files(model: str | None, head: str) -> list[str]:
+    return [head] if model is None else [model, head]
+
+
+# -- networks in ONNX -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Network:
+    """A folder with ``model.onnx`` and ``tokenizer.json``, run as its users would: by onnxruntime and tokenizers alone."""
+
+    session: Any
+    tokenizer: Any
+
+    @classmethod
+    def load(cls, folder: str, threads: int, length: int) -> Network:
+        """Load it; it reads `length` word pieces, and cuts the second of two texts."""
+        import onnxruntime
+        import tokenizers
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(length)
+        path = str(Path(folder) / "model.onnx")
+        return cls(onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]), tokenizer)
+
+    def logits(self, items: Sequence[Any]) -> Any:
+        """Of texts or pairs, float32 (n, ...); each is a run of its own, which on few threads is faster than padding."""
+        return np.concatenate([self.session.run(["logits"], self._feed(item))[0] for item in items])
+
+    def _feed(self, item: Any) -> dict[str, Any]:
+        read = self.tokenizer.encode(item) if isinstance(item, str) else self.tokenizer.encode(*item)
+        rows = {"input_ids": read.ids, "token_type_ids": read.type_ids, "attention_mask": read.attention_mask}
+        wanted = {one.name for one in self.session.get_inputs()}
+        return {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
+
+
+def onnx_texts(folder: str, threads: int, length: int = 64) -> System:
+    """A fine-tuned network that tells the class of a text; ``classes.json`` names its columns."""
+    network, names = Network.load(folder, threads, length), classes(folder)
+    return System(
+        lambda texts: coarse_names(network.logits(texts), names),
+        [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"],
+        {"fine": lambda texts: fine_names(network.logits(texts), names)},
+    )
+
+
+def classes(folder: str) -> list[str]:
+    """Names of a fine-tuned network's columns."""
+    return [str(name) for name in json.loads((Path(folder) / "classes.json").read_text())]
+
+
+def fine_names(logits: Any, names: Sequence[str]) -> list[str]:
+    """The best class of each row."""
+    return [names[place] for place in np.asarray(logits).argmax(axis=1)]
+
+
+def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
+    """The coarse class whose fine classes have the largest probability together."""
+    above = sorted({name.partition(":")[0] for name in names})
+    member = np.array([[name.partition(":")[0] == one for one in above] for name in names], float)
+    rows = np.asarray(logits, np.float64)
+    shares = np.exp(rows - rows.max(axis=1, keepdims=True)) @ member
+    return [above[place] for place in shares.argmax(axis=1)]
+
+
+def onnx_pairs(folder: str, threads: int, length: int = 384) -> System:
+    """A cross-encoder: a network that reads both texts of a pair together; its answers are logits."""
+    network = Network.load(folder, threads, length)
+    return System(
+        lambda pairs: network.logits(pairs).ravel().round(4).tolist(),
+        [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"],
+    )

@@ -1,0 +1,287 @@
+"""Question classes: accuracy against time, memory, disk and money, for semclass and what else one could use.
+
+Peers learn from the very questions that the shipped head was trained on, or from TREC's alone where their name says so. A
+text goes in, its coarse class comes out: that is what is timed; fine classes are counted beside. Nothing is chosen on the
+test questions.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench import measures, readme
+from bench.peer_rows import (
+    NO_ORIGINAL,
+    SLOW,
+    Entry,
+    cell,
+    constant,
+    file_digest,
+    keep,
+    original,
+    recorded,
+    rows,
+    static_model,
+    with_interval,
+)
+from bench.steps import Bench
+
+import labels  # isort: skip
+from datasets_io import read_tsv  # isort: skip
+from question_data import Questions, read_questions  # isort: skip
+from question_sets import read_training  # isort: skip
+
+QUICK, FEW = 100, 1500
+"""Items of each set, and training items, that a quick run takes."""
+
+TREC_ONLY = 5452
+"""The first so many training questions are TREC's."""
+
+MINILM = "sentence-transformers (the original encoder, 32 bits, torch)"
+
+HEADS = {
+    "logistic": "logistic regression",
+    "svc": "support vector machine, RBF kernel",
+}
+
+TABLE = (
+    "semclass", "ten lines: logistic", "ten lines: svc", "tf-idf, linear svm", "model2vec: logistic",
+    "fine-tuned MiniLM, torch", "fine-tuned MiniLM, int8", "flan-ul2, prompted", "most frequent class",
+)  # fmt: skip
+"""Rows of the README's table."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Measure every system."""
+    folder = bench.work / "peers" / ("questions-quick" if bench.quick else "questions")
+    limit = QUICK if bench.quick else None
+    tests = {
+        "trec": _first(read_questions(bench.data / "trec" / "test.tsv"), limit),
+        "natural": _first(labels.natural_questions(bench.data / "questions", "dev"), limit),
+    }
+    items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
+    taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data, natural=None, extra=[])).questions
+    train = keep(
+        folder / "train.json",
+        {"texts": taught.texts, "labels": {level: taught.labels(level) for level in ("coarse", "fine")}},
+    )
+    score = partial(quality, tests=tests)
+    entries = [*shipped(), *peers_of(bench, folder, train)]
+    systems = rows(bench, "questions", entries, items, score)
+    said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
+    systems.append(recorded(measures.of_classes(tests["trec"].labels("coarse"), said)))
+    usual = {level: Counter(taught.labels(level)).most_common(1)[0][0] for level in ("coarse", "fine")}
+    floor = {
+        name: {key: [usual[level]] * len(part.texts) for key, level in (("label", "coarse"), ("fine", "fine"))}
+        for name, part in tests.items()
+    }
+    systems.append(constant("most frequent class", "The class that most training questions have.", score(floor)))
+    return {
+        "task": {
+            "what": "Which of six types of answer does a question ask for (fine: of 50)?",
+            "items": len(tests["trec"].texts),
+            "natural_items": len(tests["natural"].texts),
+            "training_items": len(taught.texts),
+            "protocol": "Accuracy on TREC test, figures named natural_ on natural questions, split dev. All learn from the "
+            "training questions of the shipped head, or as their name says; settings by cross-validation on training "
+            "questions. Timed: one question at a time, coarse class.",
+            "sources": "TREC question classification (Li and Roth 2002), test; natural questions of public sets with "
+            "labels of this project",
+        },
+        "systems": systems,
+        "ratios": ratios(bench, systems, entries, items, tests["trec"]),
+    }
+
+
+def _first(questions: Questions, limit: int | None) -> Questions:
+    return Questions(questions.texts[:limit], questions.fine[:limit])
+
+
+def quality(answers: Mapping[str, Mapping[str, Sequence[str]]], tests: Mapping[str, Questions]) -> dict[str, Any]:
+    """Figures of answers: of TREC test by their own names, of natural questions with the prefix ``natural_``."""
+    found: dict[str, Any] = {}
+    for name, part in tests.items():
+        prefix = "" if name == "trec" else f"{name}_"
+        found |= _named(prefix, measures.of_classes(part.labels("coarse"), answers[name]["label"]))
+        if "fine" in answers[name]:
+            figures = measures.of_classes(part.fine, answers[name]["fine"])
+            del figures["items"]
+            found |= _named(f"{prefix}fine_", figures)
+    return found
+
+
+def _named(prefix: str, figures: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{prefix}{key}": value for key, value in figures.items()}
+
+
+def shipped() -> list[Entry]:
+    """Systems of semclass."""
+    loader = "bench.peers:semclass_questions"
+    what = (
+        "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
+    )
+    return [
+        Entry("semclass", "semclass", what, loader, {"threads": 1}),
+        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, like="semclass"),
+        Entry(
+            "semclass, no spelling repair", "semclass",
+            "The same without putting misspelt words and missing question marks right first.",
+            loader, {"threads": 1, "spelling": False},
+        ),
+    ]  # fmt: skip
+
+
+def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
+    """Train the peers, or find them trained, and name them."""
+    source = original()
+    common = {"train": train, "of": file_digest(train), "first": FEW if bench.quick else None}
+    return [
+        *_over_minilm(bench, folder, source, common),
+        _tfidf(bench, folder, common),
+        _static(bench, folder, source, common),
+        *_tuned(bench, folder, source, common),
+    ]
+
+
+def _over_minilm(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
+    names = ["logistic"] if bench.quick else list(HEADS)
+    out, alone = folder / "minilm", folder / "minilm-trec"
+    step = partial(_fit, bench, source, kind="sentence-transformers", model=source)
+    heads = {f"{name}.{level}": name for name in names for level in ("coarse", "fine")}
+    made = step("minilm", heads=heads, folder=out, **common)
+    entries = [_entry(f"ten lines: {name}", MINILM, name, "sentence-transformers", source, out, made) for name in names]
+    if not bench.quick:
+        made = step("minilm-trec", heads=heads, folder=alone, **{**common, "first": TREC_ONLY})
+        entries += [
+            _entry(f"ten lines: {name}, TREC alone", MINILM, name, "sentence-transformers", source, alone, made)
+            for name in names
+        ]
+    return entries
+
+
+def _tfidf(bench: Bench, folder: Path, common: Mapping[str, Any]) -> Entry:
+    heads, out = {f"linear-svc.{level}": "linear-svc" for level in ("coarse", "fine")}, folder / "tfidf"
+    made = _fit(bench, Path(), "tfidf", kind="text", model=None, heads=heads, folder=out, **common)
+    what = "TF-IDF of words, pairs of words and runs of letters (scikit-learn)"
+    return _entry("tf-idf, linear svm", what, "linear-svc", "text", None, out, made)
+
+
+def _static(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> Entry:
+    out, (static, made) = folder / "model2vec", static_model(bench)
+    if "skipped" not in made:
+        heads = {f"logistic.{level}": "logistic" for level in ("coarse", "fine")}
+        made = _fit(bench, source, "model2vec", kind="model2vec", model=static, heads=heads, folder=out, **common)
+    what = "Static embeddings that model2vec distilled from the original encoder"
+    return _entry("model2vec: logistic", what, "logistic", "model2vec", static, out, made)
+
+
+def _tuned(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
+    out = folder / "tuned"
+    made: Mapping[str, Any] = SLOW
+    if not bench.quick:
+        made = _trained(
+            bench, source, "tuned", "bench.peer_minilm:train", threads=2, original=source, folder=out, **common
+        )
+    what = "The original encoder with a linear layer, all of it trained for the task"
+    return [
+        Entry(
+            "fine-tuned MiniLM, torch", "peer", f"{what}; transformers, 32 bits.", "bench.peer_minilm:torch_texts",
+            {"folder": str(out / "torch")}, training=made, train_s=made.get("train_s"),
+        ),
+        Entry(
+            "fine-tuned MiniLM, int8", "peer", f"{what}; exported to ONNX, quantised dynamically by onnxruntime.",
+            "bench.peers:onnx_texts", {"folder": str(out / "int8"), "threads": 1},
+            training=made, train_s=made.get("train_s"),
+        ),
+    ]  # fmt: skip
+
+
+def _fit(bench: Bench, source: Path | None, name: str, **arguments: Any) -> dict[str, Any]:
+    return _trained(bench, source, name, "bench.peer_training:fit_texts", **arguments)
+
+
+def _trained(
+    bench: Bench, source: Path | None, name: str, function: str, threads: int = 1, **arguments: Any
+) -> dict[str, Any]:
+    if source is None:
+        return dict(NO_ORIGINAL)
+    return bench.step(f"questions/train/{name}", function, threads=threads, **arguments)
+
+
+def _entry(
+    name: str, vectors: str, head: str, kind: str, model: Path | None, folder: Path, made: Mapping[str, Any]
+) -> Entry:
+    heads = {"label": str(folder / f"{head}.coarse.joblib"), "fine": str(folder / f"{head}.fine.joblib")}
+    options = {"kind": kind, "model": model and str(model), "heads": heads}
+    what = f"{vectors}, {HEADS.get(head, 'linear support vector machine')} of scikit-learn."
+    took = made.get("train_s", {}).get(f"{head}.coarse") if "skipped" not in made else None
+    return Entry(name, "peer", what, "bench.peers:fitted_texts", options, training=made, train_s=took)
+
+
+def ratios(
+    bench: Bench, systems: Sequence[Mapping[str, Any]], entries: Sequence[Entry], items: Path, test: Questions
+) -> dict[str, Any]:
+    """How many times slower others are than semclass, in turns in one process on one thread."""
+    by_name = {entry.name: entry for entry in entries}
+    done = {row["name"] for row in systems if "skipped" not in row}
+    names = [name for name in ("semclass", "ten lines: logistic", "ten lines: svc") if name in done]
+    if "ten lines: logistic" not in names:
+        return {}
+    found = bench.step(
+        "questions/by_turns",
+        "bench.peers:by_turns",
+        systems={name: (by_name[name].loader, dict(by_name[name].options)) for name in names},
+        items=items,
+        of=" ".join([file_digest(items), *(str((by_name[name].training or {}).get("made", "")) for name in names)]),
+    )
+    ours = found["semclass"]["p50_ms"]
+    shown = {
+        name: {
+            "p50_ratio": round(found[name]["p50_ms"] / ours, 2),
+            "p95_ratio": round(found[name]["p95_ms"] / found["semclass"]["p95_ms"], 2),
+            "p50_ms": found[name]["p50_ms"],
+            "semclass_p50_ms": ours,
+            "accuracy": _accuracy(test, found[name]["answers"]),
+            "semclass_accuracy": _accuracy(test, found["semclass"]["answers"]),
+        }
+        for name in names[1:]
+    }
+    second = next(row["p50_ms"] for row in systems if row["name"] == "flan-ul2, prompted")
+    return {
+        "sentence_transformers_over_semclass": shown["ten lines: logistic"],
+        **({"sentence_transformers_svc_over_semclass": shown["ten lines: svc"]} if "ten lines: svc" in shown else {}),
+        "flan_ul2_over_semclass": {"p50_ratio": round(second / ours), "p50_ms": second, "semclass_p50_ms": ours},
+    }
+
+
+def _accuracy(test: Questions, said: Sequence[str]) -> float:
+    return float(measures.of_classes(test.labels("coarse"), said)["accuracy"])
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The README's table."""
+    by_name = {row["name"]: row for row in results["systems"]}
+    head = ("text to question class, one thread", "TREC test", "natural", "ms, p50", "a second, by 64", "memory, MB",
+            "disk, MB", "USD a million")  # fmt: skip
+    shown = [by_name[name] for name in TABLE if name in by_name]
+    return readme.markdown(head, [_table_row(row) for row in shown])
+
+
+def _table_row(row: Mapping[str, Any]) -> list[str]:
+    if "skipped" in row:
+        return [row["name"], f"skipped: {row['skipped']}", *["-"] * 6]
+    return [
+        row["name"],
+        with_interval(row, "accuracy"),
+        cell(row, "natural_accuracy", ".1%"),
+        cell(row, "p50_ms", ",.0f" if row.get("recorded") else ".2f"),
+        cell(row, "per_second", ",.0f"),
+        cell(row, "peak_mb", ",.0f"),
+        cell(row, "disk_mb", ",.1f"),
+        cell(row, "usd_per_million", ",.2f"),
+    ]
