@@ -243,11 +243,12 @@ def draw_one(title: str, points: Sequence[Point], intervals: Sequence[tuple[floa
             colour = STYLES[point.kind]["color"]
             place.errorbar([point.cost], [point.quality], yerr=ends, color=colour, alpha=0.35, linewidth=1.2, zorder=1)
     kinds = [kind for kind in STYLES if any(point.kind == kind for point in points)]
-    marks = [place.plot([], [], linestyle="none", label=TITLES[kind], **STYLES[kind])[0] for kind in kinds]
+    names = {**TITLES, "prompted": "prompted models"}
+    marks = [place.plot([], [], linestyle="none", label=names[kind], **STYLES[kind])[0] for kind in kinds]
     marks += place.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
     legend = {"fontsize": SIZE, "frameon": False, "loc": "upper center", "labelcolor": figures.INK}
     place.legend(handles=marks, ncols=len(marks), bbox_to_anchor=(0.5, -0.13), **legend)
-    place.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    place.yaxis.set_major_formatter(import_extra("matplotlib.ticker", figures.EXTRA).PercentFormatter(1.0))
     place.set_ylim(top=min(place.get_ylim()[1], 1.01))
     figure.tight_layout()
     _label(place, points)

@@ -176,40 +176,34 @@ def traces(found: Results) -> str:
     """File, command, date and commit of each section, and the key of each column."""
     if not found:
         return ""
-    files, keys = [], []
+    files = []
     for name, results in found.items():
         facts = facts_of(results)
         commands = "; ".join(f"`{command}`" for command in facts.get("commands", []))
-        files.append(
-            [
-                f"{title_of(name)}",
-                f"[{name}.json]({name}.json)",
-                commands or NONE,
-                *(escape(facts.get(key) or NONE) for key in ("date", "commit")),
-                number(results.get("seconds_of_section")),
-            ]
-        )
-        if name in TASKS:
-            keys += [
-                [title_of(name), column, f"`{name}.json`: `systems[NAME].{key}`"] for column, key in _keys(results)
-            ]
-        elif name == "retrieval":
-            shown = {**RETRIEVAL_KEYS, "error removed": "error_removed", **COSTS}
-            keys += [
-                [title_of(name), column, f"`{name}.json`: `sets.SET.systems[NAME].{key}`"]
-                for column, key in shown.items()
-            ]
-        else:
-            keys.append([title_of(name), "all", f"`{name}.json`: named as in the table, or by `bench/{name}.py`"])
+        when = [escape(facts.get(key) or NONE) for key in ("date", "commit")]
+        seconds = number(results.get("seconds_of_section"))
+        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds])
     made = table(("section", "file", "command", "date", "commit", "seconds"), files)
-    where = table(("section", "column", "key; an interval is beside it, its name ends in _ci"), keys)
-    return f"{said('traces')}\n\n{made}\n\n{where}"
+    where = table(("column", "files", "key"), _keys(found))
+    return "\n\n".join([said("traces"), made, where])
 
 
-def _keys(results: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Columns of a task's table that some system has a figure for."""
-    systems = results.get("systems", [])
-    return [(column, key) for column, key in {**QUALITY_KEYS, **COSTS}.items() if measured(systems, key)]
+def _keys(found: Results) -> list[list[str]]:
+    """Where the columns of tables are in the files."""
+    rows = []
+    for column, key in {**QUALITY_KEYS, **COSTS}.items():
+        files = [f"`{name}.json`" for name in TASKS if measured(at(found, name, "systems") or [], key)]
+        rows += [[column, ", ".join(files), f"`systems[NAME].{key}`"]] if files else []
+    if "retrieval" in found:
+        shown = {**RETRIEVAL_KEYS, "error removed": "error_removed", **COSTS}
+        systems = [row for data in (found["retrieval"].get("sets") or {}).values() for row in data.get("systems", [])]
+        rows += [
+            [column, "`retrieval.json`", f"`sets.SET.systems[NAME].{key}`"]
+            for column, key in shown.items()
+            if measured(systems, key)
+        ]
+    others = [name for name in found if name not in (*TASKS, "retrieval")]
+    return [*rows, *([f"*{title_of(name)}*", f"`{name}.json`", f"as `bench/{name}.py` names it"] for name in others)]
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

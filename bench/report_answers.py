@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report_tables import Results, at, measured, name_of, number, on_one_thread, points, table, with_interval
+from bench.report_tables import (
+    NONE,
+    Results,
+    at,
+    measured,
+    name_of,
+    number,
+    on_one_thread,
+    points,
+    table,
+    with_interval,
+)
 from bench.report_words import TASKS, said, title_of
 
 
@@ -73,10 +84,52 @@ def on_sample(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{**row, **(row.get("sample") or {})} for row in data.get("systems", [])]
 
 
+FURTHER = {"questions": ("natural_accuracy", "accuracy on natural questions")}
+"""A second figure of a task that is worth a statement."""
+
+
 def answers(found: Results) -> str:
-    """What to use: a statement and a table of picks for each contest."""
-    parts = [f"### {contest.title}\n\n{statement(contest)}\n\n{picks(contest)}" for contest in contests(found)]
-    return "\n\n".join([said("answers"), *parts]) if parts else ""
+    """What to use: a look at all contests, then a statement and a table of picks for each."""
+    given = contests(found)
+    if not given:
+        return ""
+    parts = [said("answers"), glance(given)]
+    for contest in given:
+        parts += [f"### {contest.title}", statement(contest), picks(contest)]
+        parts += [statement(more) for more in _further(found, contest)]
+    return "\n\n".join(parts)
+
+
+def _further(found: Results, contest: Contest) -> list[Contest]:
+    """The contest by the second figure of a task, if there is one."""
+    more = [
+        Contest(contest.title, contest.systems, key, quality, contest.shown)
+        for name, (key, quality) in FURTHER.items()
+        if contest.title == title_of(name)
+    ]
+    return [item for item in more if item.ranked]
+
+
+SIDES = {"semclass": "semclass", "peer": "best peer", "prompted": "prompted model"}
+
+
+def glance(given: Sequence[Contest]) -> str:
+    """The best of each side, a line a contest: quality, time, money; the highest quality is bold."""
+    rows = []
+    for contest in given:
+        best = contest.ranked[0][contest.key]
+        firsts = [next((row for row in contest.ranked if row.get("kind") == kind), None) for kind in SIDES]
+        rows.append([contest.title, *(NONE if row is None else _in_short(row, contest, best) for row in firsts)])
+    return table(("", *SIDES.values()), rows)
+
+
+def _in_short(row: Mapping[str, Any], contest: Contest, best: float) -> str:
+    plain = {key: value for key, value in row.items() if key != f"{contest.key}_ci"}
+    quality = contest.shown(plain, contest.key)
+    parts = [f"**{quality}**" if row[contest.key] == best else quality]
+    parts += [f"{number(row['p50_ms'])} ms"] if row.get("p50_ms") is not None else []
+    parts += [f"{number(row['usd_per_million'])} USD"] if row.get("usd_per_million") is not None else []
+    return f"{', '.join(parts)} ({name_of(row)})"
 
 
 def statement(contest: Contest) -> str:

@@ -190,7 +190,7 @@ def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) 
     if not shown:
         return ""
     return table(
-        ("system", *(escape(name.replace("_", " ")) for name in names)),
+        ("system", *(escape(name.replace("_", " ").replace("f1", "F1")) for name in names)),
         [[name_of(row), *(with_interval(row, name) for name in names)] for row in shown],
     )
 
@@ -209,8 +209,7 @@ def anything(value: Any, title: str = "") -> str:
     if not isinstance(value, Mapping):
         return ""
     plain = {key: item for key, item in value.items() if _in_a_cell(item)}
-    rows = [(key, item) for key, item in value.items() if _is_row(item)]
-    rows = rows if len(rows) > 1 else []
+    rows = _alike([(key, item) for key, item in value.items() if _is_row(item)])
     blocks = [_figures(plain)] if plain else []
     blocks += [_rows(rows)] if rows else []
     shown = {*plain, *(key for key, _ in rows)}
@@ -243,6 +242,13 @@ def _cell_of(value: Any) -> str:
 
 def _is_row(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and not any(isinstance(item, Mapping) for item in value.values())
+
+
+def _alike(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The rows, if there are several and they have more keys in common than not."""
+    keys = [set(row) for _, row in rows]
+    common = len(rows) > 1 and 2 * len(set.intersection(*keys)) > len(set.union(*keys))
+    return list(rows) if common else []
 
 
 def _figures(plain: Mapping[str, Any]) -> str:

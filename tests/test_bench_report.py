@@ -131,8 +131,17 @@ def test_the_winner_comes_from_the_results(tmp_path: Path, best: str) -> None:
     assert f"**{best}** has the highest accuracy" in text
     assert ("a clear lead of semclass" in text) == (best == "semclass")
     assert ("here a peer is clearly better" in text) == (best != "semclass")
-    picked = rows_below(text, "## What should I use?")["the best accuracy, whatever it costs"][0]
+    picked = rows_below(text, "### Questions")["the best accuracy, whatever it costs"][0]
     assert picked == (best if best == "semclass" else "ten lines (**a peer**)")
+
+
+def test_at_a_glance_each_side_shows_its_best(tmp_path: Path) -> None:
+    rows = rows_below(told(put(tmp_path, questions=questions(*SYSTEMS))), "## What should I use?")
+    assert rows["Questions: what kind of answer is wanted?"] == [
+        "**97.8 %**, 1.22 ms, 0.0151 USD (semclass)",
+        "95.8 %, 9.51 ms, 0.0151 USD (ten lines)",
+        "97.0 %, 1,000 ms, 1,020 USD (flan-ul2 (recorded))",
+    ]
 
 
 def test_within_the_interval_nobody_is_called_better() -> None:
@@ -228,7 +237,7 @@ def test_each_column_is_traced_to_a_key_of_a_file(tmp_path: Path) -> None:
     text = told(put(tmp_path, questions=questions(*SYSTEMS), retrieval=RETRIEVAL))
     traces = text[text.index("## Where each figure") :]
     assert "`python -m bench questions --data DATA`" in traces
-    keys = re.findall(r"`questions.json`: `systems\[NAME\]\.(\w+)`", traces)
+    keys = re.findall(r"\| `questions.json` \| `systems\[NAME\]\.(\w+)`", traces)
     assert {"accuracy", "p50_ms", "usd_per_million"} <= set(keys)
     assert all(any(key in row for row in SYSTEMS) for key in keys)
 
