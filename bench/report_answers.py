@@ -53,10 +53,15 @@ class Contest:
 
     @property
     def good(self) -> list[Mapping[str, Any]]:
-        """Those that are no lower than the best one's interval."""
+        """Those that are as good as the best one, as far as the intervals tell."""
+        return [row for row in self.ranked if self.equal(row)]
+
+    def equal(self, row: Mapping[str, Any]) -> bool:
+        """Whether the figure of a row lies in the best one's interval, or that one's figure in its own."""
         best = self.ranked[0]
         least = (best.get(f"{self.key}_ci") or [best[self.key]])[0]
-        return [row for row in self.ranked if row[self.key] >= least]
+        most = (row.get(f"{self.key}_ci") or [row[self.key]])[-1]
+        return bool(row[self.key] >= least or best[self.key] <= most)
 
 
 def contests(found: Results) -> list[Contest]:
@@ -119,8 +124,16 @@ def glance(given: Sequence[Contest]) -> str:
     for contest in given:
         best = contest.ranked[0][contest.key]
         firsts = [next((row for row in contest.ranked if row.get("kind") == kind), None) for kind in SIDES]
-        rows.append([contest.title, *(NONE if row is None else _in_short(row, contest, best) for row in firsts)])
+        rows.append(
+            [_short(contest.title), *(NONE if row is None else _in_short(row, contest, best) for row in firsts)]
+        )
     return table(("", *SIDES.values()), rows)
+
+
+def _short(title: str) -> str:
+    """A title without the question behind it."""
+    first, _, rest = title.partition(":")
+    return first if rest.endswith("?") else title
 
 
 def _in_short(row: Mapping[str, Any], contest: Contest, best: float) -> str:
@@ -141,12 +154,11 @@ def statement(contest: Contest) -> str:
     text += f", in {number(best['p50_ms'])} ms." if best.get("p50_ms") is not None else "."
     if rival is None:
         return text
-    least = (best.get(f"{contest.key}_ci") or [best[contest.key]])[0]
     who = "The best that is not semclass" if ours else "semclass's best"
     text += f" {who}, **{name_of(rival)}**, reaches {contest.shown(rival, contest.key)}"
     text += f" in {number(rival['p50_ms'])} ms" if rival.get("p50_ms") is not None else ""
-    if rival[contest.key] >= least:
-        return f"{text}: within the interval of the best, so that quality alone does not decide between the two."
+    if contest.equal(rival):
+        return f"{text}: within the intervals, so that quality alone does not decide between the two."
     return f"{text}: {'a clear lead of semclass' if ours else 'here a peer is clearly better'}."
 
 

@@ -43,7 +43,15 @@ td code { white-space: nowrap; }
   th:first-child, td:first-child { min-width: 7rem; max-width: 9rem; } }
 """.strip()
 
+LONGEST = 26
+"""Characters of a cell that is kept on one line."""
+
 _NUMERIC = re.compile(r"(\*\*)?[-−–]?[\d,.]+( %| MB| ms| s|$| \(|\b)")
+
+
+def _is_figure(cell: str) -> bool:
+    """Whether a cell holds a figure, perhaps with its interval, and no more: it is then kept on one line."""
+    return len(cell) <= LONGEST and _NUMERIC.match(cell) is not None
 
 
 def slug(heading: str) -> str:
@@ -78,7 +86,7 @@ def render(text: str, title: str, pictures: Mapping[str, bytes]) -> str:
     for place, (token, following) in enumerate(zip(tokens, [*tokens[1:], None], strict=True)):
         if token.type == "heading_open" and following is not None:
             token.attrSet("id", slug(following.content))
-        elif token.type == "td_open" and following is not None and _NUMERIC.match(following.content):
+        elif token.type == "td_open" and following is not None and _is_figure(following.content):
             token.attrSet("class", "n")
         elif token.type == "inline" and _embed(token, pictures):
             tokens[place - 1].attrSet("class", "picture")
