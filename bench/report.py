@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import pareto
+from bench import pareto, prices, readme
 from bench.report_answers import answers, main_figure
 from bench.report_page import render, slug
 from bench.report_sections import QUALITY_KEYS, RETRIEVAL_KEYS, as_text, section
@@ -157,7 +157,25 @@ def how(found: Results) -> str:
         for name, results in found.items()
         if (sources := at(results, "task", "sources"))
     ]
-    return "\n".join([*lines, *data])
+    return "\n".join([*lines, *data]) + "\n\nPrices:\n\n" + _prices()
+
+
+def _prices() -> str:
+    """The prices that money is made of, with their sources."""
+    rows = []
+    for kind, priced in prices.load().items():
+        for price in priced.values() if isinstance(priced, Mapping) else ():
+            amounts = [
+                f"{value:g} {key.removeprefix('usd_per_').removeprefix('million_').removesuffix('_tokens').replace('_', ' ')}"
+                for key, value in price.items()
+                if key.startswith("usd_per_")
+            ]
+            rows.append([escape(price["name"]), kind, ", ".join(amounts), *(escape(price[key]) for key in PRICED)])
+    return table(("what", "kind", "USD for a", *PRICED), rows)
+
+
+PRICED = ("unit", "source", "date", "checked")
+"""What a price says of itself."""
 
 
 def _machine(facts: Mapping[str, Any]) -> str:
@@ -182,10 +200,16 @@ def traces(found: Results) -> str:
         commands = "; ".join(f"`{command}`" for command in facts.get("commands", []))
         when = [escape(facts.get(key) or NONE) for key in ("date", "commit")]
         seconds = number(results.get("seconds_of_section"))
-        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds])
-    made = table(("section", "file", "command", "date", "commit", "seconds"), files)
+        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds, _shown(name)])
+    made = table(("section", "file", "command", "date", "commit", "seconds", "in the README"), files)
     where = table(("column", "files", "key"), _keys(found))
     return "\n\n".join([said("traces"), made, where])
+
+
+def _shown(name: str) -> str:
+    """Whether the README has a table that was made from a section's file."""
+    begin = readme.block(name, "").partition("\n")[0]
+    return "a table" if readme.README.is_file() and begin in readme.README.read_text(encoding="utf-8") else NONE
 
 
 def _keys(found: Results) -> list[list[str]]:

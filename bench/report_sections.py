@@ -19,6 +19,7 @@ from bench.report_tables import (
     is_quick,
     number,
     points,
+    prompted_calls,
     systems_table,
     with_interval,
 )
@@ -73,10 +74,16 @@ def _task(name: str, results: Mapping[str, Any]) -> list[str]:
         f"{said(name, 'what')}\n\n{_about(results.get('task', {}))}",
         systems_table(systems, key, columns(QUALITY_KEYS, with_interval)),
         said("reading"),
-        f"Further figures of quality:\n\n{more}" if more else "",
+        _named("Further figures of quality:", more),
+        _named("Calls of prompted models (tokens of a call, on average):", prompted_calls(systems)),
+        _named("Systems that took turns in one process:", anything(results.get("ratios") or {})),
         f"The systems:\n\n{descriptions(systems)}",
         _limits(name),
     ]
+
+
+def _named(name: str, text: str) -> str:
+    return f"{name}\n\n{text}" if text else ""
 
 
 ABOUT = {"what": "Task", "items": "Items", "protocol": "Protocol", "sources": "Data"}
@@ -110,10 +117,13 @@ def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
             "### Recorded: a prompted model for each candidate\n\n"
             f"On {escape(at(results, 'recorded', 'questions') or 'other questions')}.\n\n{_retrieval_table(recorded)}"
         )
+    costs = anything(results.get("second_per_call") or [])
     return [
         f"{said(name, 'what')}\n\n{_about(results.get('task', {}))}",
         "\n\n".join(tables),
         said("reading"),
+        _named("### What re-ranking a million questions costs", costs),
+        _named("Systems that took turns in one process:", anything(results.get("ratios") or {})),
         f"The systems:\n\n{descriptions(systems)}\n{descriptions(recorded or [])}",
         _limits(name),
     ]

@@ -30,7 +30,7 @@ def escape(text: object) -> str:
 
 def number(value: Any) -> str:
     """A figure with about three digits that count; what is no number as it is."""
-    if value is None:
+    if value is None or value != value:  # JSON of Python may hold nan
         return NONE
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -132,6 +132,13 @@ COSTS = {
 """Columns of what a system costs, with their keys."""
 
 
+def cost(row: Mapping[str, Any], key: str) -> str:
+    """A figure of what a system costs; money of a graphics card by the hour where tokens have no price."""
+    if key == "usd_per_million" and row.get(key) is None and row.get("usd_per_million_gpu") is not None:
+        return f"{number(row['usd_per_million_gpu'])} (GPU)"
+    return number(row.get(key))
+
+
 Column = Callable[[Mapping[str, Any]], str]
 """Formats a figure of a row."""
 
@@ -165,7 +172,7 @@ def systems_table(systems: Sequence[Mapping[str, Any]], key: str, quality: Mappi
             continue
         label = f"**{name_of(row)}**" if row.get("name") in best else name_of(row)
         figures = [column(row) for column in quality.values()]
-        rows.append([label, *figures, *(number(row.get(name)) for name in COSTS.values())])
+        rows.append([label, *figures, *(cost(row, name) for name in COSTS.values())])
     return table(("system", *quality, *COSTS), rows)
 
 
@@ -176,6 +183,20 @@ def descriptions(systems: Iterable[Mapping[str, Any]]) -> str:
         why = f" *Not measured here: {escape(row['skipped'])}.*" if "skipped" in row else ""
         lines.append(f"- **{name_of(row)}**: {escape(row.get('what', ''))}{why}")
     return "\n".join(lines)
+
+
+CALLS = (
+    "shots", "calls", "calls_per_item", "failed", "unparsed", "prompt_tokens", "answer_tokens", "cached_tokens",
+    "concurrency", "timed_items",
+)  # fmt: skip
+"""What is told of prompted models beside quality and cost."""
+
+
+def prompted_calls(systems: Sequence[Mapping[str, Any]]) -> str:
+    """Calls, answers that could not be used, and tokens of prompted models; empty if none were called."""
+    shown = [row for row in systems if row.get("kind") == "prompted" and any(row.get(key) is not None for key in CALLS)]
+    rows = [[name_of(row), *(number(row.get(key)) for key in CALLS)] for row in shown]
+    return table(("system", *(key.replace("_", " ") for key in CALLS)), rows) if rows else ""
 
 
 def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> str:

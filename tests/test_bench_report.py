@@ -180,6 +180,13 @@ def test_what_was_skipped_is_shown_with_the_reason(tmp_path: Path) -> None:
     assert "flan-ul2 (recorded)" in text
 
 
+def test_calls_of_prompted_models_are_counted(tmp_path: Path) -> None:
+    model = system("a model", "prompted", 0.9, 300.0, calls=500, failed=2, unparsed=7, usd_per_million=None)
+    text = told(put(tmp_path, questions=questions(model | {"usd_per_million_gpu": 88.5})))
+    assert "| system | calls | failed | unparsed |\n|---|---|---|---|\n| a model | 500 | 2 | 7 |" in text
+    assert "| 88.5 (GPU) |" in text
+
+
 def test_missing_figures_and_sections_are_fine(tmp_path: Path) -> None:
     assert "There are no results yet" in told(tmp_path)
     bare = {"name": "semclass", "kind": "semclass", "accuracy": 0.9}
@@ -262,7 +269,7 @@ def test_the_page_is_whole_by_itself_and_always_the_same(tmp_path: Path) -> None
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     kept = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert re.findall(r'src="(?!data:image/png;base64,\w)', page) == []
-    assert not re.search(r"<(script|link|iframe|object)|url\(|@import|https?://", page)
+    assert not re.search(r"<(script|link|iframe|object)|url\(|@import|(src|href)=.https?:", page)
     assert page.count("<img ") == 1  # of questions; retrieval brings its own
     assert page.count('<div class="scroll"') == page.count("<table>") > 4
     assert "prefers-color-scheme: dark" in page
