@@ -236,7 +236,8 @@ def draw_one(title: str, points: Sequence[Point], intervals: Sequence[tuple[floa
         A PNG.
     """
     figure, place = figures.load_pyplot().subplots(figsize=ONE, dpi=DPI)
-    _panel(place, title, points, "milliseconds for one call (each step is ten times as long)", y)
+    panel = Panel(title, points, 0.0)  # each point shows its own interval
+    _panel(place, panel, "milliseconds for one call (each step is ten times as long)", y)
     for point, interval in zip(points, intervals, strict=True):
         if interval is not None:
             ends = [[max(point.quality - interval[0], 0)], [max(interval[1] - point.quality, 0)]]

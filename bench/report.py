@@ -165,13 +165,14 @@ def _prices() -> str:
     rows = []
     for kind, priced in prices.load().items():
         for price in priced.values() if isinstance(priced, Mapping) else ():
-            amounts = [
-                f"{value:g} {key.removeprefix('usd_per_').removeprefix('million_').removesuffix('_tokens').replace('_', ' ')}"
-                for key, value in price.items()
-                if key.startswith("usd_per_")
-            ]
+            amounts = [f"{value:g} {_per(key)}" for key, value in price.items() if key.startswith("usd_per_")]
             rows.append([escape(price["name"]), kind, ", ".join(amounts), *(escape(price[key]) for key in PRICED)])
     return table(("what", "kind", "USD for a", *PRICED), rows)
+
+
+def _per(key: str) -> str:
+    """What a price is for, from its key: ``usd_per_million_prompt_tokens`` is for a prompt."""
+    return key.removeprefix("usd_per_").removeprefix("million_").removesuffix("_tokens").replace("_", " ")
 
 
 PRICED = ("unit", "source", "date", "checked")
