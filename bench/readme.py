@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from semclass.artifacts import write_atomic
+from semclass.errors import ArtifactError
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -22,9 +23,17 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def update(name: str, text: str) -> None:
-    """Write a benchmark's table in place of the one that is there."""
+    """Write a benchmark's table in place of the one that is there.
+
+    Raises
+    ------
+    ArtifactError
+        If the README has no place for it.
+    """
     readme = README.read_text(encoding="utf-8")
     begin, end = block(name, "").split("\n\n")
-    before, _, rest = readme.partition(begin)
-    _, _, after = rest.partition(end)
+    before, found, rest = readme.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise ArtifactError(f"{README} has no place for the table of bench/{name}.py: put its two marks there")
     write_atomic(README, f"{before}{block(name, text)}{after}".encode())

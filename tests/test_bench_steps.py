@@ -1,0 +1,133 @@
+"""The benchmark's frame: steps run in processes of their own, are kept, and say why they were skipped or failed."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import click.testing
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from bench import __main__ as entry
+from bench import facts, readme, steps
+from bench.steps import Bench, StepError
+from semclass.errors import ArtifactError, MissingExtraError
+
+
+def seen(word, count=None):
+    """A step: what it was given and what it runs under."""
+    if count is not None:
+        with Path(count).open("a") as file:
+            file.write("x")
+    return {"word": word, "threads": os.environ["OMP_NUM_THREADS"], "process": os.getpid()}
+
+
+def lacking():
+    raise MissingExtraError('nothing is needed for this; run: pip install "semclass[bench]"')
+
+
+def failing():
+    raise ValueError("no good")
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(ROOT / "tests")]))
+    return Bench(data=tmp_path / "data", work=tmp_path / "work", results=tmp_path / "results")
+
+
+def test_a_step_runs_in_a_process_of_its_own_with_its_threads(bench):
+    found = bench.step("seen", "test_bench_steps:seen", threads=2, word="a")
+    assert (found["word"], found["threads"]) == ("a", "2")
+    assert found["process"] != os.getpid()
+    assert 5 < found["peak_mb"] < 5000
+    (told,) = bench.steps
+    assert (told["step"], told["threads"], told["peak_mb"]) == ("seen", 2, found["peak_mb"])
+
+
+def test_what_was_measured_is_not_measured_again(bench, tmp_path):
+    count = tmp_path / "count"
+    first = bench.step("seen", "test_bench_steps:seen", word="a", count=count)
+    assert bench.step("seen", "test_bench_steps:seen", word="a", count=count) == first
+    assert count.read_text() == "x"
+    bench.step("seen", "test_bench_steps:seen", word="b", count=count)
+    bench.step("seen", "test_bench_steps:seen", word="a", count=count, threads=2)
+    assert count.read_text() == "xxx"
+    bench.again = True
+    bench.step("seen", "test_bench_steps:seen", word="a", count=count)
+    assert count.read_text() == "xxxx"
+
+
+def test_a_step_without_its_package_is_skipped_and_tried_again(bench, capsys):
+    for _ in range(2):
+        found = bench.step("lacking", "test_bench_steps:lacking")
+        assert found == {"skipped": 'nothing is needed for this; run: pip install "semclass[bench]"'}
+    assert capsys.readouterr().err.count("skipped") == 2
+    assert bench.steps == []
+
+
+def test_a_step_that_fails_says_where(bench):
+    with pytest.raises(StepError, match=r"test_bench_steps:failing failed with status 1:\n(.|\n)*no good"):
+        bench.step("failing", "test_bench_steps:failing")
+
+
+def test_a_change_in_what_a_module_imports_counts():
+    names = [line.split()[0] for line in steps._sources("bench.domains")]
+    assert {"bench.domains", "bench.readme", "prices.json"} <= set(names)
+
+
+def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
+    folder = tmp_path / "data" / "beir" / "made"
+    (folder / "qrels").mkdir(parents=True)
+    corpus = [{"_id": f"p{n}", "text": f"passage {n}"} for n in range(600)]
+    queries = [{"_id": f"q{n}", "text": f"question {n}"} for n in range(300)]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(item) + "\n" for item in corpus))
+    (folder / "queries.jsonl").write_text("".join(json.dumps(item) + "\n" for item in queries))
+    (folder / "qrels" / "test.tsv").write_text("".join(f"q{n}\tp{n + 250}\t1\n" for n in range(300)))
+    assert bench.beir("made") == folder
+    bench.quick = True
+    small = bench.beir("made")
+    ids = [json.loads(line)["_id"] for line in (small / "corpus.jsonl").read_text().splitlines()]
+    assert len(ids) == steps.QUICK_PASSAGES
+    assert {f"p{n + 250}" for n in range(steps.QUICK_QUESTIONS)} <= set(ids)
+    assert len((small / "qrels" / "test.tsv").read_text().splitlines()) == steps.QUICK_QUESTIONS
+
+
+def test_results_say_how_they_came_about():
+    found = facts.of_run("python -m bench made --data DATA")
+    assert found["commands"] == ["python -m bench made --data DATA"]
+    assert {"processor", "cores", "memory_gb", "system", "python"} == set(found["machine"])
+    assert {"numpy", "onnxruntime"} <= set(found["versions"])
+
+
+def test_the_command_line_names_sections_and_refuses_others(tmp_path):
+    told = click.testing.CliRunner().invoke(entry.main, ["--data", str(tmp_path), "nonsense"])
+    assert told.exit_code == 2
+    assert "main_job" in told.output
+
+
+def test_a_section_that_fails_does_not_stop_the_others(tmp_path):
+    arguments = ["cross_encoder", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
+    told = click.testing.CliRunner().invoke(entry.main, arguments)
+    assert told.exit_code == 1
+    assert "give --cross-encoder" in told.output
+    assert "not done: cross_encoder" in told.output
+
+
+def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n\n{readme.block('made', 'old')}\n\nafter\n")
+    monkeypatch.setattr(readme, "README", path)
+    readme.update("made", "new")
+    assert path.read_text() == f"before\n\n{readme.block('made', 'new')}\n\nafter\n"
+    with pytest.raises(ArtifactError, match=r"no place for the table of bench/other.py"):
+        readme.update("other", "new")
+
+
+def test_every_section_can_be_run_by_name():
+    for name in entry.SECTIONS:
+        path = ROOT / "bench" / f"{name}.py"
+        assert "\ndef run(bench: Bench) -> dict[str, Any]:" in path.read_text(), name
