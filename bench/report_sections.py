@@ -42,13 +42,7 @@ def section(name: str, results: Mapping[str, Any], pictures: Sequence[str]) -> s
     elif name == "retrieval":
         parts = _retrieval(name, results)
     elif name == "scale":
-        rest = {key: value for key, value in results.items() if key not in FRAME}
-        parts = [
-            said(name, "what"),
-            _brief(name, results),
-            f"Everything that was measured:\n\n{anything(rest)}",
-            _limits(name),
-        ]
+        parts = _scale(name, results)
     else:
         parts = [said(name, "what"), _brief(name, results)]
     quick = "> Of a quick run: not to be quoted." if is_quick(results) else ""
@@ -102,6 +96,27 @@ def as_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(as_text(item) for item in value)
     return number(value) if isinstance(value, int | float) else escape(value)
+
+
+SCALE_PARTS = (
+    "what",
+    "builds",
+    "agreement",
+    "slopes",
+    "batches",
+    "candidates",
+    "callers",
+    "bm25",
+    "encoders",
+    "limits",
+)
+"""What the section on growing work is shown of, in this order; the rest is in its first table."""
+
+
+def _scale(name: str, results: Mapping[str, Any]) -> list[str]:
+    shown = [(part, anything(results[part])) for part in SCALE_PARTS if part in results]
+    parts = [_named(said(name, part), text) for part, text in shown]
+    return [said(name, "about"), _brief(name, results), "\n\n".join(filter(None, parts)), _limits(name)]
 
 
 def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:

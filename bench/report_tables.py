@@ -284,6 +284,8 @@ def _rows(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     else:
         names.sort(key=lambda name: not all(isinstance(row.get(name), str) for _, row in rows))
     named = any(name for name, _ in rows)
+    if all(name.isdigit() for name, _ in rows):
+        rows = sorted(rows, key=lambda row: int(row[0]))
     head = [*([""] if named else []), *map(_plain, names)]
     lines = [[*([_plain(name)] if named else []), *(_cell_of(row.get(key)) for key in names)] for name, row in rows]
     return table(head, lines) if names else ""
