@@ -100,7 +100,7 @@ def answers(found: Results) -> str:
         return ""
     parts = [said("answers"), glance(given)]
     for contest in given:
-        parts += [f"### {contest.title}", statement(contest), picks(contest)]
+        parts += [f"### {_short(contest.title)}", statement(contest), picks(contest)]
         parts += [statement(more) for more in _further(found, contest)]
     return "\n\n".join(parts)
 

@@ -274,8 +274,10 @@ def test_the_page_is_whole_by_itself_and_always_the_same(tmp_path: Path) -> None
     assert page.count('<div class="scroll"') == page.count("<table>") > 4
     assert "prefers-color-scheme: dark" in page
     assert "Takes &lt;long&gt;." in page
-    # links within the page lead somewhere
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r'id="([^"]+)"', page))
+    # links within the page lead to one place each
+    places = re.findall(r' id="([^"]+)"', page)
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(places)
+    assert len(places) == len(set(places))
     report.write(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
 
