@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections import Counter
 from collections.abc import Mapping
 from html import escape
 from typing import Any
@@ -46,7 +47,7 @@ td code { white-space: nowrap; }
 LONGEST = 26
 """Characters of a cell that is kept on one line."""
 
-_NUMERIC = re.compile(r"(\*\*)?[-−–]?[\d,.]+( %| MB| ms| s|$| \(|\b)")
+_NUMERIC = re.compile(r"(\*\*)?[-−–]?[\d,.]+(%| MB| ms| s|$| \(|\b)")
 
 
 def _is_figure(cell: str) -> bool:
@@ -83,9 +84,12 @@ def render(text: str, title: str, pictures: Mapping[str, bytes]) -> str:
     """
     parser = import_extra("markdown_it", "bench").MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = parser.parse(text)
+    names: Counter[str] = Counter()
     for place, (token, following) in enumerate(zip(tokens, [*tokens[1:], None], strict=True)):
         if token.type == "heading_open" and following is not None:
-            token.attrSet("id", slug(following.content))
+            name = slug(following.content)
+            token.attrSet("id", f"{name}-{names[name]}" if names[name] else name)
+            names[name] += 1
         elif token.type == "td_open" and following is not None and _is_figure(following.content):
             token.attrSet("class", "n")
         elif token.type == "inline" and _embed(token, pictures):

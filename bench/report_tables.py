@@ -45,7 +45,7 @@ def number(value: Any) -> str:
 
 def percent(value: Any) -> str:
     """A share in percent, with one digit behind the point."""
-    return NONE if value is None else f"{100 * value:.1f} %"
+    return NONE if value is None else f"{100 * value:.1f}%"
 
 
 def with_interval(row: Mapping[str, Any], key: str) -> str:
@@ -266,9 +266,9 @@ def _is_row(value: Any) -> bool:
 
 
 def _alike(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The rows, if there are several and they have more keys in common than not."""
+    """The rows, if there are several and they have half of their keys in common."""
     keys = [set(row) for _, row in rows]
-    common = len(rows) > 1 and 2 * len(set.intersection(*keys)) > len(set.union(*keys))
+    common = len(rows) > 1 and 2 * len(set.intersection(*keys)) >= len(set.union(*keys))
     return list(rows) if common else []
 
 
