@@ -162,17 +162,29 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 
 
-def load(index: str, data: str, using: int, few: bool) -> dict[str, Any]:
-    """Batches, candidates and callers, on one index and with one number of threads."""
-    retriever = HybridRetriever.load(index, threads=using)
-    asked = questions(data, 32 if few else 512)
+def load(index: str, data: str, encoder_threads: int, blas: int, few: bool) -> dict[str, Any]:
+    """Batches, candidates and callers on one index.
+
+    Parameters
+    ----------
+    index, data
+        Folders.
+    encoder_threads
+        As a caller of the library sets them.
+    blas
+        Threads of numpy's BLAS, which the environment sets; with more than one, only callers are measured.
+    few
+        Whether to ask few questions.
+    """
+    retriever = HybridRetriever.load(index, threads=encoder_threads)
+    asked, said = questions(data, 32 if few else 512), {"threads": encoder_threads, "blas": blas}
     for text in asked[: timing.WARM_UP]:
         retriever.search(text)
-    return {
-        "batches": [{"threads": using, **row} for row in batches(retriever, asked)],
-        "candidates": [{"threads": using, **row} for row in candidates(retriever, asked[:100])],
-        "callers": [{"threads": using, **row} for row in callers(retriever, asked)],
-    }
+    found = {"callers": [{**said, **row} for row in callers(retriever, asked)]}
+    if blas == 1:
+        found["batches"] = [{**said, **row} for row in batches(retriever, asked)]
+        found["candidates"] = [{**said, **row} for row in candidates(retriever, asked[:100])]
+    return found
 
 
 BATCHES = (1, 8, 64, 512)

@@ -25,6 +25,9 @@ LARGE = 100_000
 BUILDS = (250, 500, 1_000)
 """Passages that are really encoded."""
 
+THREADS = ((1, 1), (2, 1), (1, 2))
+"""Threads of the encoder, and of numpy's BLAS, which takes all processors where the environment says nothing."""
+
 SEED = 0
 
 
@@ -34,8 +37,8 @@ def run(bench: Bench) -> dict[str, Any]:
     sizes = [size for size in SIZES if size <= MIDDLE] if bench.quick else list(SIZES)
     large, few = min(LARGE, sizes[-1]), bench.quick
     pool = place / ("pool-quick.npz" if few else "pool.npz")
-    sentences = bench.step("scale/sentences", "bench.growth:read", data=data, out=pool, limit=800 if few else None)
-    builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(50, 100) if few else BUILDS)
+    sentences = bench.step("scale/sentences", "bench.growth:read", data=data, out=pool, limit=400 if few else None)
+    builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(30, 60) if few else BUILDS)
     rows = []
     for size in sizes:
         folder = place / f"{'quick-' if few else ''}{size}"
@@ -50,8 +53,17 @@ def run(bench: Bench) -> dict[str, Any]:
         rows.append({**made, **found})
     middle, big = (place / f"{'quick-' if few else ''}{size}" for size in (MIDDLE, large))
     loads = [
-        bench.step(f"scale/load/{n}", "bench.growth:load", threads=n, using=n, index=middle, data=data, few=few)
-        for n in (1, 2)
+        bench.step(
+            f"scale/load/{count}-{blas}",
+            "bench.growth:load",
+            threads=blas,
+            blas=blas,
+            encoder_threads=count,
+            index=middle,
+            data=data,
+            few=few,
+        )
+        for count, blas in THREADS
     ]
     lexical = bench.step("scale/bm25", "bench.growth:lexical", index=big, data=data, timed=20 if few else 60)
     encoders = bench.step(
@@ -75,7 +87,10 @@ def run(bench: Bench) -> dict[str, Any]:
         "agreement": next(row.pop("agreement") for row in rows),
         "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
         "slopes": slopes(rows, builds["rows"]),
-        **{name: [row for found in loads for row in found[name]] for name in ("batches", "candidates", "callers")},
+        **{
+            name: [row for found in loads for row in found.get(name, ())]
+            for name in ("batches", "candidates", "callers")
+        },
         "bm25": lexical,
         "encoders": encoders,
         "limits": {"products": products, "dense": dense},
@@ -216,11 +231,10 @@ def picture_of_load(results: dict[str, Any]) -> bytes:
         (results["callers"], "callers", "search_ms_p95", "callers at a time", "ms a search, 95th percentile"),
     )
     for place, (rows, x, y, label_x, label_y) in zip(places, panels, strict=True):
-        for name, lines in _lines(rows, x, y).items():
-            threads, job = name
-            colour = figures.BLUE if threads == 1 else figures.ORANGE
-            label = f"{job + ', ' if job else ''}{threads} thread{'s' * (threads > 1)}"
-            place.plot(*lines, "s--" if job == "classify" else "o-", color=colour, label=label, markersize=4)
+        for (threads, blas, job), lines in _lines(rows, x, y).items():
+            label, colour = _NAMES[threads, blas]
+            style = "s--" if job == "classify" else "o-"
+            place.plot(*lines, style, color=colour, label=f"{job}, {label}" if job else label, markersize=4)
         place.set_xticks(sorted({row[x] for row in rows}))
         if y == "search_ms_p95":
             place.set_yscale("log")
@@ -233,10 +247,18 @@ def picture_of_load(results: dict[str, Any]) -> bytes:
     return figures.png(figure)
 
 
-def _lines(rows: Sequence[dict[str, Any]], x: str, y: str) -> dict[tuple[int, str], tuple[list[float], list[float]]]:
-    found: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
+_NAMES = {
+    (1, 1): ("1 thread", figures.BLUE),
+    (2, 1): ("2 threads", figures.ORANGE),
+    (1, 2): ("1 thread, numpy's BLAS 2", figures.INK),
+}
+
+
+def _lines(rows: Sequence[dict[str, Any]], x: str, y: str) -> dict[tuple[int, int, str], tuple[list[Any], list[Any]]]:
+    """Points of each line, by threads of the encoder and of BLAS, and by job."""
+    found: dict[tuple[int, int, str], tuple[list[Any], list[Any]]] = {}
     for row in rows:
-        xs, ys = found.setdefault((row["threads"], row.get("job", "")), ([], []))
+        xs, ys = found.setdefault((row["threads"], row["blas"], row.get("job", "")), ([], []))
         xs.append(row[x])
         ys.append(row[y])
     return found

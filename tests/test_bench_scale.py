@@ -118,7 +118,10 @@ def test_slopes_say_how_times_grow():
 
 
 def results() -> dict:
-    loads = [{"threads": threads, "search_ms_p50": 1.0, "search_ms_p95": 2.0} for threads in (1, 2)]
+    loads = [
+        {"threads": threads, "blas": blas, "search_ms_p50": 1.0, "search_ms_p95": 2.0}
+        for threads, blas in scale.THREADS
+    ]
     return {
         "sizes": [row(1000, 1.0), row(10_000, 2.0)],
         "batches": [{**item, "job": "classify", "batch": 8, "ms_per_question": 1.0} for item in loads],
