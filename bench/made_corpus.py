@@ -276,8 +276,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             sentences=Ragged(arrays.get("sentences"), drawn.offsets),
             terms=Ragged(arrays.get("terms"), ends[0]),
             postings=merge(parts),
-            records=arrays.get("records"),
-            record_offsets=ends[1],
+            records=Ragged(arrays.get("records"), ends[1]),
         )
         made = time.perf_counter()
         index.save(folder)
