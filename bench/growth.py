@@ -285,7 +285,7 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
         pairs,
         {
             "semclass": lambda pair: top_k(opened.lexical_scores(pair[0]), K),
-            "rank_bm25": lambda pair: top_k(reference.get_scores(pair[1]), K),
+            "peer": lambda pair: top_k(reference.get_scores(pair[1]), K),
         },
         block=10,
     )
@@ -294,7 +294,7 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
         "passages": len(opened),
         "questions": len(pairs),
         **timing.percentiles({f"{name}_ms": values for name, values in found.items()}, 1e3, 3),
-        "ratio": round(float(np.median(found["rank_bm25"]) / np.median(found["semclass"])), 1),
+        "ratio": round(float(np.median(found["peer"]) / np.median(found["semclass"])), 1),
         "largest_difference": round(float(max(apart)), 6),
         **seconds,
         **memory,

@@ -72,24 +72,25 @@ def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
     def our_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
         return ours.encode(texts).rows("pooled")
 
-    jobs = {"semclass": our_encode, "torch": torch_encode}
+    jobs = {"semclass": our_encode, "peer": torch_encode}
     texts, read = questions(data, asked), passages(data, batch * batches)
     single = timing.by_turns([[text] for text in texts], jobs)
     grouped = timing.by_turns([read[begin : begin + batch] for begin in range(0, len(read), batch)], jobs, block=1)
     cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:batch])]
-    each = {name: float(np.median(values)) / batch for name, values in grouped.items()}
-    return {
-        "questions": len(texts),
-        "passages": len(read),
-        **timing.percentiles({f"{name}_question_ms": values for name, values in single.items()}, 1e3, 3),
-        **{f"{name}_passage_ms": round(value * 1e3, 3) for name, value in each.items()},
-        "question_ratio": round(float(np.median(single["torch"]) / np.median(single["semclass"])), 2),
-        "passage_ratio": round(each["torch"] / each["semclass"], 2),
-        "cosine": {
-            name: round(float(values.mean()), 4)
-            for name, values in zip(("questions", "passages"), cosines, strict=True)
-        },
-    }
+    rows = []
+    for kind, taken, count, vectors in (("question", single, 1, cosines[0]), ("passage", grouped, batch, cosines[1])):
+        each = {name: [seconds / count for seconds in values] for name, values in taken.items()}
+        rows.append(
+            {
+                "text": kind,
+                "at_a_time": count,
+                "texts": count * len(taken["peer"]),
+                **timing.percentiles({f"{name}_ms": values for name, values in each.items()}, 1e3, 3),
+                "ratio": round(float(np.median(each["peer"]) / np.median(each["semclass"])), 2),
+                "mean_cosine": round(float(vectors.mean()), 4),
+            }
+        )
+    return {"rows": rows}
 
 
 def products_alone(folder: Path, threads: int) -> tuple[onnxruntime.InferenceSession, list[tuple[int, int]]]:
@@ -139,7 +140,7 @@ def products(data: str, rounds: int) -> dict[str, Any]:
     """A question and a passage of median length: encoding whole, its networks, and its matrix products alone, by turns."""
     encoder = OnnxEncoder.load()
     alone, widths = products_alone(artifacts.default_models() / "encoder", encoder.threads)
-    rows = []
+    rows, large = [], round(large_product(encoder.threads), 1)
     for kind, texts in (("question", questions(data, 500)), ("passage", passages(data, 500))):
         lengths = encoder.tokenize(texts).lengths()
         text = texts[int(np.argsort(lengths, kind="stable")[len(texts) // 2])]
@@ -156,9 +157,10 @@ def products(data: str, rounds: int) -> dict[str, Any]:
                 "products_share_of_encode": round(medians["products"] / medians["encode"], 3),
                 "products_share_of_networks": round(medians["products"] / medians["networks"], 3),
                 "int8_gops_of_products": round(operations / medians["products"] / 1e9, 1),
+                "int8_gops_of_a_large_product": large,
             }
         )
-    return {"rows": rows, "products": len(widths), "large_product_gops": round(large_product(encoder.threads), 1)}
+    return {"rows": rows}
 
 
 def _jobs(
