@@ -74,7 +74,8 @@ def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: 
     yes = _macro_f1(truth[:, None], said[:, None], counts)
     found |= _figure("f1", f1_score(truth, said, zero_division=0.0), yes)
     if scores is not None:
-        drawn = np.array([roc_auc_score(truth, scores, sample_weight=row) for row in counts])
+        both = [row for row in counts if 0 < row @ truth < len(truth)]  # there is no curve of one class alone
+        drawn = np.array([roc_auc_score(truth, scores, sample_weight=row) for row in both])
         found |= _figure("auc", roc_auc_score(truth, scores), drawn)
     return found
 
@@ -135,8 +136,11 @@ def _f1(true: Array, found: Array, counts: Array) -> Array:
 
 
 def _macro_f1(true: Array, found: Array, counts: Array) -> Array:
-    """Mean over the classes that a resample holds, (draws,)."""
-    return np.asarray(np.nanmean(np.where(counts @ true > 0, _f1(true, found, counts), np.nan), axis=1))
+    """Mean over the classes that a resample holds, (draws,); 0 where it holds none."""
+    there = counts @ true > 0
+    return np.asarray(
+        np.where(there, np.nan_to_num(_f1(true, found, counts)), 0).sum(axis=1) / np.maximum(there.sum(axis=1), 1)
+    )
 
 
 def _of_several(truth: Array, said: Array, counts: Array) -> tuple[Array, Array]:

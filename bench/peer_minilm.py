@@ -143,8 +143,4 @@ def torch_texts(folder: str, length: int = LENGTH) -> peers.System:
         with torch.inference_mode():
             return network(**fed).logits.float().numpy()
 
-    return peers.System(
-        lambda texts: peers.coarse_names(logits(texts), names),
-        [folder],
-        {"fine": lambda texts: peers.fine_names(logits(texts), names)},
-    )
+    return peers.of_logits(logits, names, [folder])

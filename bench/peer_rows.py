@@ -27,8 +27,8 @@ RECORDED = (
 
 MEASURED = ("p50_ms", "p95_ms", "per_second", "peak_mb", "disk_mb", "load_s", "train_s", "usd_per_million")
 
-Score = Callable[[dict[str, dict[str, list[Any]]]], dict[str, Any]]
-"""Makes quality figures of a system's answers, by set and name."""
+Score = Callable[[str, dict[str, dict[str, list[Any]]]], dict[str, Any]]
+"""Makes quality figures of a system's name and its answers, by set and name."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class Entry:
     train_s
         Seconds of that training.
     like
-        Name of a system whose answers are the same: only times are measured.
+        Name of a system that gives these answers too: only times are measured.
+    said
+        Name of the answer that counts as ``"label"``.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Entry:
     training: Mapping[str, Any] | None = None
     train_s: float | None = None
     like: str | None = None
+    said: str = "label"
 
 
 def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
@@ -81,23 +84,23 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
     list of dict
         A row for each entry, in order; one that could not be measured has ``skipped``.
     """
-    found: dict[str, dict[str, Any]] = {}
-    quality: dict[str, dict[str, Any]] = {}
+    found: list[dict[str, Any]] = []
+    kept: dict[str, dict[str, Any]] = {}
     for entry in entries:
-        row: dict[str, Any] = {
-            "name": entry.name, "kind": entry.kind, "what": entry.what, "threads": entry.threads,
-            "train_s": entry.train_s,
-        }  # fmt: skip
-        found[entry.name] = row
+        row: dict[str, Any] = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": entry.threads}
+        row["train_s"] = entry.train_s
+        found.append(row)
         step = _measured(bench, section, entry, items)
         if "skipped" in step:
             row["skipped"] = step["skipped"]
             continue
-        answers = step.pop("answers", None)
-        quality[entry.name] = quality[entry.like] if entry.like else score(answers or {})
+        kept[entry.name] = step.pop("answers", {})
+        answers = kept[entry.like or entry.name]
+        if entry.said != "label":
+            answers = {name: {"label": given[entry.said]} for name, given in answers.items()}
         money = round(prices.machine_call(step["p50_ms"] / 1e3, entry.threads), 4)
-        row |= {**quality[entry.name], **step, "usd_per_million": money}
-    return list(found.values())
+        row |= {**score(entry.name, answers), **step, "usd_per_million": money}
+    return found
 
 
 def _measured(bench: Bench, section: str, entry: Entry, items: Path) -> dict[str, Any]:
@@ -120,26 +123,48 @@ def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]
     return {"name": name, "kind": "peer", "what": what, "threads": 1, **figures, **dict.fromkeys(MEASURED)}
 
 
-def recorded(figures: Mapping[str, Any], calls: int = 1, tokens: Mapping[str, float] | None = None) -> dict[str, Any]:
+def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1) -> dict[str, Any]:
     """The row of flan-ul2's recorded answers.
+
+    Its price is that of a hosted flan-ul2, for as many tokens as our prompts of the same structure have;
+    ``usd_per_million_gpu`` is that of a GPU for as long as the calls took.
 
     Parameters
     ----------
+    bench, task
+        Where the data is, and the section.
     figures
         Quality.
     calls
         Calls that an item takes.
-    tokens
-        ``{"prompt": n, "answer": n}`` of a call, which give its price on a hosted service; without it, the price is that of
-        a GPU for as long as a call took.
     """
-    seconds = calls * prices.THESIS_SECONDS
-    hosted = tokens and calls * prices.tokens("flan-ul2", tokens["prompt"], tokens["answer"])
+    from bench import prompted  # it imports the sections' own figures
+
+    seconds, tokens = calls * prices.THESIS_SECONDS, prompted.prompt_tokens(task, bench.data)
     return {
         "name": "flan-ul2, prompted", "kind": "prompted", "what": RECORDED, "threads": None, **figures,
         **dict.fromkeys(MEASURED), "p50_ms": seconds * 1e3, "per_second": round(1 / seconds, 3),
-        "usd_per_million": round(hosted or prices.gpu_call(seconds), 2), "recorded": True,
+        "usd_per_million": round(calls * prices.tokens("flan-ul2", tokens["prompt"], tokens["answer"]), 2),
+        "usd_per_million_gpu": round(prices.gpu_call(seconds), 2),
+        "tokens_per_call": tokens, "calls_per_item": calls, "recorded": True,
     }  # fmt: skip
+
+
+def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
+    """The row of a language model behind the endpoint that the command line names; skipped if it names none."""
+    row = {
+        "name": bench.model or "any prompted model",
+        "kind": "prompted",
+        "what": "Few-shot prompts.",
+        "threads": None,
+    }
+    if bench.endpoint is None or bench.model is None:
+        return {**row, "skipped": "give --endpoint URL and --model NAME"}
+    found = bench.step(
+        f"{task}/prompted", "bench.prompted:measure", task=task, data=bench.data, work=bench.work,
+        endpoint=bench.endpoint, model=bench.model, key=bench.key, quick=bench.quick,
+    )  # fmt: skip
+    return {**row, **found, "peak_mb": None}  # what the client holds says nothing of the model
 
 
 def original() -> Path | None:

@@ -17,6 +17,9 @@ from semclass.errors import import_extra
 
 Array = npt.NDArray[Any]
 
+TRIED = 800
+"""Texts that strengths are tried on: there are six classes and as many fits as folds for each."""
+
 
 def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
     """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them.
@@ -69,5 +72,5 @@ def _columns(name: str, rows: Any, labels: Array, places: Array) -> list[Any]:
     fitted = []
     for column in labels.T:
         known = places[~np.isnan(column[places])]
-        fitted.append(fit(name, "vectors", rows[known], column[known].astype(int))[0])
+        fitted.append(fit(name, "vectors", rows[known], column[known].astype(int), TRIED)[0])
     return fitted

@@ -62,7 +62,7 @@ def distil(original: str, folder: str) -> dict[str, Any]:
 
 
 def fit_texts(
-    kind: str, model: str | None, heads: dict[str, str], train: str, folder: str, of: str, first: int | None = None
+    kind: str, model: str | None, heads: dict[str, tuple[str, int | None]], train: str, folder: str, of: str
 ) -> dict[str, Any]:
     """Fit classifiers of a text and keep them in a folder.
 
@@ -71,16 +71,14 @@ def fit_texts(
     kind, model
         Of the vectors, see :func:`bench.peers.vectors`; for ``"text"``, they are TF-IDF and fitted here.
     heads
-        Names of estimators by the name of the file to write, such as ``{"svc.fine": "svc"}``: what follows the point is
-        the level of the labels.
+        By the name of the file to write, which ends in the level of the labels, such as ``"svc.fine"``: an estimator, and
+        how many of the training items, the first ones, it is fitted to; None for all.
     train
         File with ``texts`` and ``labels`` by level.
     folder
         Where to write.
     of
         What the training file holds, so that this runs again when that has changed.
-    first
-        Only so many of the training items, if given.
 
     Returns
     -------
@@ -89,30 +87,31 @@ def fit_texts(
     """
     del of
     data = json.loads(Path(train).read_text(encoding="utf-8"))
-    texts = data["texts"][:first]
+    most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)
+    texts = data["texts"][:most]
     started = time.perf_counter()
     rows = peers.vectors(kind, model)(texts)
-    encoding = time.perf_counter() - started
+    encoding = (time.perf_counter() - started) / len(texts)
     out, took, chosen = Path(folder), {}, {}
     out.mkdir(parents=True, exist_ok=True)
-    for file, name in heads.items():
-        labels = data["labels"][file.rpartition(".")[2]][:first]
+    for file, (name, count) in heads.items():
+        labels = data["labels"][file.rpartition(".")[2]][:count]
         started = time.perf_counter()
-        fitted, chosen[file] = fit(name, kind, rows, labels)
-        took[file] = round(encoding + time.perf_counter() - started, 1)
+        fitted, chosen[file] = fit(name, kind, rows[:count], labels)
+        took[file] = round(encoding * len(labels) + time.perf_counter() - started, 1)
         import_extra("joblib", "bench").dump(fitted, out / f"{file}.joblib")
     return {"train_s": took, "chosen": chosen, "made": digest(out)}
 
 
-def fit(name: str, kind: str, rows: Any, labels: Sequence[Any]) -> tuple[Any, dict[str, Any]]:
-    """Fit to everything with the strength that cross-validation found; texts as they are get TF-IDF first."""
+def fit(name: str, kind: str, rows: Any, labels: Sequence[Any], tried: int = TRIED) -> tuple[Any, dict[str, Any]]:
+    """Fit to everything, with the strength that cross-validation found on `tried` items; texts get TF-IDF first."""
     pipeline = import_extra("sklearn.pipeline", "bench")
     vectoriser = tfidf() if kind == "text" else None
     if vectoriser is not None:
         rows = vectoriser.fit_transform(rows)
     given = np.asarray(labels)
-    tried = np.random.default_rng(SEED).permutation(len(given))[:TRIED]
-    search = estimator(name).fit(rows[tried], given[tried])
+    some = np.random.default_rng(SEED).permutation(len(given))[:tried]
+    search = estimator(name).fit(rows[some], given[some])
     found = search.estimator.set_params(**search.best_params_).fit(rows, given)
     return (found if vectoriser is None else pipeline.make_pipeline(vectoriser, found)), search.best_params_
 

@@ -10,7 +10,7 @@ import importlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ from bench import timing
 BATCH = 64
 """Items that are handed over at once where throughput is measured."""
 
-TIMED = 500
-"""Items that are answered one at a time."""
+TIMED, BATCHES = 500, 8
+"""Items that are answered one at a time, and batches, at most."""
 
 Answers = Callable[[Sequence[Any]], list[Any]]
 
@@ -35,15 +35,16 @@ class System:
     ----------
     answer
         What is timed: gives an answer for each item.
-    folders
-        Where its model is, for its size on disk.
-    also
-        Other answers that it gives, by name; not timed.
+    files
+        Its model, for its size on disk: files and folders.
+    everything
+        Gives all answers that it can give of items at once, by name; ``"label"`` is that of `answer`. None if there is no
+        other.
     """
 
     answer: Answers
-    folders: Sequence[str | Path]
-    also: Mapping[str, Answers] = field(default_factory=dict)
+    files: Sequence[str | Path]
+    everything: Callable[[Sequence[Any]], dict[str, list[Any]]] | None = None
 
 
 def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: bool = True) -> dict[str, Any]:
@@ -76,20 +77,21 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: 
     system.answer(first[:1])
     load_s = time.perf_counter() - started
     alone = timing.each([[item] for item in first[:TIMED]], system.answer)
-    if not quality:
-        first = first[: 8 * BATCH]
-    batches = list(_batches(first))
+    batches = list(_batches(first))[:BATCHES]
     started = time.perf_counter()
-    found = [answer for batch in batches for answer in system.answer(batch)]
+    for batch in batches:
+        system.answer(batch)
     took = time.perf_counter() - started
     result = {
         "load_s": round(load_s, 3),
         "p50_ms": round(float(np.percentile(alone, 50)) * 1e3, 4),
         "p95_ms": round(float(np.percentile(alone, 95)) * 1e3, 4),
-        "per_second": round(len(first) / took, 1),
-        "disk_mb": round(sum(map(bytes_of, system.folders)) / 1e6, 2),
+        "per_second": round(sum(map(len, batches)) / took, 1),
+        "disk_mb": round(sum(map(bytes_of, system.files)) / 1e6, 2),
     }
-    return {**result, "answers": _answers(system, sets, found)} if quality else result
+    if not quality:
+        return result
+    return {**result, "answers": {name: _answers(system, every) for name, every in sets.items()}}
 
 
 def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str) -> dict[str, Any]:
@@ -139,16 +141,14 @@ def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
     return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
 
 
-def _answers(system: System, sets: Mapping[str, Sequence[Any]], found: list[Any]) -> dict[str, dict[str, list[Any]]]:
-    """Every answer to every item; those to the first set are there already."""
-    result: dict[str, dict[str, list[Any]]] = {}
-    for place, (name, items) in enumerate(sets.items()):
-        jobs = {**system.also, "label": system.answer}
-        if place == 0:
-            del jobs["label"]
-        given = {key: [one for batch in _batches(items) for one in job(batch)] for key, job in jobs.items()}
-        result[name] = {"label": found, **given}
-    return result
+def _answers(system: System, items: Sequence[Any]) -> dict[str, list[Any]]:
+    """Every answer to every item, by name."""
+    found: dict[str, list[Any]] = {}
+    for batch in _batches(items):
+        given = {"label": system.answer(batch)} if system.everything is None else system.everything(batch)
+        for name, part in given.items():
+            found.setdefault(name, []).extend(part)
+    return found
 
 
 # -- semclass -------------------------------------------------------------------------------------------------------------
@@ -167,11 +167,12 @@ def semclass_questions(threads: int, spelling: bool = True) -> System:
     classifier = QuestionClassifier.load(threads=threads)
     if not spelling:
         vars(classifier)["speller"] = None  # where the property keeps it
-    return System(
-        lambda texts: [found.label for found in classifier.predict(texts)],
-        _models("encoder", "questions"),
-        {"fine": lambda texts: [found.fine for found in classifier.predict(texts)]},
-    )
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        found = classifier.predict(texts)
+        return {"label": [one.label for one in found], "fine": [one.fine for one in found]}
+
+    return System(lambda texts: everything(texts)["label"], _models("encoder", "questions"), everything)
 
 
 def semclass_passages(threads: int) -> System:
@@ -239,9 +240,13 @@ def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
 
 def fitted_texts(kind: str, model: str | None, heads: dict[str, str]) -> System:
     """Vectors and a fitted classifier; `heads`: files by name of the answer, ``"label"`` being the timed one."""
-    embed = vectors(kind, model)
-    jobs = {name: _predictor(embed, fitted(path)) for name, path in heads.items()}
-    return System(jobs.pop("label"), _files(model, heads["label"]), jobs)
+    embed, fits = vectors(kind, model), {name: fitted(path) for name, path in heads.items()}
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = embed(texts)
+        return {name: head.predict(rows).tolist() for name, head in fits.items()}
+
+    return System(lambda texts: fits["label"].predict(embed(texts)).tolist(), _files(model, heads["label"]), everything)
 
 
 def fitted_several(kind: str, model: str | None, head: str) -> System:
@@ -257,20 +262,17 @@ def fitted_several(kind: str, model: str | None, head: str) -> System:
 
 def fitted_pairs(kind: str, model: str | None, heads: dict[str, str], timed: str) -> System:
     """Vectors of both texts, and a fitted classifier of what :func:`combined` makes of them; `heads`: files by how."""
-    embed = vectors(kind, model)
+    embed, fits = vectors(kind, model), {how: fitted(path) for how, path in heads.items()}
 
-    def answers(how: str) -> Answers:
-        head = fitted(heads[how])
+    def answers(pairs: Sequence[Any], hows: Iterable[str]) -> dict[str, list[float]]:
+        asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
+        return {how: fits[how].predict_proba(combined(asked, given, how))[:, 1].round(5).tolist() for how in hows}
 
-        def answer(pairs: Sequence[Any]) -> list[float]:
-            asked, given = zip(*pairs, strict=True)
-            rows = combined(embed(asked), embed(given), how)
-            return head.predict_proba(rows)[:, 1].round(5).tolist()
+    def everything(pairs: Sequence[Any]) -> dict[str, list[float]]:
+        found = answers(pairs, fits)
+        return {"label": found[timed], **found}
 
-        return answer
-
-    found = {how: answers(how) for how in heads}
-    return System(found.pop(timed), _files(model, heads[timed]), found)
+    return System(lambda pairs: answers(pairs, [timed])[timed], _files(model, heads[timed]), everything)
 
 
 def combined(asked: Any, given: Any, how: str) -> Any:
@@ -286,10 +288,6 @@ def fitted(path: str) -> Any:
     from semclass.errors import import_extra
 
     return import_extra("joblib", "bench").load(path)
-
-
-def _predictor(embed: Callable[[Sequence[str]], Any], head: Any) -> Answers:
-    return lambda texts: head.predict(embed(texts)).tolist()
 
 
 def _files(model: str | None, head: str) -> list[str]:
@@ -333,22 +331,23 @@ class Network:
 
 def onnx_texts(folder: str, threads: int, length: int = 64) -> System:
     """A fine-tuned network that tells the class of a text; ``classes.json`` names its columns."""
-    network, names = Network.load(folder, threads, length), classes(folder)
-    return System(
-        lambda texts: coarse_names(network.logits(texts), names),
-        [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"],
-        {"fine": lambda texts: fine_names(network.logits(texts), names)},
-    )
+    network = Network.load(folder, threads, length)
+    return of_logits(network.logits, classes(folder), [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"])
+
+
+def of_logits(logits: Callable[[Sequence[str]], Any], names: Sequence[str], files: Sequence[str | Path]) -> System:
+    """A network whose columns are fine classes; its label is the coarse class that is likeliest."""
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = logits(texts)
+        return {"label": coarse_names(rows, names), "fine": [names[place] for place in rows.argmax(axis=1)]}
+
+    return System(lambda texts: coarse_names(logits(texts), names), files, everything)
 
 
 def classes(folder: str) -> list[str]:
     """Names of a fine-tuned network's columns."""
     return [str(name) for name in json.loads((Path(folder) / "classes.json").read_text())]
-
-
-def fine_names(logits: Any, names: Sequence[str]) -> list[str]:
-    """The best class of each row."""
-    return [names[place] for place in np.asarray(logits).argmax(axis=1)]
 
 
 def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ from bench.peer_rows import (
     file_digest,
     keep,
     original,
+    prompted_model,
     recorded,
     rows,
     static_model,
@@ -74,13 +75,14 @@ def run(bench: Bench) -> dict[str, Any]:
     entries = [*shipped(), *peers_of(bench, folder, train)]
     systems = rows(bench, "questions", entries, items, score)
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
-    systems.append(recorded(measures.of_classes(tests["trec"].labels("coarse"), said)))
+    systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))
+    systems.append(prompted_model(bench, "questions"))
     usual = {level: Counter(taught.labels(level)).most_common(1)[0][0] for level in ("coarse", "fine")}
     floor = {
         name: {key: [usual[level]] * len(part.texts) for key, level in (("label", "coarse"), ("fine", "fine"))}
         for name, part in tests.items()
     }
-    systems.append(constant("most frequent class", "The class that most training questions have.", score(floor)))
+    systems.append(constant("most frequent class", "The class that most training questions have.", score("", floor)))
     return {
         "task": {
             "what": "Which of six types of answer does a question ask for (fine: of 50)?",
@@ -102,7 +104,9 @@ def _first(questions: Questions, limit: int | None) -> Questions:
     return Questions(questions.texts[:limit], questions.fine[:limit])
 
 
-def quality(answers: Mapping[str, Mapping[str, Sequence[str]]], tests: Mapping[str, Questions]) -> dict[str, Any]:
+def quality(
+    _: str, answers: Mapping[str, Mapping[str, Sequence[str]]], tests: Mapping[str, Questions]
+) -> dict[str, Any]:
     """Figures of answers: of TREC test by their own names, of natural questions with the prefix ``natural_``."""
     found: dict[str, Any] = {}
     for name, part in tests.items():
@@ -138,46 +142,49 @@ def shipped() -> list[Entry]:
 
 def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """Train the peers, or find them trained, and name them."""
-    source = original()
-    common = {"train": train, "of": file_digest(train), "first": FEW if bench.quick else None}
+    source, few = original(), FEW if bench.quick else None
+    common = {"train": train, "of": file_digest(train)}
     return [
-        *_over_minilm(bench, folder, source, common),
-        _tfidf(bench, folder, common),
-        _static(bench, folder, source, common),
+        *_over_minilm(bench, folder, source, few, common),
+        _tfidf(bench, folder, few, common),
+        _static(bench, folder, source, few, common),
         *_tuned(bench, folder, source, common),
     ]
 
 
-def _over_minilm(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
+def _over_minilm(
+    bench: Bench, folder: Path, source: Path | None, few: int | None, common: Mapping[str, Any]
+) -> list[Entry]:
+    """Each estimator, fitted to all questions and to TREC's alone; fine classes by the first, which is the faster one."""
+    kind, out = "sentence-transformers", folder / "minilm"
     names = ["logistic"] if bench.quick else list(HEADS)
-    out, alone = folder / "minilm", folder / "minilm-trec"
-    step = partial(_fit, bench, source, kind="sentence-transformers", model=source)
-    heads = {f"{name}.{level}": name for name in names for level in ("coarse", "fine")}
-    made = step("minilm", heads=heads, folder=out, **common)
-    entries = [_entry(f"ten lines: {name}", MINILM, name, "sentence-transformers", source, out, made) for name in names]
-    if not bench.quick:
-        made = step("minilm-trec", heads=heads, folder=alone, **{**common, "first": TREC_ONLY})
-        entries += [
-            _entry(f"ten lines: {name}, TREC alone", MINILM, name, "sentence-transformers", source, alone, made)
-            for name in names
-        ]
-    return entries
+    parts = {"": few} if bench.quick else {"": None, "trec.": TREC_ONLY}
+    heads = {f"{part}{name}.coarse": (name, count) for part, count in parts.items() for name in names}
+    heads |= {f"{part}logistic.fine": ("logistic", count) for part, count in parts.items()}
+    made = _fit(bench, source, "minilm", kind=kind, model=source, heads=heads, folder=out, **common)
+    return [
+        _entry(
+            f"ten lines: {name}{', TREC alone' if part else ''}", MINILM, name, part, (kind, source), heads, out, made
+        )
+        for part in parts
+        for name in names
+    ]
 
 
-def _tfidf(bench: Bench, folder: Path, common: Mapping[str, Any]) -> Entry:
-    heads, out = {f"linear-svc.{level}": "linear-svc" for level in ("coarse", "fine")}, folder / "tfidf"
+def _tfidf(bench: Bench, folder: Path, few: int | None, common: Mapping[str, Any]) -> Entry:
+    heads, out = {f"linear-svc.{level}": ("linear-svc", few) for level in ("coarse", "fine")}, folder / "tfidf"
     made = _fit(bench, Path(), "tfidf", kind="text", model=None, heads=heads, folder=out, **common)
     what = "TF-IDF of words, pairs of words and runs of letters (scikit-learn)"
-    return _entry("tf-idf, linear svm", what, "linear-svc", "text", None, out, made)
+    return _entry("tf-idf, linear svm", what, "linear-svc", "", ("text", None), heads, out, made)
 
 
-def _static(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> Entry:
+def _static(bench: Bench, folder: Path, source: Path | None, few: int | None, common: Mapping[str, Any]) -> Entry:
     out, (static, made) = folder / "model2vec", static_model(bench)
+    heads = {f"logistic.{level}": ("logistic", few) for level in ("coarse", "fine")}
     if "skipped" not in made:
-        heads = {f"logistic.{level}": "logistic" for level in ("coarse", "fine")}
         made = _fit(bench, source, "model2vec", kind="model2vec", model=static, heads=heads, folder=out, **common)
     what = "Static embeddings that model2vec distilled from the original encoder"
-    return _entry("model2vec: logistic", what, "logistic", "model2vec", static, out, made)
+    return _entry("model2vec: logistic", what, "logistic", "", ("model2vec", static), heads, out, made)
 
 
 def _tuned(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
@@ -214,12 +221,21 @@ def _trained(
 
 
 def _entry(
-    name: str, vectors: str, head: str, kind: str, model: Path | None, folder: Path, made: Mapping[str, Any]
+    name: str,
+    vectors: str,
+    head: str,
+    part: str,
+    used: tuple[str, Path | None],
+    heads: Mapping[str, Any],
+    folder: Path,
+    made: Mapping[str, Any],
 ) -> Entry:
-    heads = {"label": str(folder / f"{head}.coarse.joblib"), "fine": str(folder / f"{head}.fine.joblib")}
-    options = {"kind": kind, "model": model and str(model), "heads": heads}
+    """A classifier over vectors of the kind and model `used`, from the files of `heads` that are of it and of `part`."""
+    levels = {"label": f"{part}{head}.coarse", "fine": f"{part}{head}.fine"}
+    files = {said: str(folder / f"{file}.joblib") for said, file in levels.items() if file in heads}
+    options = {"kind": used[0], "model": used[1] and str(used[1]), "heads": files}
     what = f"{vectors}, {HEADS.get(head, 'linear support vector machine')} of scikit-learn."
-    took = made.get("train_s", {}).get(f"{head}.coarse") if "skipped" not in made else None
+    took = made.get("train_s", {}).get(levels["label"]) if "skipped" not in made else None
     return Entry(name, "peer", what, "bench.peers:fitted_texts", options, training=made, train_s=took)
 
 

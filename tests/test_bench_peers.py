@@ -47,3 +47,8 @@ def test_what_is_not_known_or_not_answered_counts_for_no_class():
     ]
     assert found["macro_f1"] == pytest.approx(np.mean(found["f1_by_class"]), abs=1e-4)
     assert measures.of_several(truth, [said, said])["macro_f1_ci"] == found["macro_f1_ci"]
+
+
+def test_few_items_leave_no_interval_without_a_number():
+    found = measures.of_answers(np.array([True] + [False] * 5), np.zeros(6, bool), np.arange(6))
+    assert all(np.isfinite(bound) for name, value in found.items() if name.endswith("_ci") for bound in value)

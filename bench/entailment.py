@@ -1,0 +1,224 @@
+"""Does a sentence answer a question? Accuracy on QNLI validation against time, memory, disk and money.
+
+Nothing is trained or chosen on QNLI: peers learn from the questions that the shipped classifier learnt from, SQuAD's
+training articles, each with the sentence that answers it and one that stands near it and does not.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.linear_model import LogisticRegression
+
+from bench import measures
+from bench.peer_rows import (
+    NO_ORIGINAL,
+    Entry,
+    constant,
+    file_digest,
+    keep,
+    original,
+    prompted_model,
+    recorded,
+    rows,
+    static_model,
+)
+from bench.steps import Bench
+from semclass.artifacts import default_models, read_json
+
+from datasets_io import read_jsonl  # isort: skip
+
+Array = npt.NDArray[Any]
+
+QUICK, FEW = 100, 500
+"""Pairs, and training questions, of a quick run."""
+
+THRESHOLD_PAIRS = 1000
+"""Training questions on whose pairs the threshold of the cross-encoder is found."""
+
+NEIGHBOURS, HARDNESS = 3, 4.0
+"""The sentence that does not answer is one of so many on either side of the one that does, drawn with the odds
+exp(hardness * share of the question's words that it has): the weights that ``training/tune_entailment.py`` gives them."""
+
+SEED = 0
+
+PEERS = {
+    "ten lines: logistic": ("sentence-transformers", "products"),
+    "ten lines: cosine": ("sentence-transformers", "cosine"),
+    "model2vec: logistic": ("model2vec", "products"),
+    "tf-idf: cosine": ("tfidf", "cosine"),
+}
+"""Vectors of each peer, and how those of a pair are combined."""
+
+WHAT = {
+    "sentence-transformers": "sentence-transformers (the original encoder, 32 bits, torch)",
+    "tfidf": "TF-IDF of words (scikit-learn)",
+    "model2vec": "Static embeddings that model2vec distilled from the original encoder",
+    "products": "logistic regression over u, v, |u - v| and u * v",
+    "cosine": "a threshold on the cosine, found by logistic regression",
+}
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Measure every system."""
+    folder = bench.work / "peers" / ("entailment-quick" if bench.quick else "entailment")
+    with gzip.open(bench.data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
+        records = [json.loads(line) for line in file][: QUICK if bench.quick else None]
+    truth = np.array([record["label"] == "entailment" for record in records])
+    flan = np.array([record["flan_ul2"] == "entailment" for record in records])
+    items = keep(folder / "items.json", {"qnli": [[record["question"], record["sentence"]] for record in records]})
+    taught = training_pairs(bench.data, FEW if bench.quick else None)
+    train = keep(folder / "train.json", taught)
+    systems = [
+        *rows(bench, "entailment", shipped(), items, partial(quality, truth=truth, thresholds=shipped_thresholds())),
+        *rows(bench, "entailment", _peers(bench, folder, train), items, partial(quality, truth=truth)),
+        _cross_encoder(bench, folder, items, taught, truth),
+        recorded(bench, "entailment", measures.of_answers(truth, flan)),
+        prompted_model(bench, "entailment"),
+        constant("always yes", "Every sentence answers.", measures.of_answers(truth, np.ones(len(truth), bool))),
+    ]
+    return {
+        "task": {
+            "what": "Does a sentence answer a question?",
+            "items": len(records),
+            "training_items": len(taught["labels"]),
+            "protocol": "QNLI validation; labels by thresholds found on training data. Peers learn from "
+            f"{len(taught['labels'])} pairs of squad_sentences/train: each question with its answer and with one of the "
+            f"{NEIGHBOURS} sentences on either side, likelier one with the question's words. f1 is that of yes. Timed: one "
+            "pair at a time, both texts from scratch; all but the cross-encoder could keep vectors of sentences.",
+            "sources": "GLUE QNLI validation, made of SQuAD's development articles, with flan-ul2's recorded answers",
+        },
+        "systems": systems,
+        "ratios": {},
+    }
+
+
+def training_pairs(data: Path, questions: int | None) -> dict[str, list[Any]]:
+    """Pairs of training questions, drawn at random if not all are wanted: each with a sentence that answers, and one not.
+
+    Returns
+    -------
+    dict
+        ``pairs`` and ``labels``, 1 or 0, in turns.
+    """
+    sentences = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
+    asked = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
+    place = {record["_id"]: row for row, record in enumerate(sentences)}
+    texts = [record["text"] for record in sentences]
+    rng = np.random.default_rng(SEED)
+    pairs, labels = [], []
+    for row in rng.permutation(len(asked))[:questions].tolist():
+        question, answer = asked[row]["text"], place[asked[row]["relevant"]]
+        around = range(max(answer - NEIGHBOURS, 0), min(answer + NEIGHBOURS + 1, len(texts)))
+        others = [near for near in around if near != answer and texts[near] != texts[answer]]
+        odds = np.exp(HARDNESS * np.array([_shared(question, texts[near]) for near in others]))
+        other = int(rng.choice(others, p=odds / odds.sum()))
+        pairs += [[question, texts[answer]], [question, texts[other]]]
+        labels += [1, 0]
+    return {"pairs": pairs, "labels": labels}
+
+
+def _shared(question: str, sentence: str) -> float:
+    """Share of the question's words that a sentence has."""
+    words = set(question.lower().split())
+    return len(words & set(sentence.lower().split())) / len(words)
+
+
+def quality(
+    name: str,
+    answers: Mapping[str, Mapping[str, Sequence[float]]],
+    truth: Array,
+    thresholds: Mapping[str, float] | None = None,
+) -> dict[str, Any]:
+    """Figures of probabilities; yes from a system's threshold on, one half if it has none."""
+    threshold = (thresholds or {}).get(name, 0.5)
+    scores = np.array(answers["qnli"]["label"])
+    return {**measures.of_answers(truth, scores >= threshold, scores), "threshold": round(threshold, 4)}
+
+
+def shipped() -> list[Entry]:
+    """Systems of semclass."""
+    what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
+    loader, heads = "bench.peers:semclass_entailment", "bench.peers:semclass_pair_head"
+    meant = "meant for the first ten passages of a retriever; here the one sentence is all that was found."
+    return [
+        Entry("semclass", "semclass", what, loader, {"threads": 1}),
+        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, like="semclass"),
+        Entry("semclass, pair head learned", "semclass", f"The shipped re-ranker's head over all evidence, {meant}",
+              heads, {"threads": 1, "rerank": "learned"}),
+        Entry("semclass, pair head entailment", "semclass", f"The shipped re-ranker's head over the two texts, {meant}",
+              heads, {"threads": 1, "rerank": "stable"}),
+    ]  # fmt: skip
+
+
+def shipped_thresholds() -> dict[str, float]:
+    """What the manifests name."""
+    heads = {"semclass": "entailment", "semclass, 2 threads": "entailment"}
+    heads |= {f"semclass, pair head {name}": f"pairs/{name}" for name in ("learned", "entailment")}
+    models = default_models()
+    return {name: float(read_json(models / head / "manifest.json")["threshold"]) for name, head in heads.items()}
+
+
+def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
+    """Train the peers, or find them trained."""
+    source, (static, distilled) = original(), static_model(bench)
+    models = {"sentence-transformers": source, "model2vec": static, "tfidf": folder / "tfidf.joblib"}
+    lacking = {"sentence-transformers": None if source else NO_ORIGINAL, "model2vec": distilled, "tfidf": None}
+    entries: list[Entry] = []
+    for kind, model in models.items():
+        hows = {how: name for name, (vectors, how) in PEERS.items() if vectors == kind}
+        made: Mapping[str, Any] = lacking[kind] or {}
+        if "skipped" not in made:
+            made = bench.step(
+                f"entailment/train/{kind}", "bench.peer_pairs:train", kind=kind, model=model, hows=list(hows),
+                train=train, folder=folder / kind, of=file_digest(train),
+            )  # fmt: skip
+        heads = {how: str(folder / kind / f"{how}.joblib") for how in hows}
+        first = next(iter(hows))
+        for how, name in hows.items():
+            used = heads if how == first else {how: heads[how]}
+            options = {"kind": kind, "model": model and str(model), "heads": used, "timed": how}
+            took = made.get("train_s", {}).get(how) if "skipped" not in made else None
+            entries.append(
+                Entry(
+                    name, "peer", f"{WHAT[kind]} of either text, {WHAT[how]}.", "bench.peers:fitted_pairs", options,
+                    training=made, train_s=took, like=None if how == first else hows[first],
+                    said="label" if how == first else how,
+                )
+            )  # fmt: skip
+    return entries
+
+
+def _cross_encoder(
+    bench: Bench, folder: Path, items: Path, taught: Mapping[str, Sequence[Any]], truth: Array
+) -> dict[str, Any]:
+    """A network that reads both texts together, its threshold found on training pairs."""
+    what = "A network of the encoder's size that reads question and sentence together (bench/train_cross_encoder.py), int8."
+    name = "cross-encoder MiniLM, int8"
+    if bench.cross_encoder is None:
+        reason = "needs --cross-encoder, a folder that bench/train_cross_encoder.py writes"
+        return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": reason}
+    some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
+    pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
+    options = {"folder": str(bench.cross_encoder), "threads": 1}
+    entry = Entry(name, "peer", what, "bench.peers:onnx_pairs", options)
+    given = keep(folder / "cross-encoder.json", pairs)
+
+    def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:
+        threshold = even_odds(np.array(answers["train"]["label"]), np.array(taught["labels"][some]))
+        return quality(said, answers, truth, {said: threshold})
+
+    return rows(bench, "entailment", [entry], given, score)[0]
+
+
+def even_odds(scores: Array, labels: Array) -> float:
+    """The score at which logistic regression says one half."""
+    fitted = LogisticRegression(C=1e6).fit(scores.reshape(-1, 1), labels)
+    return float(-fitted.intercept_[0] / fitted.coef_[0, 0])

@@ -1,0 +1,223 @@
+"""Passage classes: six yes or no for each passage, macro F1 against time, memory, disk and money.
+
+The shipped head has seen every labelled passage, so quality is that of cross-validation, for all systems in the same folds:
+those in which ``training/train_passages.py`` measures the head. Times are of what is fitted to everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import measures
+from bench.peer_rows import (
+    NO_ORIGINAL,
+    Entry,
+    constant,
+    file_digest,
+    keep,
+    original,
+    prompted_model,
+    recorded,
+    rows,
+    static_model,
+)
+from bench.steps import Bench
+from semclass.artifacts import default_models, read_json
+from semclass.taxonomy import COARSE
+from semclass.texts import open_encoder
+
+import train_passages as training  # isort: skip
+
+Array = npt.NDArray[Any]
+
+LABELS, SEED = "gold+read", 0
+"""Labels that the shipped head learns from, and the assignment of passages to folds."""
+
+QUICK, FEW = 60, 150
+"""Passages that answers are timed on, and those that are fitted to or decided on, in a quick run."""
+
+PEERS = {
+    "ten lines: logistic": ("sentence-transformers", "logistic"),
+    "ten lines: svc": ("sentence-transformers", "svc"),
+    "tf-idf, linear svm": ("tfidf", "linear-svc"),
+    "model2vec: logistic": ("model2vec", "logistic"),
+}
+"""Vectors and estimator of each peer."""
+
+WHAT = {
+    "sentence-transformers": "sentence-transformers (the original encoder, 32 bits, torch)",
+    "tfidf": "TF-IDF of words, pairs of words and runs of letters (scikit-learn)",
+    "model2vec": "Static embeddings that model2vec distilled from the original encoder",
+    "logistic": "logistic regression",
+    "svc": "support vector machine, RBF kernel",
+    "linear-svc": "linear support vector machine",
+}
+
+PROTOCOL = (
+    "Five folds of the 508 gold passages (seed 0), the other labelled passages in every training part, as "
+    "training/train_passages.py measures the shipped head; what counts are decisions on the held-out gold passages "
+    "that were read twice, where both readings agree. semclass: the head's own training, nested (penalty, calibration"
+    " and threshold from the training part; the manifest's figure is the mean of five such assignments of folds). "
+    "Peers: their estimator's own decision, strength by cross-validation in the training part. flan-ul2: recorded "
+    "answers; where its prompt overflowed there is none, and nothing is counted. Macro F1 and accuracy are means over"
+    " the classes."
+)
+
+TOO_LONG = (
+    "of 2,000 passages of 100 word pieces and more, five folds and three epochs take half an hour on two cores, which "
+    "is more than this benchmark gives a peer"
+)
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Measure every system."""
+    folder = bench.work / "peers" / ("passages-quick" if bench.quick else "passages")
+    corpus = training.read_corpus(bench.data)
+    twice = np.flatnonzero(corpus.twice)
+    truth = corpus.labels[twice]
+    texts = [corpus.texts[row] for row in twice]
+    items = keep(folder / "items.json", {"gold": texts[:QUICK] if bench.quick else texts})
+    folds = training.gold_folds(corpus, LABELS, SEED)
+    kept = {
+        "texts": corpus.texts,
+        "labels": np.where(np.isnan(corpus.labels), None, corpus.labels).tolist(),
+        "folds": [[fit.tolist(), scored.tolist()] for fit, scored in folds],
+    }
+    if bench.quick:
+        kept = _fewer(kept)
+    train = keep(folder / "train.json", kept)
+    answers, entries = _peers(bench, folder, train)
+    answers["semclass"] = _ours(bench)
+    systems = rows(bench, "passages", [*shipped(), *entries], items, lambda _, __: {})
+    for row in systems:
+        said = answers.get(row["name"].removesuffix(", 2 threads"))
+        if said is not None:
+            row |= measures.of_several(truth, [_matrix(said, twice)])
+    systems.append(_skipped())
+    flan = recorded(bench, "passages", measures.of_several(truth, [corpus.weak[twice]]), calls=len(COARSE))
+    systems += [flan, prompted_model(bench, "passages"), _floor(corpus, folds, truth, twice)]
+    shipped_figures = read_json(default_models() / "passages" / "manifest.json")["metrics"]["macro"]
+    return {
+        "task": {
+            "what": "Which of six types of answer does a passage provide? Six yes or no.",
+            "classes": list(COARSE),
+            "items": len(twice),
+            "training_items": len(kept["texts"]),
+            "manifest_macro_f1": shipped_figures["f1"],
+            "manifest_macro_f1_by_seed": shipped_figures["f1_by_seed"],
+            "protocol": PROTOCOL,
+            "sources": "508 Wikipedia passages and flan-ul2's answers of the reference thesis, labels of this project; "
+            "1,859 passages of WikiQA, IE-ER and SQuAD with labels of this project",
+        },
+        "systems": systems,
+        "ratios": ratios(bench, entries, items),
+    }
+
+
+def _fewer(kept: dict[str, Any]) -> dict[str, Any]:
+    """Few passages: two thirds of them to fit on, the others to decide on."""
+    fit, scored = list(range(FEW * 2 // 3)), list(range(FEW * 2 // 3, FEW))
+    return {"texts": kept["texts"][:FEW], "labels": kept["labels"][:FEW], "folds": [[fit, scored]]}
+
+
+def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
+    """Decisions on the passages that were read twice; nan where there is none."""
+    nothing = [np.nan] * len(COARSE)
+    return np.array([said.get(str(row), nothing) for row in twice], float)
+
+
+def shipped() -> list[Entry]:
+    """Systems of semclass."""
+    what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
+    loader = "bench.peers:semclass_passages"
+    return [
+        Entry("semclass", "semclass", what, loader, {"threads": 1}),
+        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2),
+    ]
+
+
+def _ours(bench: Bench) -> dict[str, Any] | None:
+    """Decisions of the head's own cross-validation."""
+    if bench.quick:
+        return None
+    return dict(bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)["said"])
+
+
+def out_of_fold(data: str) -> dict[str, Any]:
+    """Decide on the gold passages by heads that were fitted without them, as the training script does."""
+    corpus = training.read_corpus(Path(data))
+    encoder = open_encoder(default_models() / "encoder")
+    views = training.view_matrices(encoder, [*corpus.texts, *map(str.lower, corpus.texts)])
+    dims = {name: view.shape[1] for name, view in views.items()}
+    dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
+    _, decisions, _ = training.out_of_fold(corpus, dense, dims, LABELS, SEED)
+    places = np.flatnonzero(corpus.twice).tolist()
+    return {"said": dict(zip(map(str, places), decisions.tolist(), strict=True))}
+
+
+def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], list[Entry]]:
+    """Train the peers, or find them trained: their decisions on held-out passages, and what is to be timed."""
+    source, (static, distilled) = original(), static_model(bench)
+    models: dict[str, Path | None] = {
+        "sentence-transformers": source, "model2vec": static, "tfidf": folder / "tfidf.joblib",
+    }  # fmt: skip
+    lacking = {"sentence-transformers": None if source else NO_ORIGINAL, "model2vec": distilled, "tfidf": None}
+    answers, entries = {}, []
+    for kind in models:
+        names = {name: head for name, (vectors, head) in PEERS.items() if vectors == kind}
+        if bench.quick:
+            names.pop("ten lines: svc", None)
+        made: Mapping[str, Any] = lacking[kind] or {}
+        if "skipped" not in made:
+            made = bench.step(
+                f"passages/train/{kind}", "bench.peer_several:train", kind=kind, model=models[kind],
+                heads=list(names.values()), train=train, folder=folder / kind, of=file_digest(train),
+            )  # fmt: skip
+        for name, head in names.items():
+            options = {
+                "kind": kind,
+                "model": models[kind] and str(models[kind]),
+                "head": str(folder / kind / f"{head}.joblib"),
+            }
+            what = f"{WHAT[kind]}, for each class a {WHAT[head]} of scikit-learn."
+            took = made.get(head, {}).get("train_s")
+            entry = Entry(name, "peer", what, "bench.peers:fitted_several", options, training=made, train_s=took)
+            entries.append(entry)
+            if head in made:
+                answers[name] = made[head]["said"]
+    return answers, entries
+
+
+def _skipped() -> dict[str, Any]:
+    what = "The original encoder with six outputs, all of it trained for the task."
+    return {"name": "fine-tuned MiniLM", "kind": "peer", "what": what, "threads": 1, "skipped": TOO_LONG}
+
+
+def _floor(corpus: training.Corpus, folds: Sequence[tuple[Array, Array]], truth: Array, twice: Array) -> dict[str, Any]:
+    """For each class what most passages of the training part have."""
+    said = np.zeros_like(corpus.labels)
+    for fit, scored in folds:
+        said[scored] = np.nanmean(corpus.labels[fit], axis=0) > 0.5
+    return constant(
+        "most frequent answers", "For each class what most training passages have.",
+        measures.of_several(truth, [said[twice]]),
+    )  # fmt: skip
+
+
+def ratios(bench: Bench, entries: Sequence[Entry], items: Path) -> dict[str, Any]:
+    """How much slower scikit-learn on sentence-transformers is, in turns in one process on one thread."""
+    ours, theirs = shipped()[0], next(entry for entry in entries if entry.name == "ten lines: logistic")
+    if bench.quick or "skipped" in (theirs.training or {}):
+        return {}
+    found = bench.step(
+        "passages/by_turns", "bench.peers:by_turns", items=items, of=f"{file_digest(items)} {theirs.training}",
+        systems={entry.name: (entry.loader, dict(entry.options)) for entry in (ours, theirs)},
+    )  # fmt: skip
+    first, second = (found[entry.name]["p50_ms"] for entry in (ours, theirs))
+    shown = {"p50_ratio": round(second / first, 2), "p50_ms": second, "semclass_p50_ms": first}
+    return {"sentence_transformers_over_semclass": shown}
