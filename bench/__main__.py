@@ -25,7 +25,6 @@ SECTIONS = {
     "retrieval": "retrieval and re-ranking: quality against time, beside peers",
     "thesis": "the reference's methods by its own protocol",
     "domains": "re-ranking on kinds of text that nothing was trained on",
-    "cross_encoder": "re-ranking beside a cross-encoder (needs --cross-encoder)",
     "tune": "what tuned weights bring on other questions",
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",

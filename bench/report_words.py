@@ -16,7 +16,6 @@ OTHERS = (
     "classifiers",
     "thesis",
     "domains",
-    "cross_encoder",
     "tune",
     "index_bytes",
     "learning_curves",

@@ -1,23 +1,15 @@
 """The cross-encoder that benchmarks compare with: its graph, what it reads of a pair, how its scores order candidates."""
 
-import sys
-
 import numpy as np
 import onnxruntime
 import pytest
-from conftest import MODELS, ROOT
+from conftest import MODELS
 
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
-sys.path.insert(0, str(ROOT / "bench"))
-try:
-    import cross_encoder
-    import train_cross_encoder
-finally:
-    sys.path.pop(0)
-
 import bert_graph
+from bench import cross_encoder, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12

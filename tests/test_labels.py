@@ -2,16 +2,11 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
 
 import pytest
-from conftest import MODELS
-
-from semclass import InputError
-
-sys.path.insert(0, str(MODELS.parent / "training"))
 
 import labels
+from semclass import InputError
 from semclass.taxonomy import COARSE
 
 

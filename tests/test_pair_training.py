@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-from conftest import MODELS
-
-sys.path.insert(0, str(MODELS.parent / "training"))
 
 from semclass.types import ragged
 from semclass.words import WordTable, words_of

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import random
-import sys
 
 import pytest
-from conftest import MODELS
 
 pytest.importorskip("sklearn")
-sys.path.insert(0, str(MODELS.parent / "training"))
-
 from question_sets import frequent_words, misspell, typed_forms, vary, without_mark
 
 QUESTION = "What is the capital of Peru ?"
