@@ -10,8 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from bench import pareto, prices, readme
 from bench.report_answers import answers, main_figure
+from bench.report_check import complaint
 from bench.report_page import render, slug
 from bench.report_sections import QUALITY_KEYS, RETRIEVAL_KEYS, as_text, section
 from bench.report_tables import (
@@ -31,6 +34,8 @@ from bench.report_targets import targets
 from bench.report_words import SECTIONS, TASKS, said, title_of
 from semclass.artifacts import read_json, write_atomic
 from semclass.errors import ArtifactError, SemclassError
+
+RESULTS = Path(__file__).parent / "results"
 
 
 class ReportError(SemclassError):
@@ -77,10 +82,8 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
             found[path.stem] = read_json(path)
         except ArtifactError as error:
             raise ReportError(str(error)) from error
-        sets = found[path.stem].get("sets", {}) if path.stem == "retrieval" else {}
-        for rows in (found[path.stem].get("systems", []), *(at(sets, name, "systems") or [] for name in sets)):
-            if not isinstance(rows, list) or not all(isinstance(row, dict) and "name" in row for row in rows):
-                raise _strange(path, "systems must be a list of objects with a name")
+        if (wrong := complaint(found[path.stem])) is not None:
+            raise _strange(path, wrong)
     return {name: found[name] for name in SECTIONS if name in found}
 
 
@@ -143,8 +146,8 @@ def how(found: Results) -> str:
     machines = list(dict.fromkeys(_machine(facts_of(results).get("machine") or {}) for results in found.values()))
     versions: dict[str, list[str]] = {}
     for results in found.values():
-        for package, version in facts_of(results).get("versions", {}).items():
-            versions.setdefault(package, []).append(version)
+        for package, version in (facts_of(results).get("versions") or {}).items():
+            versions.setdefault(package, []).append(escape(version))
     lines = [f"- Machine: {machine}." for machine in machines if machine]
     if versions:
         listed = ", ".join(
@@ -246,3 +249,18 @@ def cost_pictures(found: Results) -> dict[str, bytes]:
             intervals = [row.get(f"{key}_ci") for row in shown]
             made[f"{name}_cost.png"] = pareto.draw_one(title_of(name), named, intervals, quality)
     return made
+
+
+@click.command(help=__doc__)
+@click.argument("results", default=RESULTS, type=click.Path(exists=True, file_okay=False, path_type=Path))
+def main(results: Path) -> None:
+    """Write the report of a folder of results, bench/results if none is given."""
+    try:
+        write(results)
+    except SemclassError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(results / "REPORT.md")
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m bench.report")

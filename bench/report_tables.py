@@ -51,9 +51,7 @@ def percent(value: Any) -> str:
 def with_interval(row: Mapping[str, Any], key: str) -> str:
     """A share in percent with its interval, if it has one."""
     value, interval = row.get(key), row.get(f"{key}_ci")
-    if value is None:
-        return NONE
-    if not interval:
+    if value is None or not _whole(interval):
         return percent(value)
     return f"{percent(value)} ({100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
 
@@ -63,7 +61,12 @@ def points(row: Mapping[str, Any], key: str) -> str:
     value, interval = row.get(key), row.get(f"{key}_ci")
     if value is None:
         return NONE
-    return f"{value:.3f}" + (f" ({interval[0]:.3f} to {interval[1]:.3f})" if interval else "")
+    return f"{value:.3f}" + (f" ({interval[0]:.3f} to {interval[1]:.3f})" if _whole(interval) else "")
+
+
+def _whole(interval: Sequence[float] | None) -> bool:
+    """Whether there is an interval, of numbers: too few items have none."""
+    return bool(interval) and all(end == end for end in interval or ())
 
 
 def at(value: Any, *keys: str) -> Any:

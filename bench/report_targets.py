@@ -45,11 +45,10 @@ class Target:
         """The figure; None if nothing measured it."""
         if self.given is not None and at(results, self.section, *self.given[0]) != self.given[1]:
             return None
-        value = at(results, self.section, *self.way)
-        if self.less is None or value is None:
-            return value
-        other = at(results, self.section, *self.less)
-        return None if other is None else round(value - other, 4)
+        values = [at(results, self.section, *way) for way in (self.way, self.less) if way is not None]
+        if not all(isinstance(value, int | float) for value in values):
+            return None
+        return round(values[0] - sum(values[1:]), 4)
 
     def row(self, results: Results) -> list[str]:
         """For the table: aim, bound, what came out, whether it is met, where it is from."""
@@ -124,7 +123,7 @@ def targets(found: Results) -> str:
 def _duration(found: Results, quick: bool) -> list[list[str]]:
     """How long the sections of one kind took, if there are any."""
     given = [results for results in found.values() if is_quick(results) == quick]
-    seconds = [results["seconds_of_section"] for results in given if "seconds_of_section" in results]
+    seconds = [results["seconds_of_section"] for results in given if results.get("seconds_of_section")]
     if not seconds:
         return []
     spent = sum(seconds) / 60

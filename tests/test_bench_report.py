@@ -217,9 +217,12 @@ def test_strange_files_are_named(tmp_path: Path) -> None:
     (tmp_path / "questions.json").write_text("{", encoding="utf-8")
     with pytest.raises(report.ReportError, match=r"questions\.json cannot be read as JSON"):
         report.read(tmp_path)
-    put(tmp_path, questions={"systems": "none"})
-    with pytest.raises(report.ReportError, match=r"questions\.json is not what bench/questions\.py writes"):
-        told(tmp_path)
+    put(tmp_path, questions=questions(system("semclass", "semclass", 0.9, 1.0, p50_ms="fast")))
+    with pytest.raises(
+        report.ReportError,
+        match=r"questions\.json is not what bench/questions\.py writes \(p50_ms of 'semclass' must be a",
+    ):
+        report.read(tmp_path)
 
 
 # -- aims and sources -------------------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+"""Whether a file of results has the shape that the report relies on: what is wrong is told, not guessed around."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bench.report_tables import CALLS, COSTS, at, facts_of
+
+NUMBERS = frozenset(
+    {"accuracy", "macro_f1", "mrr@10", "cond_mrr", "ndcg@10", "recall@10", "error_removed", *CALLS, *COSTS.values()}
+)
+"""Keys of a system that hold a number, or null where there is none."""
+
+
+def complaint(results: Mapping[str, Any]) -> str | None:
+    """The first thing that is wrong with results; None if nothing is."""
+    facts = facts_of(results)
+    for key in ("machine", "versions"):
+        if not isinstance(facts.get(key, {}), Mapping):
+            return f"{key} must be an object, not {facts[key]!r}"
+    if not _is_number(results.get("seconds_of_section")):
+        return f"seconds_of_section must be a number, not {results['seconds_of_section']!r}"
+    return next(filter(None, (_of_row(row) for row in _systems(results))), None)
+
+
+def _systems(results: Mapping[str, Any]) -> Iterator[Any]:
+    """Every system that is compared in the file."""
+    places = [results, *_values(results.get("sets")), results.get("recorded")]
+    for place in places:
+        rows = at(place, "systems")
+        if rows is not None and not isinstance(rows, list):
+            yield rows
+        yield from rows if isinstance(rows, list) else ()
+
+
+def _values(value: Any) -> list[Any]:
+    return list(value.values()) if isinstance(value, Mapping) else []
+
+
+def _of_row(row: Any) -> str | None:
+    if not isinstance(row, Mapping) or not isinstance(row.get("name"), str):
+        return f"systems must be objects with a name, not {str(row)[:40]!r}"
+    for key, value in [*row.items(), *(row.get("sample") or {}).items()]:
+        if key in NUMBERS and not _is_number(value):
+            return f"{key} of {row['name']!r} must be a number, not {value!r}"
+        if key.endswith("_ci") and not _is_interval(value):
+            return f"{key} of {row['name']!r} must be two numbers, not {value!r}"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _is_interval(value: Any) -> bool:
+    return value is None or (
+        isinstance(value, list) and len(value) == 2 and all(end is not None and _is_number(end) for end in value)
+    )
