@@ -101,6 +101,7 @@ def as_text(value: Any) -> str:
 SCALE_PARTS = (
     "what",
     "builds",
+    "sentences",
     "agreement",
     "slopes",
     "batches",
@@ -108,7 +109,8 @@ SCALE_PARTS = (
     "callers",
     "bm25",
     "encoders",
-    "limits",
+    "products",
+    "dense",
 )
 """What the section on growing work is shown of, in this order; the rest is in its first table."""
 

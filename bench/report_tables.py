@@ -197,7 +197,7 @@ CALLS = (
 
 def prompted_calls(systems: Sequence[Mapping[str, Any]]) -> str:
     """Calls, answers that could not be used, and tokens of prompted models; empty if none were called."""
-    shown = [row for row in systems if row.get("kind") == "prompted" and any(row.get(key) is not None for key in CALLS)]
+    shown = [row for row in systems if row.get("kind") == "prompted" and row.get("calls") is not None]
     rows = [[name_of(row), *(number(row.get(key)) for key in CALLS)] for row in shown]
     return table(("system", *(key.replace("_", " ") for key in CALLS)), rows) if rows else ""
 
@@ -214,7 +214,7 @@ def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) 
     if not shown:
         return ""
     return table(
-        ("system", *(escape(name.replace("_", " ").replace("f1", "F1")) for name in names)),
+        ("system", *(escape(name.replace("_", " ").replace("f1", "F1").replace("auc", "AUC")) for name in names)),
         [[name_of(row), *(with_interval(row, name) for name in names)] for row in shown],
     )
 

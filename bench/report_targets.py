@@ -28,8 +28,6 @@ class Target:
         Way to a figure that is taken from it.
     unit
         Behind the figures.
-    given
-        A way and what must be there for the figure to count.
     """
 
     what: str
@@ -39,12 +37,9 @@ class Target:
     most: float | None = None
     less: Way | None = None
     unit: str = " x"
-    given: tuple[Way, float] | None = None
 
     def found(self, results: Results) -> Any:
         """The figure; None if nothing measured it."""
-        if self.given is not None and at(results, self.section, *self.given[0]) != self.given[1]:
-            return None
         values = [at(results, self.section, *way) for way in (self.way, self.less) if way is not None]
         if not all(isinstance(value, int | float) for value in values):
             return None
@@ -90,7 +85,6 @@ TARGETS = (
         "scale",
         ("ratios", "rank_bm25_over_semclass"),
         least=50,
-        given=(("bm25", "passages"), 100_000),
     ),
     Target(
         "re-ranking ten candidates: time of the int8 cross-encoder over that of `learned`, in turns",
