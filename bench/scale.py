@@ -176,11 +176,14 @@ def pictures(results: dict[str, Any]) -> dict[str, bytes]:
     return {"scale_search.png": picture_of_sizes(results["sizes"]), "scale_load.png": picture_of_load(results)}
 
 
+GREY, GREEN = "#888888", "#2f855a"
+
 _TIMES = (
     ("learned_ms_p50", "search with `learned`", figures.BLUE, "o-"),
     ("plain_ms_p50", "search, not re-ranked", figures.INK, "s--"),
     ("dense", "of it: dense scores", figures.ORANGE, "^:"),
-    ("bm25", "of it: BM25 scores", figures.PALE, "v:"),
+    ("encode", "of it: encoding the question", GREY, "x:"),
+    ("bm25", "of it: BM25 scores", GREEN, "v:"),
 )
 
 
