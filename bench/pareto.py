@@ -6,6 +6,7 @@ models, whose times are recorded, are hollow diamonds. A line goes from each sys
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +29,7 @@ TITLES = {"semclass": "semclass", "peer": "peers", "prompted": "prompted, as rec
 PALE = {"alpha": 0.45, "markersize": 3.5}
 """How systems look that have no label of their own."""
 
-WIDTH, HEIGHT = 5.0, 3.9
+WIDTH, HEIGHT = 5.0, 4.7
 """Inches of a panel; at 90 dots an inch two of them are as wide as a page shows."""
 
 DPI = 90
@@ -84,6 +85,11 @@ def front(points: Sequence[Point]) -> list[Point]:
     return found
 
 
+def _priced(points: Sequence[Point]) -> list[Point]:
+    """Those that were measured here; others' figures are of other questions."""
+    return [point for point in points if point.kind != "prompted"]
+
+
 def draw(panels: Sequence[Panel], alone: Panel) -> bytes:
     """Draw them, two in a row.
 
@@ -114,25 +120,26 @@ def draw(panels: Sequence[Panel], alone: Panel) -> bytes:
     wide = f"error of the hybrid removed (95 %: ± {alone.interval:.0%})"
     _panel(last, alone, "milliseconds of re-ranking alone, for a question", wide)
     marks = [last.plot([], [], linestyle="none", label=TITLES[kind], **style)[0] for kind, style in STYLES.items()]
+    marks += last.plot([], [], linestyle="none", label="semclass, other methods", **(STYLES["semclass"] | PALE))
     marks += last.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
     last.legend(handles=marks, fontsize=SIZE, frameon=False, loc="lower right", labelcolor=figures.INK)
     last.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.tight_layout()  # labels are placed on what this makes of the panels
     for place, panel in zip(places.flat, (*panels, alone), strict=False):
-        _label(place, panel.points)
+        _label(place, panel.points, front(_priced(panel.points)))
     return figures.png(figure)
 
 
 def _panel(place: Any, panel: Panel, x: str, y: str) -> None:
     """Points and their front, without labels, whose places depend on the final shape of the figure."""
-    line = front([point for point in panel.points if point.kind != "prompted"])
+    line = front(_priced(panel.points))
     steps = [point.cost for point in line], [point.quality for point in line]
     place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
     for point in panel.points:
         style = STYLES[point.kind] | ({} if point.name else PALE)
         place.plot([point.cost], [point.quality], linestyle="none", markeredgewidth=1.1, zorder=2, **style)
     place.set_xscale("log")
-    place.margins(x=0.12, y=0.1)
+    place.margins(x=0.14, y=0.1)
     place.set_title(panel.title, fontsize=9, color=figures.INK, loc="left", fontweight="bold")
     place.xaxis.set_major_formatter(_plain)
     place.grid(visible=True, color="#e6e6e6", linewidth=0.6)
@@ -142,60 +149,101 @@ def _panel(place: Any, panel: Panel, x: str, y: str) -> None:
 
 # -- labels that do not overlap -------------------------------------------------------------------------------------------
 
-NEAR, FAR, RINGS = 9.0, 75.0, 12
+Box = tuple[float, float, float, float]
+"""Left, lower, right and upper end, in dots."""
+
+NEAR, FAR, RINGS = 9.0, 90.0, 14
 """Dots from a point to the nearest and the farthest place of its label, and how many distances are tried."""
 
 ANGLES = np.radians([0, 180, 30, -30, 150, -150, 60, -60, 120, -120, 90, -90])
 """Directions in which labels are tried, the best first."""
 
+LEADER = 25
+"""Places of a thin line that are looked at, to see what it crosses."""
 
-def _label(place: Any, points: Sequence[Point]) -> None:
+MARK = 8.0
+"""Half of the width of the place that a mark keeps free of other systems' labels, lest they be taken for its own."""
+
+
+def _label(place: Any, points: Sequence[Point], steps: Sequence[Point]) -> None:
     """Write each name where it covers nothing, with a thin line to its point where that is not beside it."""
-    figure = place.figure
-    renderer = figure.canvas.get_renderer()
+    renderer = place.figure.canvas.get_renderer()
     dots = place.transData.transform([(point.cost, point.quality) for point in points])
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in dots]
+    marks: list[Box] = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in dots]
+    taken = _boxes(place.transData.transform([(point.cost, point.quality) for point in steps]))
     frame = place.get_window_extent(renderer)
     back = place.transData.inverted()
     # the most crowded points choose last: they have to go far in any case
-    crowd = [np.hypot(*(dots - dot).T).argsort(kind="stable").tolist() for dot in dots]
-    order = sorted(range(len(points)), key=lambda row: -float(np.hypot(*(dots[crowd[row][:4]] - dots[row]).T).sum()))
-    for row in order:
+    room = [float(np.sort(np.hypot(*(dots - dot).T))[:4].sum()) for dot in dots]
+    for row in sorted(range(len(points)), key=lambda row: -room[row]):
         if not points[row].name:
             continue
         colour = STYLES[points[row].kind]["color"]
         text = place.text(0, 0, points[row].name, fontsize=SIZE, color=colour, ha="center", va="center", zorder=4)
         text.set_in_layout(False)  # panels keep the shape that labels were placed in
         size = text.get_window_extent(renderer)
-        box = best_box(dots[row], (size.width + 4, size.height), taken, frame)
+        box = best_box(dots[row], (size.width + 4, size.height), [*marks[:row], *marks[row + 1 :], *taken], frame)
         taken.append(box)
-        middle = ((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)
-        text.set_position(back.transform(middle))
+        text.set_position(back.transform(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2)))
         end = np.clip(dots[row], box[:2], box[2:])
         if np.hypot(*(end - dots[row])) > 1.5 * NEAR:
             (x0, y0), (x1, y1) = back.transform([end, dots[row]])
             place.plot([x0, x1], [y0, y1], color=colour, linewidth=0.5, alpha=0.7, zorder=1.5)
+            taken += [(x - 1, y - 1, x + 1, y + 1) for x, y in np.linspace(end, dots[row], LEADER)]
 
 
-Box = tuple[float, float, float, float]
+def _boxes(corners: npt.NDArray[Any]) -> list[Box]:
+    """Thin boxes along a line of steps, each of which goes right, then up."""
+    found: list[Box] = []
+    for (x0, y0), (x1, y1) in itertools.pairwise(corners.tolist()):
+        found += [(x0, y0 - 1, x1, y0 + 1), (x1 - 1, y0, x1 + 1, y1)]
+    return found
 
 
 def best_box(dot: npt.NDArray[Any], size: tuple[float, float], taken: Sequence[Box], frame: Any) -> Box:
-    """The box of this size near a dot that covers least, and of those the nearest."""
+    """Find where a label covers least, and of those places the nearest.
+
+    Parameters
+    ----------
+    dot
+        The point that it belongs to.
+    size
+        Width and height.
+    taken
+        What it should not cover, nor the line from it to its point cross.
+    frame
+        ``x0``, ``y0``, ``x1`` and ``y1``: what it must not leave.
+
+    Returns
+    -------
+    tuple
+        Its box.
+    """
     others = np.array(taken)
-    best, least = (0.0, 0.0, 0.0, 0.0), np.inf
+    costs: dict[Box, float] = {}
     for ring, distance in enumerate(np.linspace(NEAR, FAR, RINGS)):
         for turn, angle in enumerate(ANGLES):
             x = dot[0] + distance * np.cos(angle) + np.sign(round(np.cos(angle), 6)) * size[0] / 2
-            y = dot[1] + distance * np.sin(angle) + np.sign(round(np.sin(angle), 6)) * size[1] / 2 * abs(np.sin(angle))
+            y = dot[1] + distance * np.sin(angle) + np.sin(angle) * size[1] / 2
             box = (x - size[0] / 2, y - size[1] / 2, x + size[0] / 2, y + size[1] / 2)
-            wide = np.clip(np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0]), 0, None)
-            high = np.clip(np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1]), 0, None)
             outside = box[0] < frame.x0 or box[1] < frame.y0 or box[2] > frame.x1 or box[3] > frame.y1
-            cost = float((wide * high).sum()) + 1e6 * outside + 2.0 * ring + 0.1 * turn
-            if cost < least:
-                best, least = box, cost
-    return best
+            crossed = 0 if ring == 0 else _crossed(dot, np.clip(dot, box[:2], box[2:]), others)
+            costs[box] = _covered(box, others) + 1e6 * outside + 12.0 * crossed + 2.0 * ring + 0.1 * turn
+    return min(costs, key=lambda box: costs[box])
+
+
+def _covered(box: Box, others: npt.NDArray[Any]) -> float:
+    """Dots that a box has in common with others."""
+    wide = np.minimum(box[2], others[:, 2]) - np.maximum(box[0], others[:, 0])
+    high = np.minimum(box[3], others[:, 3]) - np.maximum(box[1], others[:, 1])
+    return float((wide.clip(0) * high.clip(0)).sum())
+
+
+def _crossed(start: npt.NDArray[Any], end: npt.NDArray[Any], others: npt.NDArray[Any]) -> int:
+    """How many boxes, other than those that hold the start, a straight line meets."""
+    line = np.linspace(start, end, LEADER)[:, None]
+    inside = ((line >= others[:, :2]) & (line <= others[:, 2:])).all(axis=-1)
+    return int((inside.any(axis=0) & ~inside[0]).sum())
 
 
 def _plain(value: float, _: int = 0) -> str:

@@ -218,7 +218,7 @@ def pictures(results: dict[str, Any]) -> dict[str, bytes]:
     """``retrieval_pareto.png``: each set, and re-ranking alone beside what the reference reports."""
     panels = [
         _panel(f"{data['what']}; {data['sample_questions']} questions", data["systems"], "p50_ms", "mrr@10")
-        for data in results["sets"].values()
+        for data in _sets(results).values()
     ]
     name = ALONE if ALONE in results["sets"] else next(iter(results["sets"]))
     title = f"Re-ranking alone, {name}; flan-ul2 as reported, on other questions"
@@ -229,6 +229,12 @@ def pictures(results: dict[str, Any]) -> dict[str, bytes]:
         for row in results["recorded"]["systems"]
     ]
     return {"retrieval_pareto.png": pareto.draw(panels, alone._replace(points=[*alone.points, *prompted]))}
+
+
+def _sets(results: dict[str, Any]) -> dict[str, Any]:
+    """The sets, those that the project knows first; files of results have them by name."""
+    found = results["sets"]
+    return {name: found[name] for name in dict.fromkeys((*domains.NAMES, *found)) if name in found}
 
 
 def _panel(
@@ -246,7 +252,7 @@ def _panel(
 
 def table(results: dict[str, Any]) -> str:
     """The README's tables: every system on the same questions, and what re-ranking a million questions costs."""
-    sets = results["sets"]
+    sets = _sets(results)
     first = next(iter(sets.values()))
     names = [row["name"] for row in first["systems"] if row["name"] not in UNNAMED]
     found = {name: {row["name"]: row for row in data["systems"]} for name, data in sets.items()}
