@@ -303,5 +303,5 @@ def draw_one(title: str, points: Sequence[Point], intervals: Sequence[tuple[floa
     _label(place, points)
     effects = import_extra("matplotlib.patheffects", figures.EXTRA)
     for text in place.texts:  # a line that runs below a name leaves it legible
-        text.set_path_effects([effects.withStroke(linewidth=2.5, foreground="white")])
+        text.set_path_effects([effects.withStroke(linewidth=4, foreground="white")])
     return figures.png(figure)

@@ -23,7 +23,7 @@ from bench.report_tables import (
     systems_table,
     with_interval,
 )
-from bench.report_words import TASKS, said, title_of
+from bench.report_words import TASKS, has, said
 
 QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
 RETRIEVAL_KEYS = {
@@ -46,14 +46,16 @@ def section(name: str, results: Mapping[str, Any], pictures: Sequence[str]) -> s
     else:
         parts = [said(name, "what"), _brief(name, results)]
     quick = "> Of a quick run: not to be quoted." if is_quick(results) else ""
-    shown = [f"![{escape(title_of(name))}: {_caption(picture)}]({picture})" for picture in pictures]
+    shown = [f"![{caption(picture)}]({picture})\n\n*{caption(picture)}*" for picture in pictures]
     source = f"*From [{name}.json]({name}.json).*"
     first, *rest = parts
     return "\n\n".join(part for part in (first, quick, *rest[:1], *shown, *rest[1:], source) if part)
 
 
-def _caption(picture: str) -> str:
-    return escape(Path(picture).stem.replace("_", " "))
+def caption(picture: str) -> str:
+    """What a picture shows; its name, if nothing is said of it."""
+    name = Path(picture).stem
+    return has(name, "picture") or escape(name.replace("_", " "))
 
 
 def _limits(name: str) -> str:

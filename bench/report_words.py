@@ -37,6 +37,11 @@ def said(key: str, part: str = "") -> str:
     return _read()[f"{key}: {part}" if part else key]
 
 
+def has(key: str, part: str) -> str | None:
+    """The words of a section's part, if there are any."""
+    return _read().get(f"{key}: {part}")
+
+
 def title_of(name: str) -> str:
     """Heading of a section."""
     return said(name, "title")

@@ -291,6 +291,15 @@ def test_headings_of_one_name_are_told_apart() -> None:
     assert re.findall(r'id="([^"]+)"', page) == ["limits", "limits-1"]
 
 
+def test_every_picture_is_shown_with_what_it_shows(tmp_path: Path) -> None:
+    for name in ("retrieval_pareto.png", "retrieval_by_hand.png"):
+        (tmp_path / name).write_bytes(b"")
+    text = told(put(tmp_path, retrieval=RETRIEVAL))
+    assert "![Quality against time for each set" in text
+    assert "](retrieval_pareto.png)" in text
+    assert "![retrieval by hand](retrieval_by_hand.png)" in text
+
+
 def test_figures_of_any_shape_become_tables() -> None:
     value = {
         "seed": 0,
