@@ -126,7 +126,7 @@ def draw(panels: Sequence[Panel], alone: Panel) -> bytes:
     last.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.tight_layout()  # labels are placed on what this makes of the panels
     for place, panel in zip(places.flat, (*panels, alone), strict=False):
-        _label(place, panel.points, front(_priced(panel.points)))
+        _label(place, panel.points)
     return figures.png(figure)
 
 
@@ -165,15 +165,16 @@ MARK = 8.0
 """Half of the width of the place that a mark keeps free of other systems' labels, lest they be taken for its own."""
 
 
-def _label(place: Any, points: Sequence[Point], steps: Sequence[Point]) -> None:
+def _label(place: Any, points: Sequence[Point]) -> None:
     """Write each name where it covers nothing, with a thin line to its point where that is not beside it."""
     renderer = place.figure.canvas.get_renderer()
     dots = place.transData.transform([(point.cost, point.quality) for point in points])
     marks: list[Box] = [(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in dots]
-    taken = _boxes(place.transData.transform([(point.cost, point.quality) for point in steps]))
+    taken = _boxes(place.transData.transform([(point.cost, point.quality) for point in front(_priced(points))]))
+    edge = import_extra("matplotlib.patheffects", figures.EXTRA).withStroke(linewidth=2.5, foreground="white")
     frame = place.get_window_extent(renderer)
     back = place.transData.inverted()
-    # the most crowded points choose last: they have to go far in any case
+    # the most crowded choose last: they have to go far in any case
     room = [float(np.sort(np.hypot(*(dots - dot).T))[:4].sum()) for dot in dots]
     for row in sorted(range(len(points)), key=lambda row: -room[row]):
         if not points[row].name:
@@ -181,6 +182,7 @@ def _label(place: Any, points: Sequence[Point], steps: Sequence[Point]) -> None:
         colour = STYLES[points[row].kind]["color"]
         text = place.text(0, 0, points[row].name, fontsize=SIZE, color=colour, ha="center", va="center", zorder=4)
         text.set_in_layout(False)  # panels keep the shape that labels were placed in
+        text.set_path_effects([edge])  # a line that runs below a name leaves it legible
         size = text.get_window_extent(renderer)
         box = best_box(dots[row], (size.width + 4, size.height), [*marks[:row], *marks[row + 1 :], *taken], frame)
         taken.append(box)
@@ -219,7 +221,7 @@ def best_box(dot: npt.NDArray[Any], size: tuple[float, float], taken: Sequence[B
     tuple
         Its box.
     """
-    others = np.array(taken)
+    others = np.array(taken, np.float64).reshape(-1, 4)
     costs: dict[Box, float] = {}
     for ring, distance in enumerate(np.linspace(NEAR, FAR, RINGS)):
         for turn, angle in enumerate(ANGLES):
@@ -301,7 +303,4 @@ def draw_one(title: str, points: Sequence[Point], intervals: Sequence[tuple[floa
     place.set_ylim(top=min(place.get_ylim()[1], 1.01))
     figure.tight_layout()
     _label(place, points)
-    effects = import_extra("matplotlib.patheffects", figures.EXTRA)
-    for text in place.texts:  # a line that runs below a name leaves it legible
-        text.set_path_effects([effects.withStroke(linewidth=4, foreground="white")])
     return figures.png(figure)

@@ -218,3 +218,15 @@ def test_what_the_reference_reports_is_marked():
     assert classes["recorded"]
     assert entailment["error_removed"] == pytest.approx(0.327, abs=1e-3)
     assert entailment["rerank_p50_ms"] == 10_000
+
+
+def test_a_picture_of_one_panel_is_drawn():
+    pytest.importorskip("matplotlib")
+    points = [point(1, 0.5, "cheap"), point(10, 0.9, "dear")]
+    assert pareto.draw_one("A task", points, [(0.4, 0.6), None], "accuracy").startswith(b"\x89PNG")
+
+
+def test_points_without_a_front_are_drawn():
+    pytest.importorskip("matplotlib")
+    prompted = pareto.Point("model", "prompted", 1000.0, 0.9)
+    assert pareto.draw_one("A task", [prompted], [None], "accuracy").startswith(b"\x89PNG")
