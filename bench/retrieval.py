@@ -314,14 +314,17 @@ def second_per_call(sets: dict[str, Any]) -> list[dict[str, Any]]:
         for row in data["systems"]
         if row["name"] in REPRICED and "rerank_p50_ms" in row
     ]
+    uses = prices.prompting()
+    once = sum(use["calls"] for use in uses if use["for_each"] == "a passage")
+    more = {"question class": f"; and {once} calls for each passage, once"}
     prompted = [
         {
-            "what": f"{use['what']}, prompted: {use['calls']} x {prices.THESIS_SECONDS:g} s",
+            "what": f"{use['what']}, prompted: {use['calls']} x {prices.THESIS_SECONDS:g} s{more.get(use['what'], '')}",
             "seconds": use["seconds"],
             "usd_per_million": round(use["usd_per_million_gpu"], 2),
             "on": "the GPU machine, one call at a time",
         }
-        for use in prices.prompting()
+        for use in uses
         if use["for_each"] == "a question"
     ]
     hosted = {
