@@ -95,6 +95,7 @@ def markdown(found: Results, folder: Path) -> str:
         ("How it was measured", how(found)),
         *((title_of(name), _of_file(folder, name, found[name])) for name in found),
         ("Targets", targets(found)),
+        ("Prices", f"{said('prices')}\n\n{_prices()}" if found else ""),
         ("Where each figure comes from", traces(found)),
         ("Words", said("glossary")),
     ]
@@ -160,7 +161,7 @@ def how(found: Results) -> str:
         for name, results in found.items()
         if (sources := at(results, "task", "sources"))
     ]
-    return "\n".join([*lines, *data]) + "\n\nPrices:\n\n" + _prices()
+    return "\n".join([*lines, *data])
 
 
 def _prices() -> str:

@@ -29,6 +29,7 @@ table { border-collapse: collapse; font-size: .87rem; width: 100%; }
 th, td { padding: .38rem .6rem; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 tr:last-child td { border-bottom: 0; }
 th { background: var(--band); font-weight: 600; vertical-align: bottom; min-width: 4.2rem; }
+td.w { min-width: 14rem; overflow-wrap: anywhere; }
 td.n { white-space: nowrap; font-variant-numeric: tabular-nums; }
 th:first-child, td:first-child { position: sticky; left: 0; background: var(--ground); min-width: 8.5rem;
   max-width: 17rem; }
@@ -46,6 +47,9 @@ td code { white-space: nowrap; }
 
 LONGEST = 26
 """Characters of a cell that is kept on one line."""
+
+WIDE = 40
+"""Characters from which a cell is given room, and may break anywhere, as addresses must."""
 
 _NUMERIC = re.compile(r"(\*\*)?[-−–]?[\d,.]+(%| MB| ms| s|$| \(|\b)")
 
@@ -92,6 +96,8 @@ def render(text: str, title: str, pictures: Mapping[str, bytes]) -> str:
             names[name] += 1
         elif token.type == "td_open" and following is not None and _is_figure(following.content):
             token.attrSet("class", "n")
+        elif token.type == "td_open" and following is not None and len(following.content) > WIDE:
+            token.attrSet("class", "w")
         elif token.type == "inline" and _embed(token, pictures):
             tokens[place - 1].attrSet("class", "picture")
     body = parser.renderer.render(tokens, parser.options, {})
