@@ -28,7 +28,7 @@ from bench.report_words import TASKS, has, said
 QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
 RETRIEVAL_KEYS = {
     "MRR@10": "mrr@10",
-    "MRR where the first ten hold it": "cond_mrr",
+    "conditional MRR": "cond_mrr",
     "nDCG@10": "ndcg@10",
     "recall@10": "recall@10",
 }
