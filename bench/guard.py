@@ -160,7 +160,10 @@ def passages(models: Path) -> Scores:
 
 
 def entailment(models: Path) -> Scores:
-    """Area under the curve of passages that answer against their neighbours, each by its best sentence."""
+    """Passages that answer against their neighbours, each by its best sentence: area under the curve, and mean probability.
+
+    The first sees what is ranked wrong, the second what is said with less right: a head can lose one and keep the other.
+    """
     stats = import_extra("scipy.stats", "eval")
     classifier = EntailmentClassifier.load(models)
     ids = [name for name, _ in texts().ranked]
@@ -174,7 +177,12 @@ def entailment(models: Path) -> Scores:
             ends.append(len(pairs))
     given = classifier.predict_proba([asked for asked, _ in pairs], [told for _, told in pairs])
     answers, others = np.maximum.reduceat(given, [0, *ends[:-1]]).reshape(-1, 2).T
-    return {"entailment": {"AUC": float(stats.mannwhitneyu(answers, others).statistic / len(answers) ** 2)}}
+    return {
+        "entailment": {
+            "AUC": float(stats.mannwhitneyu(answers, others).statistic / len(answers) ** 2),
+            "probability of what is right": float(np.append(answers, 1 - others).mean()),
+        }
+    }
 
 
 RANKING = {

@@ -16,9 +16,10 @@ NUMBERS = frozenset(
 def complaint(results: Mapping[str, Any]) -> str | None:
     """The first thing that is wrong with results; None if nothing is."""
     facts = facts_of(results)
-    for key in ("machine", "versions"):
-        if not isinstance(facts.get(key, {}), Mapping):
-            return f"{key} must be an object, not {facts[key]!r}"
+    objects = {key: facts.get(key) for key in ("machine", "versions")} | _objects(results.get("sets"))
+    for key, value in objects.items():
+        if not isinstance(value, Mapping | None):
+            return f"{key} must be an object, not {value!r}"
     if not _is_number(results.get("seconds_of_section")):
         return f"seconds_of_section must be a number, not {results['seconds_of_section']!r}"
     return next(filter(None, (_of_row(row) for row in _systems(results))), None)
@@ -26,7 +27,7 @@ def complaint(results: Mapping[str, Any]) -> str | None:
 
 def _systems(results: Mapping[str, Any]) -> Iterator[Any]:
     """Every system that is compared in the file."""
-    places = [results, *_values(results.get("sets")), results.get("recorded")]
+    places = [results, *_objects(results.get("sets")).values(), results.get("recorded")]
     for place in places:
         rows = at(place, "systems")
         if rows is not None and not isinstance(rows, list):
@@ -34,8 +35,11 @@ def _systems(results: Mapping[str, Any]) -> Iterator[Any]:
         yield from rows if isinstance(rows, list) else ()
 
 
-def _values(value: Any) -> list[Any]:
-    return list(value.values()) if isinstance(value, Mapping) else []
+def _objects(sets: Any) -> dict[str, Any]:
+    """Sets by name; of index_bytes they are lists, which no system is read from."""
+    return (
+        {name: data for name, data in sets.items() if not isinstance(data, list)} if isinstance(sets, Mapping) else {}
+    )
 
 
 def _of_row(row: Any) -> str | None:

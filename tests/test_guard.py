@@ -35,8 +35,9 @@ def test_every_shipped_model_has_a_record() -> None:
 
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """A copy of the question head beside the shipped encoder."""
-    shutil.copytree(MODELS / "questions", tmp_path / "questions")
+    """A copy of the heads that read one text or two, beside the shipped encoder."""
+    for name in ("questions", "passages", "entailment"):
+        shutil.copytree(MODELS / name, tmp_path / name)
     (tmp_path / "encoder").symlink_to(MODELS / "encoder")
     return tmp_path
 
@@ -62,15 +63,24 @@ def with_noise(network: bytes, scale: float) -> bytes:
     return bytes(model.SerializeToString())
 
 
-def test_a_damaged_head_is_found(models: Path) -> None:
-    whole = (models / "questions" / "model.onnx").read_bytes()
-    rewrite(models / "questions", "model.onnx", with_noise(whole, 1.0))
-    coarse, fine, changed = guard.complaints(models, ["questions"])
-    recorded = guard.read_record()["models"]["questions"]["scores"]
-    assert coarse.startswith("models/questions: accuracy, coarse on the fixed set of bench/guard.json was 0.9")
-    assert f"accuracy, fine on the fixed set of bench/guard.json was {recorded['accuracy, fine']:.4f}" in fine
-    assert "points are lost, 0.5 are allowed" in fine
-    assert "is not the one whose scores were recorded" in changed
+@pytest.mark.parametrize(
+    ("name", "network", "score"),
+    [
+        ("questions", "model.onnx", "accuracy, fine"),
+        ("passages", "model.onnx", "right decisions"),
+        ("entailment", "head.onnx", "probability of what is right"),
+    ],
+)
+def test_a_damaged_head_is_found(models: Path, name: str, network: str, score: str) -> None:
+    rewrite(models / name, network, with_noise((models / name / network).read_bytes(), 1.0))
+    *lost, changed = guard.complaints(models, [name])
+    recorded = guard.read_record()["models"][name]["scores"][score]
+    (told,) = (complaint for complaint in lost if f": {score} on" in complaint)
+    assert told.startswith(
+        f"models/{name}: {score} on the fixed set of bench/guard.json was {recorded:.4f} when it was"
+    )
+    assert told.endswith("points are lost, 0.5 are allowed")
+    assert f"models/{name}/manifest.json is not the one whose scores were recorded" in changed
 
 
 def test_a_new_model_without_a_record_is_found(models: Path) -> None:
