@@ -22,6 +22,11 @@ def complaint(results: Mapping[str, Any]) -> str | None:
             return f"{key} must be an object, not {value!r}"
     if not _is_number(results.get("seconds_of_section")):
         return f"seconds_of_section must be a number, not {results['seconds_of_section']!r}"
+    steps = results.get("steps") or []
+    if not isinstance(steps, list) or not all(
+        isinstance(step, Mapping) and _is_number(step.get("seconds")) for step in steps
+    ):
+        return "steps must be a list of objects, with seconds that are numbers"
     return next(filter(None, (_of_row(row) for row in _systems(results))), None)
 
 

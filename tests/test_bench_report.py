@@ -241,6 +241,13 @@ def test_targets_are_met_missed_or_open(tmp_path: Path) -> None:
     assert met["the same, accuracy of semclass less theirs"] == "yes"
     assert met["BM25 over 100,000 passages"] == "not measured"
     assert ["1,100 x", "yes"] in [row[2:4] for row in rows]
+    assert ["1,020 USD (flan-ul2 (recorded)) and 0.0151 USD (semclass)", "yes"] in [row[2:4] for row in rows]
+
+
+def test_what_was_kept_counts_as_long_as_it_took(tmp_path: Path) -> None:
+    steps = [{"step": "questions/semclass", "seconds": 3000.0}, {"step": "questions/svm", "seconds": 900.0}]
+    text = told(put(tmp_path, questions=questions(*SYSTEMS, seconds_of_section=2.0, steps=steps)))
+    assert "| ≤ 60 minutes | 65.0 minutes | **no** |" in text
 
 
 def test_each_column_is_traced_to_a_key_of_a_file(tmp_path: Path) -> None:
