@@ -13,11 +13,37 @@ from semclass.types import DoubleArray, Encoder, Encoding, IntArray
 CHUNK = 512
 """Texts encoded at a time; bounds memory, changes no value."""
 
+PIECES = 1024
+"""Word pieces of a batch, padding included, at most: what a layer of more holds falls out of the processor's cache.
+
+Measured on one and two threads: long passages are encoded 1.3 to 2 times as fast as in batches of 32 (8,128 word pieces),
+in a quarter of the memory; questions, of which 32 are fewer word pieces than this, as before.
+"""
+
 
 def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
-    """Rows of like length together, `size` at most, as padding costs time; a stable sort keeps it reproducible."""
+    """Cut rows into batches for a network that pads them.
+
+    Parameters
+    ----------
+    lengths
+        Word pieces of each row, int64 of shape (n,).
+    size
+        Rows of a batch at most.
+
+    Returns
+    -------
+    list of ndarray
+        Places, int64: rows of like length together, as padding costs time, and no more of them than make `PIECES` word
+        pieces, padding included. A stable sort keeps it reproducible.
+    """
     order = np.argsort(lengths, kind="stable")
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    cuts = [0]
+    for place, length in enumerate(lengths[order].tolist()):
+        rows = place - cuts[-1]
+        if rows == size or (rows and (rows + 1) * length > PIECES):
+            cuts.append(place)
+    return [order[start:end] for start, end in zip(cuts, [*cuts[1:], len(order)], strict=True) if end > start]
 
 
 def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
