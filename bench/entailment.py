@@ -37,7 +37,7 @@ from datasets_io import read_jsonl  # isort: skip
 
 Array = npt.NDArray[Any]
 
-QUICK, FEW = 100, 500
+QUICK, FEW = 50, 200
 """Pairs, and training questions, of a quick run."""
 
 THRESHOLD_PAIRS = 1000

@@ -38,7 +38,7 @@ Array = npt.NDArray[Any]
 LABELS, SEED = "gold+read", 0
 """Labels that the shipped head learns from, and the assignment of passages to folds."""
 
-QUICK, FEW = 60, 150
+QUICK, FEW = 30, 100
 """Passages that answers are timed on, and those that are fitted to or decided on, in a quick run."""
 
 PEERS = {

@@ -7,7 +7,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.metrics import f1_score
 
-from bench import measures
+from bench import measures, peer_pairs, peer_rows, peer_several, peer_training, peers, questions
 
 
 def test_an_answer_that_names_no_class_is_wrong():
@@ -52,3 +52,148 @@ def test_what_is_not_known_or_not_answered_counts_for_no_class():
 def test_few_items_leave_no_interval_without_a_number():
     found = measures.of_answers(np.array([True] + [False] * 5), np.zeros(6, bool), np.arange(6))
     assert all(np.isfinite(bound) for name, value in found.items() if name.endswith("_ci") for bound in value)
+
+
+class Letters:
+    """Says which letter a text begins with, and how long it is."""
+
+    @staticmethod
+    def everything(texts):
+        return {"label": [text[0] for text in texts], "length": [len(text) for text in texts]}
+
+
+def letters(least):
+    assert least == 1
+    return peers.System(lambda texts: [text[0] for text in texts], [__file__], Letters.everything)
+
+
+def test_a_system_is_timed_and_its_answers_are_kept(tmp_path):
+    items = peer_rows.keep(tmp_path / "items.json", {"first": ["ab", "b", "cde"], "second": ["xy"]})
+    found = peers.measure("test_bench_peers:letters", {"least": 1}, str(items), of="")
+    assert found["answers"] == {
+        "first": {"label": ["a", "b", "c"], "length": [2, 1, 3]},
+        "second": {"label": ["x"], "length": [2]},
+    }
+    assert {"load_s", "p50_ms", "p95_ms", "per_second", "disk_mb"} <= found.keys()
+    assert "answers" not in peers.measure("test_bench_peers:letters", {"least": 1}, str(items), of="", quality=False)
+
+
+def test_systems_take_turns(tmp_path):
+    items = peer_rows.keep(tmp_path / "items.json", {"first": ["ab", "b"]})
+    found = peers.by_turns({"one": ("test_bench_peers:letters", {"least": 1})}, str(items), of="")
+    assert found["one"]["answers"] == ["a", "b"]
+
+
+QUESTIONS = {
+    "HUM:ind": ["Who wrote it?", "Who built the bridge?", "Who was she?", "Who won?", "Who sings?", "Who paid?"],
+    "NUM:date": ["When was it written?", "When did she die?", "When is it?", "When did it end?", "When then?", "When?"],
+    "NUM:count": [
+        "How many came?",
+        "How many are there?",
+        "How many left?",
+        "How many saw it?",
+        "How many?",
+        "How many now?",
+    ],
+}
+
+
+def test_tf_idf_learns_what_questions_begin_with(tmp_path):
+    pairs = [(text, name) for name, texts in QUESTIONS.items() for text in texts]
+    fine = [name for _, name in pairs]
+    taught = {"texts": [text for text, _ in pairs], "labels": {"coarse": [name[:3] for name in fine], "fine": fine}}
+    train = peer_rows.keep(tmp_path / "train.json", taught)
+    heads = {f"linear-svc.{level}": ("linear-svc", None) for level in ("coarse", "fine")}
+    made = peer_training.fit_texts("text", None, heads, str(train), str(tmp_path / "fitted"), of="")
+    assert made["train_s"].keys() == heads.keys()
+    files = {
+        said: str(tmp_path / "fitted" / f"linear-svc.{level}.joblib")
+        for said, level in (("label", "coarse"), ("fine", "fine"))
+    }
+    system = peers.fitted_texts("text", None, files)
+    assert system.answer(["Who is that?"]) == ["HUM"]
+    assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
+
+
+def test_several_classes_are_decided_on_held_out_texts(tmp_path):
+    texts = [f"{start} {n}" for n in range(12) for start in ("red apple", "green pear")]
+    labels = [[float("apple" in text), 1.0 if "green" in text else 0.0] for text in texts]
+    labels[0][1] = None
+    taught = {"texts": texts, "labels": labels, "folds": [[list(range(16)), list(range(16, 24))]]}
+    train = peer_rows.keep(tmp_path / "train.json", taught)
+    model = str(tmp_path / "tfidf.joblib")
+    made = peer_several.train("tfidf", model, ["linear-svc"], str(train), str(tmp_path / "fitted"), of="")
+    assert made["linear-svc"]["said"]["16"] == [1, 0]
+    assert len(made["linear-svc"]["said"]) == 8
+    system = peers.fitted_several("tfidf", model, str(tmp_path / "fitted" / "linear-svc.joblib"))
+    assert system.answer(["green pear", "red apple"]) == [[0, 1], [1, 0]]
+
+
+def test_a_cosine_tells_sentences_that_share_words(tmp_path):
+    words = ["bridge", "tower", "river", "castle", "garden", "museum", "library", "station"]
+    pairs = [
+        [f"Who built the {word}?", f"Ada built the {other}."] for word in words for other in (word, words[0][::-1])
+    ]
+    train = peer_rows.keep(tmp_path / "train.json", {"pairs": pairs, "labels": [1, 0] * len(words)})
+    model = str(tmp_path / "tfidf.joblib")
+    peer_pairs.train("tfidf", model, ["cosine"], str(train), str(tmp_path / "fitted"), of="")
+    system = peers.fitted_pairs("tfidf", model, {"cosine": str(tmp_path / "fitted" / "cosine.joblib")}, "cosine")
+    near, far = system.answer([["Who built the tower?", "Ada built the tower."], ["Who built the tower?", "It rains."]])
+    assert near > 0.5 > far
+
+
+def test_a_coarse_class_has_the_probability_of_its_fine_classes_together():
+    names = ["HUM:ind", "NUM:date", "NUM:count"]
+    assert peers.coarse_names(np.array([[1.0, 0.6, 0.6], [2.0, 0.0, 0.0]]), names) == ["NUM", "HUM"]
+
+
+class Made:
+    """A benchmark whose steps are made up."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+    def step(self, name, function, **arguments):
+        assert function == "bench.peers:measure"
+        return dict(self.steps[name])
+
+
+def test_a_system_that_lacks_a_package_is_shown_as_skipped(tmp_path):
+    times = {"p50_ms": 2.0, "p95_ms": 3.0, "per_second": 500.0, "disk_mb": 1.0, "load_s": 0.1, "peak_mb": 50.0}
+    steps = {
+        "toys/fast": {**times, "answers": {"test": {"label": ["a", "b"], "other": ["b", "b"]}}},
+        "toys/twice as fast": {**times, "p50_ms": 1.0},
+    }
+    entries = [
+        peer_rows.Entry("fast", "peer", "A toy.", "toys:load"),
+        peer_rows.Entry("twice as fast", "peer", "The same.", "toys:load", threads=2, like="fast", said="other"),
+        peer_rows.Entry("lacking", "peer", "Not here.", "toys:load", training={"skipped": "needs a toy"}),
+    ]
+    items = peer_rows.keep(tmp_path / "items.json", {"test": ["x", "y"]})
+    rows = peer_rows.rows(
+        Made(steps), "toys", entries, items, lambda _, said: measures.of_classes(["a", "b"], said["test"]["label"])
+    )
+    assert [row.get("accuracy") for row in rows] == [1.0, 0.5, None]
+    assert rows[2]["skipped"] == "needs a toy"
+    assert rows[0]["usd_per_million"] == pytest.approx(rows[1]["usd_per_million"], rel=0.01)
+
+
+def test_the_table_of_questions_shows_what_was_skipped():
+    figures = measures.of_classes(["a", "b"], ["a", "b"])
+    rows = [
+        {
+            "name": "semclass",
+            "p50_ms": 1.0,
+            "per_second": 9.0,
+            "peak_mb": 1.0,
+            "disk_mb": 1.0,
+            "usd_per_million": 0.01,
+            **figures,
+        },
+        {"name": "model2vec: logistic", "skipped": "needs a package"},
+        {"name": "flan-ul2, prompted", "p50_ms": 1000.0, "recorded": True, **figures},
+    ]
+    table = questions.table({"systems": rows})
+    assert "| semclass | 100.0% (100.0 to 100.0) | - | 1.00 | 9 | 1 | 1.0 | 0.01 |" in table
+    assert "| model2vec: logistic | skipped: needs a package |" in table
+    assert "| 1,000 |" in table
