@@ -10,7 +10,6 @@ from __future__ import annotations
 import gzip
 import json
 import random
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,17 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
+import labels
 from bench import readme, timing
 from bench.steps import Bench
+from question_data import Questions, read_questions
 from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
 from semclass.calibration import expected_calibration_error
 from semclass.surface import surface_features
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "training"))
-
-import labels  # noqa: E402
-from question_data import Questions, read_questions  # noqa: E402
 
 DRAWS = 5
 """Times that every question is misspelt anew."""

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from bench import measures
-from bench.peer_rows import (
+from bench.peers.rows import (
     NO_ORIGINAL,
     Entry,
     constant,
@@ -31,9 +31,8 @@ from bench.peer_rows import (
     static_model,
 )
 from bench.steps import Bench
+from datasets_io import read_jsonl
 from semclass.artifacts import default_models, read_json
-
-from datasets_io import read_jsonl  # isort: skip
 
 Array = npt.NDArray[Any]
 
@@ -146,7 +145,7 @@ def quality(
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
-    loader, heads = "bench.peers:semclass_entailment", "bench.peers:semclass_pair_head"
+    loader, heads = "bench.peers.loaders:semclass_entailment", "bench.peers.loaders:semclass_pair_head"
     meant = "meant for the first ten passages of a retriever; here the one sentence is all that was found."
     return [
         Entry("semclass", "semclass", what, loader, {"threads": 1}),
@@ -177,7 +176,7 @@ def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
         made: Mapping[str, Any] = lacking[kind] or {}
         if "skipped" not in made:
             made = bench.step(
-                f"entailment/train/{kind}", "bench.peer_pairs:train", kind=kind, model=model, hows=list(hows),
+                f"entailment/train/{kind}", "bench.peers.pairs:train", kind=kind, model=model, hows=list(hows),
                 train=train, folder=folder / kind, of=file_digest(train),
             )  # fmt: skip
         heads = {how: str(folder / kind / f"{how}.joblib") for how in hows}
@@ -188,7 +187,7 @@ def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
             took = made.get("train_s", {}).get(how) if "skipped" not in made else None
             entries.append(
                 Entry(
-                    name, "peer", f"{WHAT[kind]} of either text, {WHAT[how]}.", "bench.peers:fitted_pairs", options,
+                    name, "peer", f"{WHAT[kind]} of either text, {WHAT[how]}.", "bench.peers.loaders:fitted_pairs", options,
                     training=made, train_s=took, like=None if how == first else hows[first],
                     said="label" if how == first else how,
                 )
@@ -200,15 +199,15 @@ def _cross_encoder(
     bench: Bench, folder: Path, items: Path, taught: Mapping[str, Sequence[Any]], truth: Array
 ) -> dict[str, Any]:
     """A network that reads both texts together, its threshold found on training pairs."""
-    what = "A network of the encoder's size that reads question and sentence together (bench/train_cross_encoder.py), int8."
+    what = "A network of the encoder's size that reads question and sentence together, int8 (bench/peers/cross_encoder.py)."
     name = "cross-encoder MiniLM, int8"
     if bench.cross_encoder is None:
-        reason = "needs --cross-encoder, a folder that bench/train_cross_encoder.py writes"
+        reason = "needs --cross-encoder, a folder that bench/peers/train_cross_encoder.py writes"
         return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": reason}
     some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
     pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
     options = {"folder": str(bench.cross_encoder), "threads": 1}
-    entry = Entry(name, "peer", what, "bench.peers:onnx_pairs", options)
+    entry = Entry(name, "peer", what, "bench.peers.loaders:onnx_pairs", options)
     given = keep(folder / "cross-encoder.json", pairs)
 
     def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:

@@ -24,9 +24,7 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-import importlib
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -266,7 +264,9 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
 
 def test_questions(models: Path, data: Path) -> Scores:
     """TREC test and the natural questions kept aside."""
-    labels, question_data = _training("labels"), _training("question_data")
+    import labels
+    import question_data
+
     found = {}
     for name, given in (
         ("TREC test", question_data.read_questions(data / "trec" / "test.tsv")),
@@ -295,14 +295,6 @@ IN_MANIFEST = {
     ("questions", "natural questions, accuracy, fine"): ("natural_dev", "fine", "accuracy"),
 }
 """Where a model's manifest says, under ``metrics``, what its training found on a test set."""
-
-
-def _training(module: str) -> Any:
-    """A module of ``training/``, whose modules import each other by their bare names."""
-    place = str(HERE.parent / "training")
-    if place not in sys.path:
-        sys.path.append(place)
-    return importlib.import_module(module)
 
 
 def measure_test_sets(models: Path, data: Path) -> Scores:

@@ -6,21 +6,16 @@ source, and tried on natural questions (split dev). Needs the extra ``plot``.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import figures
+import labels
 from bench.steps import Bench
+from question_data import Questions, read_questions
 from semclass import OnnxEncoder, TextClassifier
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "training"))
-
-import figures  # noqa: E402
-import labels  # noqa: E402
-from question_data import Questions, read_questions  # noqa: E402
 
 DRAWS = {50: 5, 150: 5, 500: 3, 1500: 2, 4500: 1}
 """Labelled questions, and samples of so many."""

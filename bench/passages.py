@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import train_passages as training
 from bench import measures
-from bench.peer_rows import (
+from bench.peers.rows import (
     NO_ORIGINAL,
     Entry,
     constant,
@@ -30,8 +31,6 @@ from bench.steps import Bench
 from semclass.artifacts import default_models, read_json
 from semclass.taxonomy import COARSE
 from semclass.texts import open_encoder
-
-import train_passages as training  # isort: skip
 
 Array = npt.NDArray[Any]
 
@@ -134,7 +133,7 @@ def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
-    loader = "bench.peers:semclass_passages"
+    loader = "bench.peers.loaders:semclass_passages"
     return [
         Entry("semclass", "semclass", what, loader, {"threads": 1}),
         Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2),
@@ -175,7 +174,7 @@ def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], lis
         made: Mapping[str, Any] = lacking[kind] or {}
         if "skipped" not in made:
             made = bench.step(
-                f"passages/train/{kind}", "bench.peer_several:train", kind=kind, model=models[kind],
+                f"passages/train/{kind}", "bench.peers.several:train", kind=kind, model=models[kind],
                 heads=list(names.values()), train=train, folder=folder / kind, of=file_digest(train),
             )  # fmt: skip
         for name, head in names.items():
@@ -186,7 +185,9 @@ def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], lis
             }
             what = f"{WHAT[kind]}, for each class a {WHAT[head]} of scikit-learn."
             took = made.get(head, {}).get("train_s")
-            entry = Entry(name, "peer", what, "bench.peers:fitted_several", options, training=made, train_s=took)
+            entry = Entry(
+                name, "peer", what, "bench.peers.loaders:fitted_several", options, training=made, train_s=took
+            )
             entries.append(entry)
             if head in made:
                 answers[name] = made[head]["said"]
@@ -215,7 +216,7 @@ def ratios(bench: Bench, entries: Sequence[Entry], items: Path) -> dict[str, Any
     if bench.quick or "skipped" in (theirs.training or {}):
         return {}
     found = bench.step(
-        "passages/by_turns", "bench.peers:by_turns", items=items, of=f"{file_digest(items)} {theirs.training}",
+        "passages/by_turns", "bench.peers.loaders:by_turns", items=items, of=f"{file_digest(items)} {theirs.training}",
         systems={entry.name: (entry.loader, dict(entry.options)) for entry in (ours, theirs)},
     )  # fmt: skip
     first, second = (found[entry.name]["p50_ms"] for entry in (ours, theirs))

@@ -14,8 +14,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import labels
 from bench import measures, readme
-from bench.peer_rows import (
+from bench.peers.rows import (
     NO_ORIGINAL,
     SLOW,
     Entry,
@@ -31,11 +32,9 @@ from bench.peer_rows import (
     with_interval,
 )
 from bench.steps import Bench
-
-import labels  # isort: skip
-from datasets_io import read_tsv  # isort: skip
-from question_data import Questions, read_questions  # isort: skip
-from question_sets import read_training  # isort: skip
+from datasets_io import read_tsv
+from question_data import Questions, read_questions
+from question_sets import read_training
 
 QUICK, FEW = 100, 1500
 """Items of each set, and training items, that a quick run takes."""
@@ -125,7 +124,7 @@ def _named(prefix: str, figures: Mapping[str, Any]) -> dict[str, Any]:
 
 def shipped() -> list[Entry]:
     """Systems of semclass."""
-    loader = "bench.peers:semclass_questions"
+    loader = "bench.peers.loaders:semclass_questions"
     what = (
         "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
     )
@@ -192,24 +191,24 @@ def _tuned(bench: Bench, folder: Path, source: Path | None, common: Mapping[str,
     made: Mapping[str, Any] = SLOW
     if not bench.quick:
         made = _trained(
-            bench, source, "tuned", "bench.peer_minilm:train", threads=2, original=source, folder=out, **common
+            bench, source, "tuned", "bench.peers.minilm:train", threads=2, original=source, folder=out, **common
         )
     what = "The original encoder with a linear layer, all of it trained for the task"
     return [
         Entry(
-            "fine-tuned MiniLM, torch", "peer", f"{what}; transformers, 32 bits.", "bench.peer_minilm:torch_texts",
+            "fine-tuned MiniLM, torch", "peer", f"{what}; transformers, 32 bits.", "bench.peers.minilm:torch_texts",
             {"folder": str(out / "torch")}, training=made, train_s=made.get("train_s"),
         ),
         Entry(
             "fine-tuned MiniLM, int8", "peer", f"{what}; exported to ONNX, quantised dynamically by onnxruntime.",
-            "bench.peers:onnx_texts", {"folder": str(out / "int8"), "threads": 1},
+            "bench.peers.loaders:onnx_texts", {"folder": str(out / "int8"), "threads": 1},
             training=made, train_s=made.get("train_s"),
         ),
     ]  # fmt: skip
 
 
 def _fit(bench: Bench, source: Path | None, name: str, **arguments: Any) -> dict[str, Any]:
-    return _trained(bench, source, name, "bench.peer_training:fit_texts", **arguments)
+    return _trained(bench, source, name, "bench.peers.training:fit_texts", **arguments)
 
 
 def _trained(
@@ -236,7 +235,7 @@ def _entry(
     options = {"kind": used[0], "model": used[1] and str(used[1]), "heads": files}
     what = f"{vectors}, {HEADS.get(head, 'linear support vector machine')} of scikit-learn."
     took = made.get("train_s", {}).get(levels["label"]) if "skipped" not in made else None
-    return Entry(name, "peer", what, "bench.peers:fitted_texts", options, training=made, train_s=took)
+    return Entry(name, "peer", what, "bench.peers.loaders:fitted_texts", options, training=made, train_s=took)
 
 
 def ratios(
@@ -250,7 +249,7 @@ def ratios(
         return {}
     found = bench.step(
         "questions/by_turns",
-        "bench.peers:by_turns",
+        "bench.peers.loaders:by_turns",
         systems={name: (by_name[name].loader, dict(by_name[name].options)) for name in names},
         items=items,
         of=" ".join([file_digest(items), *(str((by_name[name].training or {}).get("made", "")) for name in names)]),

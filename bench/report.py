@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from bench import pareto, prices, readme
-from bench.report_answers import answers, main_figure
-from bench.report_check import complaint
-from bench.report_page import render, slug
-from bench.report_sections import QUALITY_KEYS, RETRIEVAL_KEYS, as_text, section
-from bench.report_tables import (
+from bench.reporting.answers import answers, main_figure
+from bench.reporting.check import complaint
+from bench.reporting.page import render, slug
+from bench.reporting.sections import QUALITY_KEYS, RETRIEVAL_KEYS, as_text, section
+from bench.reporting.tables import (
     COSTS,
     NONE,
     Results,
@@ -30,8 +30,8 @@ from bench.report_tables import (
     on_one_thread,
     table,
 )
-from bench.report_targets import targets
-from bench.report_words import SECTIONS, TASKS, said, title_of
+from bench.reporting.targets import targets
+from bench.reporting.words import SECTIONS, TASKS, said, title_of
 from semclass.artifacts import read_json, write_atomic
 from semclass.errors import ArtifactError, SemclassError
 

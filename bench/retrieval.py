@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench import domains, pareto, prices, readme
-from bench.cross_encoder import FEW
+from bench.peers.cross_encoder import FEW
 from bench.retrieval_systems import DEPTH, MORE
 from bench.steps import Bench
 from semclass import artifacts
@@ -89,7 +89,7 @@ RECORDED = {
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
-    chosen = bench.step("retrieval/alpha", "bench.fusion:choose_alpha", data=bench.data, **few)
+    chosen = bench.step("retrieval/alpha", "bench.peers.fusion:choose_alpha", data=bench.data, **few)
     network = bench.cross_encoder
     sets = {}
     for name, folder in folders(bench).items():
@@ -148,7 +148,7 @@ def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
         row: dict[str, Any] = {"name": name, "kind": kind, "what": what, "threads": 1}
         if name not in part["systems"]:
             reason = part["missing"].get(
-                name, "needs --cross-encoder FOLDER, which bench/train_cross_encoder.py writes"
+                name, "needs --cross-encoder FOLDER, which bench/peers/train_cross_encoder.py writes"
             )
             systems.append({**row, "skipped": reason})
             continue

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from bench import fusion, lexical, timing
-from bench.cross_encoder import FEW, CrossEncoder, orders
+from bench import timing
+from bench.peers import fusion, lexical
+from bench.peers.cross_encoder import FEW, CrossEncoder, orders
 from semclass import HybridRetriever, Ranker, evaluation
 from semclass.candidates import Candidates, Order, Query
 from semclass.documents import read_corpus

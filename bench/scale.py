@@ -69,7 +69,7 @@ def run(bench: Bench) -> dict[str, Any]:
             data=data,
             few=few,
         )
-        for count, blas in THREADS
+        for count, blas in (THREADS[:1] if few else THREADS)
     ]
     lexical = bench.step("scale/bm25", "bench.growth:lexical", index=big, data=data, timed=20 if few else 60)
     encoders = bench.step(

@@ -13,6 +13,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -62,7 +63,7 @@ class Bench:
     again
         Whether steps are run although their results are kept.
     cross_encoder
-        Folder that ``bench/train_cross_encoder.py`` wrote, or None.
+        Folder that ``bench/peers/train_cross_encoder.py`` wrote, or None.
     endpoint, model, key
         Address, model and name of the environment variable that holds the key of an OpenAI-compatible service, or None.
     steps
@@ -119,7 +120,7 @@ class Bench:
             If it failed.
         """
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
-        kept = self.work / "steps" / f"{name.replace('/', '-')}-{self._key(task)}.json"
+        kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task)}.json"
         if self.again or not kept.is_file():
             self.say(f"  {name} ...")
             kept.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,12 @@ pytest.importorskip("sklearn")
 
 from sklearn.metrics import f1_score
 
-from bench import measures, peer_pairs, peer_rows, peer_several, peer_training, peers, questions
+from bench import measures, questions
+from bench.peers import loaders as peers
+from bench.peers import pairs as peer_pairs
+from bench.peers import rows as peer_rows
+from bench.peers import several as peer_several
+from bench.peers import training as peer_training
 
 
 def test_an_answer_that_names_no_class_is_wrong():
@@ -154,7 +159,7 @@ class Made:
         self.steps = steps
 
     def step(self, name, function, **arguments):
-        assert function == "bench.peers:measure"
+        assert function == "bench.peers.loaders:measure"
         return dict(self.steps[name])
 
 

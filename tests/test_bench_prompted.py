@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import prices, prompted, prompts
+from bench import prices
+from bench.peers import prompted, prompts
 
 KEY = "sk-a-key-that-is-nowhere-written"
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from bench import report
-from bench.report_answers import Contest, picks, statement
-from bench.report_page import render
-from bench.report_tables import anything, escape, front, with_interval
+from bench.reporting.answers import Contest, picks, statement
+from bench.reporting.page import render
+from bench.reporting.tables import anything, escape, front, with_interval
 
 MADE = {
     "commands": ["python -m bench questions --data DATA"],

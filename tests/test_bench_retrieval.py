@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from bench import fusion, lexical, pareto, retrieval, retrieval_systems
+from bench import pareto, retrieval, retrieval_systems
+from bench.peers import fusion, lexical
 from semclass import HybridRetriever, bm25, evaluation
 from semclass.types import Ragged
 

@@ -9,7 +9,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
 import bert_graph
-from bench import cross_encoder, train_cross_encoder
+from bench.peers import cross_encoder, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12

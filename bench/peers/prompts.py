@@ -7,19 +7,14 @@ folder keeps for training, are drawn by a seed, and never from the items that ar
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from datasets_io import read_jsonl, read_tsv
 from semclass.taxonomy import COARSE
-
-ROOT = Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "training"))
-
-from datasets_io import read_jsonl, read_tsv  # noqa: E402
 
 Words = Mapping[str, tuple[str, ...]]
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench import peers
-from bench.peer_training import digest, fit, tfidf
+from bench.peers import loaders
+from bench.peers.training import digest, fit, tfidf
 from semclass.errors import import_extra
 
 Array = npt.NDArray[Any]
@@ -27,7 +27,7 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
     Parameters
     ----------
     kind, model
-        Of the vectors, see :func:`bench.peers.vectors`; for ``"tfidf"``, `model` is written here, over all texts.
+        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"tfidf"``, `model` is written here, over all texts.
     heads
         Names of estimators.
     train
@@ -51,7 +51,7 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
     started = time.perf_counter()
     if kind == "tfidf":
         import_extra("joblib", "bench").dump(tfidf().fit(data["texts"]), str(model))
-    rows = peers.vectors(kind, model)(data["texts"])
+    rows = loaders.vectors(kind, model)(data["texts"])
     encoding = time.perf_counter() - started
     for name in heads:
         said: dict[str, list[int]] = {}

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import peers
-from bench.peer_training import digest, fit
+from bench.peers import loaders
+from bench.peers.training import digest, fit
 from semclass.errors import import_extra
 
 
@@ -19,9 +19,9 @@ def train(kind: str, model: str | None, hows: Sequence[str], train: str, folder:
     Parameters
     ----------
     kind, model
-        Of the vectors, see :func:`bench.peers.vectors`; for ``"tfidf"``, `model` is written here.
+        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"tfidf"``, `model` is written here.
     hows
-        See :func:`bench.peers.combined`.
+        See :func:`bench.peers.loaders.combined`.
     train
         File with ``pairs`` and ``labels``.
     folder
@@ -44,12 +44,12 @@ def train(kind: str, model: str | None, hows: Sequence[str], train: str, folder:
     if kind == "tfidf":
         text = import_extra("sklearn.feature_extraction.text", "bench")
         joblib.dump(text.TfidfVectorizer(sublinear_tf=True).fit(sorted({*asked, *given})), str(model))
-    embed = peers.vectors(kind, model)
+    embed = loaders.vectors(kind, model)
     first, second = _once(embed, asked), _once(embed, given)
     encoding = time.perf_counter() - started
     for how in hows:
         started = time.perf_counter()
-        fitted, chosen[how] = fit("logistic", kind, peers.combined(first, second, how), data["labels"])
+        fitted, chosen[how] = fit("logistic", kind, loaders.combined(first, second, how), data["labels"])
         took[how] = round(encoding + time.perf_counter() - started, 1)
         joblib.dump(fitted, out / f"{how}.joblib")
     return {"train_s": took, "chosen": chosen, "made": digest(out)}

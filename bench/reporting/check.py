@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from bench.report_tables import CALLS, COSTS, at, facts_of
+from bench.reporting.tables import CALLS, COSTS, at, facts_of
 
 NUMBERS = frozenset(
     {"accuracy", "macro_f1", "mrr@10", "cond_mrr", "ndcg@10", "recall@10", "error_removed", *CALLS, *COSTS.values()}

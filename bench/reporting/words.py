@@ -1,4 +1,4 @@
-"""What the report says in words: ``report_words.md``, by heading. No figure that was measured is in there."""
+"""What the report says in words: ``bench/reporting/words.md``, by heading. No figure that was measured is in there."""
 
 from __future__ import annotations
 

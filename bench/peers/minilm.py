@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import peers
-from bench.peer_training import digest
+from bench.peers import loaders
+from bench.peers.training import digest
 from semclass.errors import import_extra
 
 LENGTH = 64
@@ -131,16 +131,16 @@ def _export(torch: Any, network: Any, tokenizer: Any, folder: Path, names: Seque
     (folder / "classes.json").write_text(json.dumps(list(names)))
 
 
-def torch_texts(folder: str, length: int = LENGTH) -> peers.System:
+def torch_texts(folder: str, length: int = LENGTH) -> loaders.System:
     """The network as transformers runs it."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    names = peers.classes(folder)
+    names = loaders.classes(folder)
 
     def logits(texts: Sequence[str]) -> Any:
         fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=length)
         with torch.inference_mode():
             return network(**fed).logits.float().numpy()
 
-    return peers.of_logits(logits, names, [folder])
+    return loaders.of_logits(logits, names, [folder])

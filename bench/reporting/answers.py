@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report_tables import (
+from bench.reporting.tables import (
     NONE,
     Results,
     at,
@@ -18,7 +18,7 @@ from bench.report_tables import (
     table,
     with_interval,
 )
-from bench.report_words import TASKS, said, title_of
+from bench.reporting.words import TASKS, said, title_of
 
 
 @dataclass(frozen=True)

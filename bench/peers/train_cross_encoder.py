@@ -1,6 +1,6 @@
 """Make a cross-encoder to measure the shipped re-ranker against: the encoder's network, reading both texts at once.
 
-    python -m bench.train_cross_encoder --data DATA --out FOLDER
+    python -m bench.peers.train_cross_encoder --data DATA --out FOLDER
 
 Its data are questions of ``squad_sentences/train``, which ``training/train_pairs.py`` reads, too, each asked of passages
 of 1 to 5 consecutive sentences; the candidates are the hybrid retriever's first ten. It starts from the encoder's original
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,19 +28,16 @@ import onnx
 import tokenizers
 from sklearn.linear_model import LogisticRegression
 
-from bench.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
-from semclass import HybridRetriever, Passage, PassageIndex, Ranker, artifacts
-from semclass.bulk import batches_by_length
-from semclass.components import ranks_along, reciprocal_ranks
-from semclass.errors import TruncationWarning, import_extra
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "training"))
-
 import bert_graph
+from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from datasets_io import read_jsonl, sentence_windows
 from export_encoder import SMOOTHING, find_source
+from semclass import HybridRetriever, Passage, PassageIndex, Ranker, artifacts
+from semclass.bulk import batches_by_length
+from semclass.components import ranks_along, reciprocal_ranks
+from semclass.errors import TruncationWarning, import_extra
 
 Array = npt.NDArray[Any]
 

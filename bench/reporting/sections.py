@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.report_answers import main_figure
-from bench.report_tables import (
+from bench.reporting.answers import main_figure
+from bench.reporting.tables import (
     FRAME,
     anything,
     at,
@@ -23,7 +23,7 @@ from bench.report_tables import (
     systems_table,
     with_interval,
 )
-from bench.report_words import TASKS, has, said
+from bench.reporting.words import TASKS, has, said
 
 QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
 RETRIEVAL_KEYS = {

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import peers
+from bench.peers import loaders
 from semclass.errors import import_extra
 
 SEED = 0
@@ -69,7 +69,7 @@ def fit_texts(
     Parameters
     ----------
     kind, model
-        Of the vectors, see :func:`bench.peers.vectors`; for ``"text"``, they are TF-IDF and fitted here.
+        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"text"``, they are TF-IDF and fitted here.
     heads
         By the name of the file to write, which ends in the level of the labels, such as ``"svc.fine"``: an estimator, and
         how many of the training items, the first ones, it is fitted to; None for all.
@@ -90,7 +90,7 @@ def fit_texts(
     most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)
     texts = data["texts"][:most]
     started = time.perf_counter()
-    rows = peers.vectors(kind, model)(texts)
+    rows = loaders.vectors(kind, model)(texts)
     encoding = (time.perf_counter() - started) / len(texts)
     out, took, chosen = Path(folder), {}, {}
     out.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 import numpy as np
 import tokenizers
 
-from bench import prices, prompts
+from bench import prices
+from bench.peers import prompts
 from semclass import artifacts
 from semclass.errors import InputError, SemclassError, import_extra
 

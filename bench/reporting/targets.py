@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.report_tables import NONE, Results, at, is_quick, name_of, number, table
-from bench.report_words import said
+from bench.reporting.tables import NONE, Results, at, is_quick, name_of, number, table
+from bench.reporting.words import said
 
 Way = tuple[str, ...]
 """Keys that lead to a figure."""

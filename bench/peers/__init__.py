@@ -1,0 +1,1 @@
+"""What semclass is compared with: how each peer is trained, loaded and asked."""

@@ -1,0 +1,1 @@
+"""Parts of the report: tables, picks, targets, words and the page."""
