@@ -1,8 +1,9 @@
 """A fine-tuned classifier as a peer: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
 
-The recipe is the usual one: AdamW, warm-up over the first tenth and linear decay, a linear layer over the first token;
-it was not searched. The loss is the cross entropy of the fine class plus that of the coarse class, whose probability is the
-sum over its fine classes, so that one network tells both.
+The recipe is the usual one: AdamW, warm-up over the first tenth and linear decay, a linear layer over the first token. With
+1e-4 for every rate, three epochs leave the fine classes of the very training questions at 77 %; of two sets of higher rates
+the better one on a tenth of the training questions, held out, was taken. The loss is the cross entropy of the fine class
+plus that of the coarse class, whose probability is the sum over its fine classes, so that one network tells both.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def train(
     folder: str,
     of: str,
     epochs: int = 3,
-    rate: float = 1e-4,
+    rate: float = 3e-4,
+    head_rate: float = 1e-3,
     seed: int = 0,
     first: int | None = None,
 ) -> dict[str, Any]:
@@ -48,8 +50,8 @@ def train(
         Where to write ``torch/`` and ``int8/``.
     of
         What the training file holds, so that this runs again when that has changed.
-    epochs, rate, seed
-        Of the recipe.
+    epochs, rate, head_rate, seed
+        Of the recipe; the new layer has a rate of its own.
     first
         Only so many of the items, if given.
     """
@@ -64,7 +66,9 @@ def train(
     network = transformers.AutoModelForSequenceClassification.from_pretrained(
         original, num_labels=len(names), attn_implementation="eager"
     )
-    optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=WEIGHT_DECAY)
+    inner, outer = network.base_model.parameters(), network.classifier.parameters()
+    groups = [{"params": list(inner), "lr": rate}, {"params": list(outer), "lr": head_rate}]
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
     steps = epochs * -(-len(texts) // BATCH)
     pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
     coarse = [name.partition(":")[0] for name in names]

@@ -135,7 +135,7 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
     calls
         Calls that an item takes.
     """
-    from bench.peers import prompted  # it imports the sections' own figures
+    from bench.peers import prompted  # it imports what the sections count with
 
     seconds, tokens = calls * prices.THESIS_SECONDS, prompted.prompt_tokens(task, bench.data)
     return {
