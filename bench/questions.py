@@ -266,11 +266,19 @@ def ratios(
         }
         for name in names[1:]
     }
-    second = next(row["p50_ms"] for row in systems if row["name"] == "flan-ul2, prompted")
+    # nothing of flan-ul2 runs here, so what it is held against is semclass alone, as its row says; among the runs of the
+    # peers above, which leave the processor's cache full of their weights, it takes a little longer
+    by_row = {row["name"]: row for row in systems}
+    second, alone = (by_row[name]["p50_ms"] for name in ("flan-ul2, prompted", "semclass"))
     return {
         "sentence_transformers_over_semclass": shown["ten lines: logistic"],
         **({"sentence_transformers_svc_over_semclass": shown["ten lines: svc"]} if "ten lines: svc" in shown else {}),
-        "flan_ul2_over_semclass": {"p50_ratio": round(second / ours), "p50_ms": second, "semclass_p50_ms": ours},
+        "flan_ul2_over_semclass": {
+            "p50_ratio": round(second / alone),
+            "p50_ms": second,
+            "semclass_p50_ms": alone,
+            "p50_ratio_among_peers": round(second / ours),
+        },
     }
 
 
