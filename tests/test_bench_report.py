@@ -187,6 +187,48 @@ def test_calls_of_prompted_models_are_counted(tmp_path: Path) -> None:
     assert "| 88.5 (GPU) |" in text
 
 
+def test_a_recorded_prompt_is_priced_at_other_prices(tmp_path: Path) -> None:
+    counted = {"prompt": 512.4, "answer": 2.0, "shared": 490.0, "counted_with": "word pieces"}
+    prices = {"usd_per_million_at": {"a cheap model": 25.5, "flan-ul2": 1020.3}, "tokens_per_call": counted}
+    text = told(put(tmp_path, questions=questions(SYSTEMS[0], {**SYSTEMS[-1], **prices, "calls_per_item": 6})))
+    priced = rows_below(text, "The same prompt at other prices")
+    assert [priced[model] for model in list(priced)[2:]] == [["1,020"], ["25.5"]]
+    assert (
+        "- flan-ul2 (recorded): 512 tokens of prompt, of which 490 are the same in every call, and 2 of answer" in text
+    )
+    assert "; 6 calls an item. Counted with word pieces." in text
+    assert "The same prompt at other prices" not in told(put(tmp_path, questions=questions(*SYSTEMS)))
+
+
+def test_it_is_said_while_no_language_model_was_asked(tmp_path: Path) -> None:
+    assert "No current language model was measured here" in told(put(tmp_path, questions=questions(*SYSTEMS)))
+    asked = system("a model", "prompted", 0.9, 300.0)
+    assert "No current language model" not in told(put(tmp_path, questions=questions(*SYSTEMS, asked)))
+
+
+def test_the_cross_encoders_training_is_shown(tmp_path: Path) -> None:
+    network = {"training": {"questions": 7000, "data": "squad_sentences/train"}, "weight": 0.316, "slope": 0.745}
+    text = told(put(tmp_path, retrieval={**RETRIEVAL, "cross_encoder": network}))
+    assert "| questions | 7,000 |" in text
+    assert "| weight | 0.316 |" in text
+    assert "trained for this benchmark, on so many" not in told(put(tmp_path, retrieval=RETRIEVAL))
+
+
+def test_the_limits_name_what_beats_the_baseline(tmp_path: Path) -> None:
+    rows = [
+        {"name": name, "kind": "semclass", "mrr@10": value, "p50_ms": 1.0, **more}
+        for name, value, more in (
+            ("hybrid", 0.8, {}), ("dense", 0.7, {}), ("RRF", 0.82, {}), ("convex", 0.9, {}),
+            ("learned", 0.85, {"rerank_p50_ms": 0.5}),
+            ("cross-encoder", 0.7, {"sample": {"mrr@10": 0.95}, "rerank_p50_ms": 100.0}),
+        )
+    ]  # fmt: skip
+    text = told(put(tmp_path, retrieval={**RETRIEVAL, "sets": {"pubmedqa": {"what": "PubMedQA", "systems": rows}}}))
+    line = "PubMedQA: hybrid 0.800; better: convex 0.900, RRF 0.820. Better than `learned` (0.850), too: convex."
+    assert f"\n  - {line}" in text
+    assert "the thesis's baseline" not in told(put(tmp_path, retrieval=RETRIEVAL))  # which has no hybrid
+
+
 def test_missing_figures_and_sections_are_fine(tmp_path: Path) -> None:
     assert "There are no results yet" in told(tmp_path)
     bare = {"name": "semclass", "kind": "semclass", "accuracy": 0.9}

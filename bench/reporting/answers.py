@@ -98,11 +98,17 @@ def answers(found: Results) -> str:
     given = contests(found)
     if not given:
         return ""
-    parts = [said("answers"), glance(given)]
+    parts = [said("answers"), *([] if _asked_a_model(found) else [said("answers", "no model")]), glance(given)]
     for contest in given:
         parts += [f"### {_short(contest.title)}", statement(contest), picks(contest)]
         parts += [statement(more) for more in _further(found, contest)]
     return "\n\n".join(parts)
+
+
+def _asked_a_model(found: Results) -> bool:
+    """Whether any language model was prompted here, not by others."""
+    rows = [row for name in TASKS for row in at(found, name, "systems") or []]
+    return any(row.get("kind") == "prompted" and not row.get("recorded") and "skipped" not in row for row in rows)
 
 
 def _further(found: Results, contest: Contest) -> list[Contest]:

@@ -55,7 +55,15 @@ def _of_row(row: Any) -> str | None:
             return f"{key} of {row['name']!r} must be a number, not {value!r}"
         if key.endswith("_ci") and not _is_interval(value):
             return f"{key} of {row['name']!r} must be two numbers, not {value!r}"
-    return None
+    return _of_prices(row)
+
+
+def _of_prices(row: Mapping[str, Any]) -> str | None:
+    """Whether prices by model are numbers."""
+    prices = row.get("usd_per_million_at")
+    if prices is None or (isinstance(prices, Mapping) and all(map(_is_number, prices.values()))):
+        return None
+    return f"usd_per_million_at of {row['name']!r} must be an object of numbers, not {prices!r}"
 
 
 def _is_number(value: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.reporting.answers import main_figure
+from bench.reporting.answers import main_figure, on_sample
 from bench.reporting.tables import (
     FRAME,
     anything,
@@ -17,9 +17,13 @@ from bench.reporting.tables import (
     escape,
     further_quality,
     is_quick,
+    measured,
+    name_of,
     number,
     points,
+    prompt_lengths,
     prompted_calls,
+    prompted_prices,
     systems_table,
     with_interval,
 )
@@ -72,7 +76,9 @@ def _task(name: str, results: Mapping[str, Any]) -> list[str]:
         said("reading"),
         _named("Further figures of quality:", more),
         _named("Calls of prompted models (tokens of a call, on average):", prompted_calls(systems)),
-        _named("Systems that took turns in one process:", anything(results.get("ratios") or {})),
+        _named("Tokens of a call where the answers are recorded:", prompt_lengths(systems)),
+        _named(said("prompted prices"), prompted_prices(systems)),
+        _named(said("ratios"), anything(results.get("ratios") or {})),
         f"The systems:\n\n{descriptions(systems)}",
         _limits(name),
     ]
@@ -142,10 +148,40 @@ def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
         "\n\n".join(tables),
         said("reading"),
         _named("### What re-ranking a million questions costs", costs),
-        _named("Systems that took turns in one process:", anything(results.get("ratios") or {})),
+        _named(said("ratios"), anything(results.get("ratios") or {})),
+        _named(said(name, "cross_encoder"), anything(results.get("cross_encoder") or {})),
         f"The systems:\n\n{descriptions(systems)}\n{descriptions(recorded or [])}",
-        _limits(name),
+        "\n".join(filter(None, [_limits(name), *_baseline(results.get("sets") or {})])),
     ]
+
+
+BASELINE, OWN = "hybrid", "learned"
+"""What re-ranking is measured against, and the library's default."""
+
+
+def _baseline(sets: Mapping[str, Any]) -> list[str]:
+    """Of the limits: where the hybrid is not the best way to find passages without re-ranking."""
+    lines = [
+        f"  - {escape(data.get('what', place))}: {text}" for place, data in sets.items() if (text := _better(data))
+    ]
+    return lines and [said("retrieval", "baseline"), *lines]
+
+
+def _better(data: Mapping[str, Any]) -> str:
+    """What beats the hybrid of a set without re-ranking, and whether it beats the default, too; empty if nothing does.
+
+    Systems are compared on the questions that all of them were asked.
+    """
+    rows = sorted(measured(on_sample(data), "mrr@10"), key=lambda row: -row["mrr@10"])
+    reached = {row["name"]: row["mrr@10"] for row in rows}
+    plain = [row for row in rows if row.get("rerank_p50_ms") is None]
+    better = [row for row in plain if row["mrr@10"] > reached.get(BASELINE, 1.0)]
+    if not better:
+        return ""
+    shown = ", ".join(f"{name_of(row)} {row['mrr@10']:.3f}" for row in better)
+    text = f"{BASELINE} {reached[BASELINE]:.3f}; better: {shown}."
+    ahead = [name_of(row) for row in better if row["mrr@10"] > reached.get(OWN, 1.0)]
+    return text + (f" Better than `{OWN}` ({reached[OWN]:.3f}), too: {', '.join(ahead)}." if ahead else "")
 
 
 def _retrieval_table(systems: Sequence[Mapping[str, Any]]) -> str:

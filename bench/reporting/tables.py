@@ -202,6 +202,33 @@ def prompted_calls(systems: Sequence[Mapping[str, Any]]) -> str:
     return table(("system", *(key.replace("_", " ") for key in CALLS)), rows) if rows else ""
 
 
+def prompted_prices(systems: Iterable[Mapping[str, Any]]) -> str:
+    """What the prompts of recorded models cost at the prices of others, dearest first; empty if none are priced so."""
+    shown = [row for row in systems if isinstance(row.get("usd_per_million_at"), Mapping) and row["usd_per_million_at"]]
+    prices = {model: usd for row in shown for model, usd in row["usd_per_million_at"].items()}
+    models = sorted(prices, key=lambda model: -(prices[model] or 0))
+    return table(
+        ("at the price of", *(f"{name_of(row)}, USD per million" for row in shown)),
+        [[escape(model), *(number(row["usd_per_million_at"].get(model)) for row in shown)] for model in models],
+    ) if shown else ""  # fmt: skip
+
+
+def prompt_lengths(systems: Iterable[Mapping[str, Any]]) -> str:
+    """Tokens of a call of recorded models, and how they were counted; empty if none were."""
+    lines = []
+    for row in systems:
+        count = row.get("tokens_per_call")
+        if not isinstance(count, Mapping) or "prompt" not in count:
+            continue
+        text = f"- {name_of(row)}: {number(count['prompt'])} tokens of prompt"
+        text += f", of which {number(count['shared'])} are the same in every call" if "shared" in count else ""
+        text += f", and {number(count['answer'])} of answer" if "answer" in count else ""
+        text += f"; {number(row['calls_per_item'])} calls an item" if (row.get("calls_per_item") or 1) > 1 else ""
+        text += f". Counted with {escape(count['counted_with'])}" if "counted_with" in count else ""
+        lines.append(f"{text}.")
+    return "\n".join(lines)
+
+
 def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) -> str:
     """A table of the figures with an interval that the main table does not show; empty if there are none."""
     names = dict.fromkeys(
