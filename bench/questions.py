@@ -306,7 +306,7 @@ def _asked(results: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 def _table_row(row: Mapping[str, Any]) -> list[str]:
     if "skipped" in row:
-        return [row["name"], f"skipped: {row['skipped']}", *["-"] * 6]
+        return [row["name"], f"not measured: {row['skipped']}", *["-"] * 6]
     return [
         row["name"],
         with_interval(row, "accuracy"),

@@ -197,8 +197,12 @@ def test_the_table_of_questions_shows_what_was_skipped():
         },
         {"name": "model2vec: logistic", "skipped": "needs a package"},
         {"name": "flan-ul2, prompted", "p50_ms": 1000.0, "recorded": True, **figures},
+        {"name": "a model", "kind": "prompted", "p50_ms": 250.0, **figures},
     ]
     table = questions.table({"systems": rows})
     assert "| semclass | 100.0% (100.0 to 100.0) | - | 1.00 | 9 | 1 | 1.0 | 0.01 |" in table
-    assert "| model2vec: logistic | skipped: needs a package |" in table
+    assert "| model2vec: logistic | not measured: needs a package |" in table
     assert "| 1,000 |" in table
+    assert "| a model | 100.0%" in table
+    rows[-1] = {"name": "any prompted model", "kind": "prompted", "skipped": "give --endpoint URL"}
+    assert "| any prompted model | not measured: give --endpoint URL |" in questions.table({"systems": rows})
