@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import report
+from bench import report, retrieval
 from bench.reporting.answers import Contest, picks, statement
 from bench.reporting.page import render
 from bench.reporting.tables import anything, escape, front, with_interval
@@ -212,6 +212,15 @@ def test_the_cross_encoders_training_is_shown(tmp_path: Path) -> None:
     assert "| questions | 7,000 |" in text
     assert "| weight | 0.316 |" in text
     assert "trained for this benchmark, on so many" not in told(put(tmp_path, retrieval=RETRIEVAL))
+
+
+def test_both_re_rankers_training_is_told_from_their_manifests(tmp_path: Path) -> None:
+    made = {"training": {"questions": 7000, "data": "squad_sentences/train"}}
+    (tmp_path / "manifest.json").write_text(json.dumps(made), encoding="utf-8")
+    text = retrieval.trained(tmp_path)
+    assert text.startswith("learned: ")
+    assert text.endswith("; cross-encoder: 7,000 questions (squad_sentences/train)")
+    assert "cross-encoder" not in retrieval.trained(None)
 
 
 def test_the_limits_name_what_beats_the_baseline(tmp_path: Path) -> None:
