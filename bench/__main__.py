@@ -43,7 +43,9 @@ def run_section(name: str, bench: Bench) -> None:
     section = importlib.import_module(f"bench.{name}")
     found: dict[str, Any] = section.run(bench)
     path = bench.results / f"{name}.json"
-    how = f"python -m bench {name} --data DATA" + (" --quick" if bench.quick else "")
+    how = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
+    how += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
+    how += f" --endpoint URL --model {bench.model}" * (bench.endpoint is not None)
     steps = bench.steps[first:]
     artifacts.write_atomic(
         path,
@@ -91,7 +93,8 @@ def main(
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
     results = (results or (work / "quick" if quick else RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
-    bench = Bench(data.absolute(), work, results, quick, again, cross_encoder, endpoint, model, key)
+    network = None if cross_encoder is None else cross_encoder.absolute()
+    bench = Bench(data.absolute(), work, results, quick, again, network, endpoint, model, key)
     started, failed = time.perf_counter(), []
     for name in [*(sections or SECTIONS), "report"]:
         bench.say(f"{name}: {SECTIONS.get(name, 'REPORT.md and report.html of all results')}")

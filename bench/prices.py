@@ -158,22 +158,16 @@ def rerank_call(service: str, *, path: Path = FILE) -> float:
 
 
 def prompting(
-    seconds: float = THESIS_SECONDS,
-    *,
-    model: str = "flan-ul2",
-    counted: Mapping[str, Mapping[str, float]] | None = None,
-    path: Path = FILE,
+    counted: Mapping[str, Mapping[str, float]], *, seconds: float = THESIS_SECONDS, path: Path = FILE
 ) -> list[dict[str, Any]]:
     """What a second for each call costs: the reference's three uses of a prompted model, in time and money.
 
     Parameters
     ----------
+    counted
+        By use, ``{"prompt": tokens, "answer": tokens}`` of one call.
     seconds
         Seconds of a call.
-    model
-        Whose tokens are priced.
-    counted
-        By use, ``{"prompt": tokens, "answer": tokens}`` of one call; without it, no price by tokens.
     path
         File of prices.
 
@@ -181,22 +175,20 @@ def prompting(
     -------
     list of dict
         For each use ``what``, ``for_each`` ("a question" or "a passage"), ``calls``, ``seconds``,
-        ``usd_per_million_gpu`` (of a GPU machine that answers one call at a time) and ``usd_per_million_tokens`` (of the
-        hosted model, or None).
+        ``usd_per_million_gpu`` (of a GPU machine that answers one call at a time) and ``usd_per_million_at``: of the same
+        tokens, by model that the file has a price of.
     """
-    rows = []
-    for use, (item, calls) in THESIS_CALLS.items():
-        count = (counted or {}).get(use)
-        rows.append(
-            {
-                "what": use,
-                "for_each": item,
-                "calls": calls,
-                "seconds": calls * seconds,
-                "usd_per_million_gpu": gpu_call(calls * seconds, path=path),
-                "usd_per_million_tokens": calls * tokens(model, count["prompt"], count["answer"], path=path)
-                if count
-                else None,
-            }
-        )
-    return rows
+    return [
+        {
+            "what": use,
+            "for_each": item,
+            "calls": calls,
+            "seconds": calls * seconds,
+            "usd_per_million_gpu": gpu_call(calls * seconds, path=path),
+            "usd_per_million_at": {
+                model: round(calls * tokens(model, counted[use]["prompt"], counted[use]["answer"], path=path), 2)
+                for model in load(path)["tokens"]
+            },
+        }
+        for use, (item, calls) in THESIS_CALLS.items()
+    ]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench import domains, pareto, prices, readme
+from bench.peers import prompted
 from bench.peers.cross_encoder import FEW
 from bench.retrieval_systems import DEPTH, MORE
 from bench.steps import Bench
@@ -132,14 +133,20 @@ def run(bench: Bench) -> dict[str, Any]:
         },
         "sets": sets,
         "recorded": recorded(),
-        "second_per_call": second_per_call(sets),
+        "second_per_call": second_per_call(
+            sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
+        ),
     }
     if network is not None:
         ratios = {name: data["ratios"]["cross_encoder_over_learned"] for name, data in sets.items()}
         found["cross_encoder"] = {
             key: artifacts.read_json(network / artifacts.MANIFEST)[key] for key in ("training", "weight", "slope")
         }
-        found["ratios"] = {"cross_encoder_over_learned": min(ratios.values()), "by_set": ratios}
+        found["ratios"] = {
+            "cross_encoder_over_learned": min(ratios.values()),
+            "by_set": ratios,
+            "end_to_end": {name: data["ratios"]["end_to_end"] for name, data in sets.items()},
+        }
     return found
 
 
@@ -311,6 +318,10 @@ def _costs(rows: list[dict[str, Any]]) -> str:
     return readme.markdown(head, cells)
 
 
+PROMPTS = {"question class": "questions", "passage classes": "passages", "entailment of 10 candidates": "entailment"}
+"""Which prompts the reference's uses take, see :func:`bench.peers.prompted.prompt_tokens`."""
+
+
 def _money(dollars: float) -> str:
     return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
 
@@ -323,9 +334,17 @@ def _span(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
-def second_per_call(sets: dict[str, Any]) -> list[dict[str, Any]]:
-    """Time and money of re-ranking a question's candidates: as measured here, at a second for each prompt, and hosted."""
-    data = sets.get(ALONE, next(iter(sets.values())))
+def second_per_call(sets: dict[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+    """Time and money of re-ranking a question's candidates: as measured here, at a second for each prompt, and hosted.
+
+    Parameters
+    ----------
+    sets
+        Rows of systems, by set.
+    counted
+        Tokens of a prompt and of its answer, by use, see :func:`bench.prices.prompting`.
+    """
+    shown = sets.get(ALONE, next(iter(sets.values())))
     measured = [
         {
             "what": row["name"],
@@ -333,26 +352,36 @@ def second_per_call(sets: dict[str, Any]) -> list[dict[str, Any]]:
             "usd_per_million": round(prices.machine_call(row["rerank_p50_ms"] / 1e3, 1), 4),
             "on": "one vCPU of the CPU machine",
         }
-        for row in data["systems"]
+        for row in shown["systems"]
         if row["name"] in REPRICED and "rerank_p50_ms" in row
     ]
-    uses = prices.prompting()
+    uses = prices.prompting(counted)
     once = sum(use["calls"] for use in uses if use["for_each"] == "a passage")
     more = {"question class": f"; and {once} calls for each passage, once"}
-    prompted = [
+    called = [use for use in uses if use["for_each"] == "a question"]
+    rows = [
         {
             "what": f"{use['what']}, prompted: {use['calls']} x {prices.THESIS_SECONDS:g} s{more.get(use['what'], '')}",
             "seconds": use["seconds"],
             "usd_per_million": round(use["usd_per_million_gpu"], 2),
             "on": "the GPU machine, one call at a time",
         }
-        for use in uses
-        if use["for_each"] == "a question"
+        for use in called
     ]
+    for use in called:
+        cheapest = min(use["usd_per_million_at"], key=use["usd_per_million_at"].__getitem__)
+        rows.append(
+            {
+                "what": f"{use['what']}, the same prompts sent to {prices.find('tokens', cheapest)['name']}",
+                "seconds": None,
+                "usd_per_million": use["usd_per_million_at"][cheapest],
+                "on": "the vendor's machines, by tokens, the cheapest of the prices",
+            }
+        )
     hosted = {
         "what": prices.find("rerank", HOSTED)["name"],
         "seconds": None,
         "usd_per_million": prices.rerank_call(HOSTED),
         "on": "the vendor's machines, at list price",
     }
-    return [*measured, *prompted, hosted]
+    return [*measured, *rows, hosted]

@@ -54,15 +54,14 @@ def test_a_search_of_a_hosted_reranker(own):
 
 def test_what_a_second_a_call_costs(own):
     path = own()
-    classes, passages, entailment = prices.prompting(
-        1.0, model="m", counted={"question class": {"prompt": 500, "answer": 2}}, path=path
-    )
+    counted = dict.fromkeys(prices.THESIS_CALLS, {"prompt": 500, "answer": 2})
+    classes, passages, entailment = prices.prompting(counted, path=path)
     assert (classes["calls"], passages["calls"], entailment["calls"]) == (1, 6, 10)
     assert (passages["for_each"], entailment["for_each"]) == ("a passage", "a question")
     assert entailment["seconds"] == 10.0
     assert entailment["usd_per_million_gpu"] == pytest.approx(10_000)
-    assert classes["usd_per_million_tokens"] == pytest.approx(1020)
-    assert entailment["usd_per_million_tokens"] is None
+    assert classes["usd_per_million_at"] == {"m": pytest.approx(1020)}
+    assert entailment["usd_per_million_at"] == {"m": pytest.approx(10_200)}
 
 
 def test_an_unknown_name_is_answered_with_those_that_are_known(own):

@@ -179,7 +179,12 @@ def results(*, network: bool):
     }
     full = {**part, "questions": 3000, "systems": {n: figures for n in names if "cross-encoder" not in n}}
     sets = {"squad4": {"what": "Wikipedia", "passages": 9, **retrieval.of_set(full, part)}}
-    found = {"sets": sets, "recorded": retrieval.recorded(), "second_per_call": retrieval.second_per_call(sets)}
+    counted = dict.fromkeys(retrieval.PROMPTS, {"prompt": 500.0, "answer": 1.0})
+    found = {
+        "sets": sets,
+        "recorded": retrieval.recorded(),
+        "second_per_call": retrieval.second_per_call(sets, counted),
+    }
     return json.loads(json.dumps(found))
 
 

@@ -37,7 +37,7 @@ class Entry:
     name, kind, what
         As the results have them.
     loader, options
-        See :func:`bench.peers.measure`.
+        See :func:`bench.peers.loaders.measure`.
     threads
         Of its process.
     training
@@ -86,6 +86,8 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
     for entry in entries:
         row: dict[str, Any] = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": entry.threads}
         row["train_s"] = entry.train_s
+        if "chosen" in (entry.training or {}):
+            row["chosen"] = entry.training["chosen"]
         found.append(row)
         step = _measured(bench, section, entry, items)
         if "skipped" in step:
@@ -124,7 +126,8 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
     """The row of flan-ul2's recorded answers.
 
     Its price is that of a hosted flan-ul2, for as many tokens as our prompts of the same structure have;
-    ``usd_per_million_gpu`` is that of a GPU for as long as the calls took.
+    ``usd_per_million_gpu`` is that of a GPU for as long as the calls took, and ``usd_per_million_at`` what the same tokens
+    cost at each other price of the file.
 
     Parameters
     ----------
@@ -143,6 +146,10 @@ def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1
         **dict.fromkeys(MEASURED), "p50_ms": seconds * 1e3, "per_second": round(1 / seconds, 3),
         "usd_per_million": round(calls * prices.tokens("flan-ul2", tokens["prompt"], tokens["answer"]), 2),
         "usd_per_million_gpu": round(prices.gpu_call(seconds), 2),
+        "usd_per_million_at": {
+            model: round(calls * prices.tokens(model, tokens["prompt"], tokens["answer"]), 2)
+            for model in prices.load()["tokens"]
+        },
         "tokens_per_call": tokens, "calls_per_item": calls, "recorded": True,
     }  # fmt: skip
 
