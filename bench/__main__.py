@@ -24,7 +24,7 @@ SECTIONS = {
     "entailment": "does this sentence answer the question, likewise",
     "retrieval": "retrieval and re-ranking: quality against time, beside peers",
     "thesis": "the reference's methods by its own protocol",
-    "domains": "re-ranking on kinds of text that nothing was trained on",
+    "domains": "re-ranking on text of other kinds, with 10 and with 50 candidates",
     "tune": "what tuned weights bring on other questions",
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",
