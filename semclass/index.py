@@ -118,7 +118,7 @@ class PassageIndex:
 
     @property
     def pooled(self) -> FloatArray:
-        """Pooled vectors, float32 of shape (n, dim); int8 is widened anew, for whoever wants all of them."""
+        """Pooled vectors, float32 of shape (n, dim), for a look at all of them: int8 is widened at each access."""
         if self.pooled_codes.dtype == np.float32:
             return self.pooled_codes
         return from_int8(self.pooled_codes, self.pooled_levels)

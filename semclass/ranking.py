@@ -48,7 +48,7 @@ def similarity(
     if kind == "cosine":
         question = unit(question)
     product = np.empty(len(passages), np.float32)
-    squares = np.empty(len(passages) if kind == "l2" else 0, np.float32)
+    squares = np.zeros(len(passages), np.float32)
     for begin in range(0, len(passages), BLOCK):
         here = slice(begin, begin + BLOCK)
         block = np.asarray(passages[here], np.float32)
@@ -57,7 +57,7 @@ def similarity(
             squares[here] = np.einsum("nd,nd->n", block, block)
     if levels is not None:
         product *= levels
-        squares *= levels[: len(squares)] ** 2
+        squares *= levels**2
     if kind != "l2":
         return product.astype(np.float64)
     return np.asarray(1 + product.astype(np.float64) - (squares.astype(np.float64) + float(question @ question)) / 2)

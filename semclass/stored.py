@@ -16,7 +16,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.errors import ArtifactError
 from semclass.types import IntArray, Ragged
+
+
+class OpenFile:
+    """A file that is read by position; it is closed when nobody holds it any more. Threads may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self.number)
+
+    def read(self, begin: int, length: int) -> bytes:
+        """Read so many bytes from a place on; fewer where the file ends."""
+        return os.pread(self.number, length, begin)
 
 
 @dataclass(frozen=True)
@@ -30,20 +43,32 @@ class StoredRagged(Ragged):
     offsets
         As of :class:`semclass.types.Ragged`.
     file
-        Descriptor of the open file; it is closed when the array is no longer used. Threads may share it.
+        The same file, to be read by position.
     begin
         Byte at which the values begin.
     """
 
-    file: int
+    file: OpenFile
     begin: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the rows: an open file means nothing in another process."""
+        return Ragged, (np.array(self.values), np.array(self.offsets))
+
     def take(self, rows: IntArray) -> Ragged:
-        """Read some rows, see :meth:`semclass.types.Ragged.take`."""
+        """Read some rows, see :meth:`semclass.types.Ragged.take`; the values are read-only.
+
+        Raises
+        ------
+        ArtifactError
+            If the file has become shorter since it was opened.
+        """
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
         item = self.values.itemsize * int(np.prod(self.values.shape[1:], dtype=np.int64))
         first, lengths = (self.begin + starts * item).tolist(), ((ends - starts) * item).tolist()
-        read = b"".join([os.pread(self.file, length, at) for at, length in zip(first, lengths, strict=True)])
+        read = b"".join([self.file.read(at, length) for at, length in zip(first, lengths, strict=True)])
+        if len(read) != sum(lengths):
+            raise ArtifactError("a file of the index was cut short while it was open; open the index again")
         values = np.frombuffer(read, self.values.dtype).reshape(-1, *self.values.shape[1:])
         return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)]))
 
@@ -68,6 +93,4 @@ def open_ragged(values: Path, offsets: npt.NDArray[np.int64]) -> Ragged:
     plain = np.asarray(mapped)
     if not hasattr(os, "pread"):
         return Ragged(plain, offsets)
-    found = StoredRagged(plain, offsets, os.open(values, os.O_RDONLY), int(mapped.offset))
-    weakref.finalize(found, os.close, found.file)
-    return found
+    return StoredRagged(plain, offsets, OpenFile(values), int(mapped.offset))

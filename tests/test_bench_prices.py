@@ -54,7 +54,7 @@ def test_a_search_of_a_hosted_reranker(own):
 
 def test_what_a_second_a_call_costs(own):
     path = own()
-    counted = dict.fromkeys(prices.THESIS_CALLS, {"prompt": 500, "answer": 2})
+    counted = {use: {"prompt": 500, "answer": 2} for use in prices.THESIS_CALLS}
     classes, passages, entailment = prices.prompting(counted, path=path)
     assert (classes["calls"], passages["calls"], entailment["calls"]) == (1, 6, 10)
     assert (passages["for_each"], entailment["for_each"]) == ("a passage", "a question")

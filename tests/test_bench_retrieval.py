@@ -179,7 +179,7 @@ def results(*, network: bool):
     }
     full = {**part, "questions": 3000, "systems": {n: figures for n in names if "cross-encoder" not in n}}
     sets = {"squad4": {"what": "Wikipedia", "passages": 9, **retrieval.of_set(full, part)}}
-    counted = dict.fromkeys(retrieval.PROMPTS, {"prompt": 500.0, "answer": 1.0})
+    counted = {use: {"prompt": 500.0, "answer": 1.0} for use in retrieval.PROMPTS}
     found = {
         "sets": sets,
         "recorded": retrieval.recorded(),
