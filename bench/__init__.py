@@ -4,4 +4,4 @@ import sys
 from pathlib import Path
 
 # training scripts import one another by their bare names, and their readers of data are used here, too
-sys.path.append(str(Path(__file__).parent.parent / "training"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "training"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
 @click.option("--model", help="The service's model.")
-@click.option("--key", default="OPENAI_API_KEY", show_default=True, help="Variable that holds the service's key.")
+@click.option("--key", help="Variable that holds the service's key; without it none is sent.")
 def main(
     sections: tuple[str, ...],
     data: Path,
@@ -87,7 +88,7 @@ def main(
     cross_encoder: Path | None,
     endpoint: str | None,
     model: str | None,
-    key: str,
+    key: str | None,
 ) -> None:
     """Run sections, all of them if none is named, then the report."""
     work = (work or Path.home() / ".cache" / "semclass" / "bench").absolute()
@@ -105,6 +106,9 @@ def main(
                 run_section(name, bench)
         except SemclassError as error:
             bench.say(f"{name}: {error}")
+            failed.append(name)
+        except Exception:  # noqa: BLE001 - whatever it was, the other sections are still worth their hour
+            bench.say(f"{name}: {traceback.format_exc()}")
             failed.append(name)
     bench.say(f"{time.perf_counter() - started:.0f} s; {results / 'REPORT.md'}")
     if failed:

@@ -1,4 +1,4 @@
-"""Measure re-ranking on text of kinds that nothing was trained on, with 10 and with 50 candidates.
+"""Measure re-ranking on other kinds of text, with 10 and with 50 candidates.
 
 ``squad4`` and ``pubmedqa`` are BEIR folders of DATA. ``biomedical`` is made here: questions written for this project, as
 clinicians, patients and researchers ask them, each about one section of an abstract of ``pubmedqa``

@@ -18,18 +18,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from bench import measures
-from bench.peers.rows import (
-    NO_ORIGINAL,
-    Entry,
-    constant,
-    file_digest,
-    keep,
-    original,
-    prompted_model,
-    recorded,
-    rows,
-    static_model,
-)
+from bench.peers.rows import VECTORS, Entry, constant, fitted, keep, prompted_model, recorded, rows
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass.artifacts import default_models, read_json
@@ -57,9 +46,6 @@ PEERS = {
 """Vectors of each peer, and how those of a pair are combined."""
 
 WHAT = {
-    "sentence-transformers": "sentence-transformers in its default back end (the original encoder, 32 bits, torch)",
-    "tfidf": "TF-IDF of words (scikit-learn)",
-    "model2vec": "Static embeddings that model2vec distilled from the original encoder",
     "products": "logistic regression over u, v, |u - v| and u * v",
     "cosine": "a threshold on the cosine, found by logistic regression",
 }
@@ -168,28 +154,21 @@ def shipped_thresholds() -> dict[str, float]:
 
 def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """Train the peers, or find them trained."""
-    source, (static, distilled) = original(), static_model(bench)
-    models = {"sentence-transformers": source, "model2vec": static, "tfidf": folder / "tfidf.joblib"}
-    lacking = {"sentence-transformers": None if source else NO_ORIGINAL, "model2vec": distilled, "tfidf": None}
     entries: list[Entry] = []
-    for kind, model in models.items():
+    for kind in dict.fromkeys(vectors for vectors, _ in PEERS.values()):
         hows = {how: name for name, (vectors, how) in PEERS.items() if vectors == kind}
-        made: Mapping[str, Any] = lacking[kind] or {}
-        if "skipped" not in made:
-            made = bench.step(
-                f"entailment/train/{kind}", "bench.peers.pairs:train", kind=kind, model=model, hows=list(hows),
-                train=train, folder=folder / kind, of=file_digest(train),
-            )  # fmt: skip
+        model, made = fitted(bench, "entailment", "bench.peers.pairs:train", kind, folder, train, hows=list(hows))
         heads = {how: str(folder / kind / f"{how}.joblib") for how in hows}
         first = next(iter(hows))
         for how, name in hows.items():
             used = heads if how == first else {how: heads[how]}
-            options = {"kind": kind, "model": model and str(model), "heads": used, "timed": how}
+            options = {"kind": kind, "model": model, "heads": used, "timed": how}
             took = made.get("train_s", {}).get(how) if "skipped" not in made else None
             entries.append(
                 Entry(
-                    name, "peer", f"{WHAT[kind]} of either text, {WHAT[how]}.", "bench.peers.loaders:fitted_pairs", options,
-                    training=made, train_s=took, like=None if how == first else hows[first],
+                    name, "peer", f"{VECTORS[kind]} of either text, {WHAT[how]}.",
+                    "bench.peers.loaders:fitted_pairs", options, training=made, train_s=took,
+                    like=None if how == first else hows[first],
                     said="label" if how == first else how,
                 )
             )  # fmt: skip

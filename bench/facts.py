@@ -18,8 +18,8 @@ PACKAGES = ("numpy", "onnxruntime", "tokenizers", "bm25s")
 """Packages of the run time; whichever of `PEERS` are installed are named beside them."""
 
 PEERS = (
-    "ir-measures", "model2vec", "openai", "rank-bm25", "scikit-learn", "scipy", "sentence-transformers", "torch",
-    "transformers",
+    "ir-measures", "joblib", "model2vec", "openai", "rank-bm25", "scikit-learn",
+    "scipy", "sentence-transformers", "skeletoken", "torch", "transformers",
 )  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def of_run(*commands: str, threads: int | Sequence[int] = 1) -> dict[str, Any]:
     return {
         "commands": list(commands),
         "machine": machine(),
-        "versions": {name: found for name in (*PACKAGES, *PEERS) if (found := installed(name)) is not None},
+        "versions": versions(),
         "threads": threads if isinstance(threads, int) else list(threads),
         "date": datetime.now(timezone.utc).date().isoformat(),
         "commit": commit(),
@@ -55,6 +55,11 @@ def _processor() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
+
+
+def versions() -> dict[str, str]:
+    """Versions of the packages that are installed, of those whose work is measured."""
+    return {name: found for name in (*PACKAGES, *PEERS) if (found := installed(name)) is not None}
 
 
 def installed(package: str) -> str | None:

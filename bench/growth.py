@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bench import made_corpus, timing
+from bench.peers.lexical import rank_bm25
 from bench.steps import peak_megabytes
 from semclass import HybridRetriever, artifacts, bm25
 from semclass.documents import read_corpus
-from semclass.errors import import_extra
 from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
 from semclass.ranking import top_k
@@ -48,9 +48,8 @@ def resident() -> dict[str, float]:
 def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
     """Read the sentences that corpora are made of, once for each set of models."""
     path, reader = Path(out), PassageReader.load()
-    if not path.is_file():
-        made_corpus.save_pool(made_corpus.read_pool(made_corpus.sentences(Path(data), limit), reader), path)
-    pool = made_corpus.load_pool(path)
+    pool = made_corpus.read_pool(made_corpus.sentences(Path(data), limit), reader)
+    made_corpus.save_pool(pool, path)
     return {
         "sentences": len(pool.texts),
         "pieces_per_sentence": round(float(pool.terms.lengths().mean()), 1),
@@ -258,21 +257,15 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     rank-bm25 has another inverse document frequency; it is given ours, which changes no time, so that one can see that both
     compute the same. Each gives the scores of all passages, of which the same function takes the best 10.
     """
-    rank_bm25 = import_extra("rank_bm25", "bench")
     opened = PassageIndex.load(index, verify=False)
     encoder = PassageReader.load().encoder
     words = np.array(encoder.vocabulary, dtype=object)
-
-    class Reference(rank_bm25.BM25Okapi):  # type: ignore[misc, name-defined]
-        def _calc_idf(self, nd: dict[str, int]) -> None:
-            frequencies = np.fromiter(nd.values(), np.int64, len(nd))
-            self.idf = dict(zip(nd, bm25.idf_table(frequencies, self.corpus_size).astype(float), strict=True))
 
     def tokens(terms: Any) -> list[str]:
         return list(words[terms[encoder.is_term[terms]]])
 
     before, started = resident(), time.perf_counter()
-    reference = Reference((tokens(opened.terms.row(row)) for row in range(len(opened))), k1=bm25.K1, b=bm25.B)
+    reference = rank_bm25([tokens(opened.terms.row(row)) for row in range(len(opened))], same_idf=True)
     seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
     memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
     started = time.perf_counter()

