@@ -318,5 +318,5 @@ def _table_row(row: Mapping[str, Any]) -> list[str]:
         cell(row, "per_second", ",.0f"),
         cell(row, "peak_mb", ",.0f"),
         cell(row, "disk_mb", ",.1f"),
-        cell(row, "usd_per_million", ",.2f"),
+        "-" if row.get("usd_per_million") is None else readme.money(row["usd_per_million"]),
     ]

@@ -22,6 +22,11 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
+def money(dollars: float) -> str:
+    """USD as a table shows them: two digits that count, or whole dollars."""
+    return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
+
+
 def update(name: str, text: str) -> None:
     """Write a benchmark's table in place of the one that is there.
 

@@ -293,7 +293,7 @@ def table(results: dict[str, Any]) -> str:
             rows.append((name, *("-" for _ in sets), "skipped", cells[0]["skipped"]))
             continue
         quality = [f"{cell['sample']['mrr@10']:.3f}" for cell in cells]
-        rows.append((name, *quality, f"{cells[0]['p50_ms']:.3g}", _money(cells[0]["usd_per_million"])))
+        rows.append((name, *quality, f"{cells[0]['p50_ms']:.3g}", readme.money(cells[0]["usd_per_million"])))
     title = next(iter(sets))
     head = (
         "MRR@10",
@@ -309,7 +309,7 @@ def _costs(rows: list[dict[str, Any]]) -> str:
         (
             row["what"],
             *(("-", "-") if row["seconds"] is None else (_span(row["seconds"]), _span(row["seconds"] * 1e6))),
-            _money(row["usd_per_million"]),
+            readme.money(row["usd_per_million"]),
             row["on"],
         )
         for row in rows
@@ -320,10 +320,6 @@ def _costs(rows: list[dict[str, Any]]) -> str:
 
 PROMPTS = {"question class": "questions", "passage classes": "passages", "entailment of 10 candidates": "entailment"}
 """Which prompts the reference's uses take, see :func:`bench.peers.prompted.prompt_tokens`."""
-
-
-def _money(dollars: float) -> str:
-    return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
 
 
 def _span(seconds: float) -> str:
