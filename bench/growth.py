@@ -157,7 +157,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
         take("evidence", lambda rows=rows: index.evidence(rows, reader))
         candidates = retriever.candidates(query, K)
         take("order", lambda query=query, found=candidates: retriever.order(query, found, rerank="learned"))
-        take("passages", lambda rows=rows: [index.passage(row) for row in rows.tolist()])
+        take("passages", lambda rows=rows: index.passages(rows))
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 
 

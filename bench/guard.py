@@ -35,6 +35,7 @@ import click
 import numpy as np
 
 from bench import facts, readme
+from bench.reporting.tables import at
 from semclass import (
     EntailmentClassifier,
     HybridRetriever,
@@ -357,7 +358,7 @@ def read_record(path: Path = RECORD) -> dict[str, Any]:
 def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
     """Scores on the fixed set beside their record."""
     return [
-        Finding(model, name, _get(record, "models", model, "scores", name), value, "the fixed set of bench/guard.json")
+        Finding(model, name, at(record, "models", model, "scores", name), value, "the fixed set of bench/guard.json")
         for model, row in scores.items()
         for name, value in row.items()
     ]
@@ -371,9 +372,9 @@ def compare_test_sets(models: Path, scores: Scores, record: Mapping[str, Any]) -
         for name, value in row.items():
             place = IN_MANIFEST.get((model, name))
             if place is None:
-                said, where = _get(record, "models", model, "test_sets", name), "a test set of bench/guard.json"
+                said, where = at(record, "models", model, "test_sets", name), "a test set of bench/guard.json"
             else:
-                said, where = _get(metrics, *place), "a test set of its manifest"
+                said, where = at(metrics, *place), "a test set of its manifest"
             findings.append(Finding(model, name, said, value, where))
     return findings
 
@@ -384,7 +385,7 @@ def changed(models: Path, names: Sequence[str], record: Mapping[str, Any]) -> li
         f"models/{name}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
         "`python -m bench.guard --record` and commit bench/guard.json with the model"
         for name in names
-        if _get(record, "models", name, "manifest") != _manifest(models, name)
+        if at(record, "models", name, "manifest") != _manifest(models, name)
     ]
     if record.get("texts") != texts().sha256:
         found.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
@@ -406,12 +407,6 @@ def _manifest(models: Path, name: str) -> str:
     return artifacts.sha256_of(models / name / artifacts.MANIFEST)
 
 
-def _get(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
-
-
 # -- recording --------------------------------------------------------------------------------------------------------
 
 
@@ -431,8 +426,8 @@ def new_record(
     entries: dict[str, Any] = {}
     lowered = list(old.get("lowered", []))
     for model in scores:
-        same = _get(old, "models", model, "manifest") == _manifest(models, model)
-        before = {kind: _get(old, "models", model, kind) or {} for kind in ("scores", "test_sets")}
+        same = at(old, "models", model, "manifest") == _manifest(models, model)
+        before = {kind: at(old, "models", model, kind) or {} for kind in ("scores", "test_sets")}
         given = {"scores": scores[model], "test_sets": {**before["test_sets"], **test_sets.get(model, {})}}
         entry: dict[str, Any] = {"manifest": _manifest(models, model)}
         for kind, row in given.items():

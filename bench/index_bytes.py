@@ -65,7 +65,7 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
     result = None if lean else evaluation.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:timed])
     pairs = [(query, retriever.candidates(query, 10)) for query in queries]
-    seconds = timing.each(pairs, timing.reranking(retriever))
+    seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"}))
     lengths = index.postings.lengths
     return {
         "form": form,

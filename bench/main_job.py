@@ -50,7 +50,7 @@ def times(trec: Path, folder: Path, retriever: HybridRetriever) -> dict[str, flo
     pairs = list(zip(queries, found, strict=True))
     measured = {
         "question_to_label": timing.each(texts, lambda text: classifier.predict([text])),
-        "rerank_10": timing.each(pairs, timing.reranking(retriever)),
+        "rerank_10": timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"})),
         "search_10": timing.each(asked, retriever.search),
     }
     return timing.percentiles(measured, 1e3, 3)

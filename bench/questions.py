@@ -16,6 +16,7 @@ from typing import Any
 
 import labels
 from bench import measures, readme
+from bench.classifiers import first
 from bench.peers.rows import (
     NO_ORIGINAL,
     SLOW,
@@ -67,8 +68,8 @@ def run(bench: Bench) -> dict[str, Any]:
     folder = bench.work / "peers" / ("questions-quick" if bench.quick else "questions")
     limit = QUICK if bench.quick else None
     tests = {
-        "trec": _first(read_questions(bench.data / "trec" / "test.tsv"), limit),
-        "natural": _first(labels.natural_questions(bench.data / "questions", "dev"), limit),
+        "trec": first(read_questions(bench.data / "trec" / "test.tsv"), limit),
+        "natural": first(labels.natural_questions(bench.data / "questions", "dev"), limit),
     }
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
     taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data, natural=None, extra=[])).questions
@@ -104,10 +105,6 @@ def run(bench: Bench) -> dict[str, Any]:
         "systems": systems,
         "ratios": ratios(bench, systems, entries, items, tests["trec"]),
     }
-
-
-def _first(questions: Questions, limit: int | None) -> Questions:
-    return Questions(questions.texts[:limit], questions.fine[:limit])
 
 
 def quality(

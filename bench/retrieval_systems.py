@@ -19,7 +19,6 @@ from bench import timing
 from bench.peers import fusion, lexical
 from bench.peers.cross_encoder import FEW, CrossEncoder, orders
 from semclass import HybridRetriever, Ranker, evaluation
-from semclass.candidates import Candidates, Order, Query
 from semclass.documents import read_corpus
 from semclass.errors import MissingExtraError
 from semclass.index import searchable
@@ -84,7 +83,7 @@ class Systems:
 
     def ids(self, rows: npt.NDArray[Any] | Sequence[int]) -> list[str]:
         """Ids of the first ten of passages."""
-        return [self.retriever.index.passage(int(row)).id for row in rows[:DEPTH]]
+        return [passage.id for passage in self.retriever.index.passages(np.asarray(rows[:DEPTH]))]
 
     def retrievers(self) -> dict[str, Job]:
         """Those that search the index by one score or two, without re-ranking."""
@@ -121,7 +120,7 @@ class Systems:
             (query,) = self.retriever.encode([text])
             found = self.retriever.candidates(query, n, evidence=False)
             started = time.perf_counter()
-            order = rerank(self.retriever, query, found, how)
+            order = timing.rerank(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
             return Found(self.ids(found.rows[order.order]), seconds)
 
@@ -150,7 +149,7 @@ class Systems:
             (query,) = retriever.encode([text])
             found = retriever.candidates(query, DEPTH, evidence=False)
             started = time.perf_counter()
-            learned = rerank(retriever, query, found, evaluation.METHODS["learned"])
+            learned = timing.rerank(retriever, query, found, evaluation.METHODS["learned"])
             logits = np.zeros(len(found), np.float32)
             first = learned.order[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
@@ -162,16 +161,7 @@ class Systems:
 
     def texts(self, rows: npt.NDArray[Any]) -> list[str]:
         """Passages as the cross-encoder reads them."""
-        return [searchable(self.retriever.index.passage(int(row))) for row in rows]
-
-
-def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:
-    """Order candidates that came without evidence, by a method that fetches what it reads."""
-    by, hard = how.get("by", "entailment"), how.get("hard", False)
-    if retriever.ranker.reads_evidence(rerank=how["rerank"], by=by, hard=hard):
-        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
-        found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-    return retriever.order(query, found, **how)
+        return [searchable(passage) for passage in self.retriever.index.passages(np.asarray(rows))]
 
 
 def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:

@@ -29,15 +29,13 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     return values
 
 
-def reranking(retriever: HybridRetriever) -> Callable[[tuple[Query, Candidates]], Order]:
-    """The job of re-ranking by ``learned``: from the candidates' places in the index to a new order, decoding included."""
-
-    def job(pair: tuple[Query, Candidates]) -> Order:
-        query, found = pair
+def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:
+    """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
+    by, hard = how.get("by", "entailment"), how.get("hard", False)
+    if retriever.ranker.reads_evidence(rerank=how["rerank"], by=by, hard=hard):
         tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
-        return retriever.order(query, replace(found, tokens=tokens, sentences=sentences, terms=terms), rerank="learned")
-
-    return job
+        found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
+    return retriever.order(query, found, **how)
 
 
 def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:

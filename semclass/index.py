@@ -139,7 +139,7 @@ class PassageIndex:
             Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages.
         """
         if self.form == "lean":
-            return reader.read_sentences([searchable(self.passage(row)) for row in rows.tolist()])
+            return reader.read_sentences([searchable(passage) for passage in self.passages(rows)])
         books = reader.codebooks if self.codebooks else None
         tokens, sentences, terms = self.tokens.take(rows), self.sentences.take(rows), self.terms.take(rows)
         return (
@@ -149,20 +149,25 @@ class PassageIndex:
         )
 
     def passage(self, row: int) -> Passage:
-        """Read one passage back.
+        """Read one passage back, as it was handed in; `row` is its place, from 0."""
+        return self.passages(np.array([row]))[0]
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Read passages back.
 
         Parameters
         ----------
-        row
-            Its place, from 0.
+        rows
+            Their places, int64 of shape (m,).
 
         Returns
         -------
-        Passage
-            As it was handed in.
+        list of Passage
+            As they were handed in.
         """
-        record = json.loads(self.records.take(np.array([row])).values.tobytes())
-        return Passage(record["_id"], record["text"], record["metadata"])
+        lines = self.records.take(rows).values.tobytes().splitlines()
+        records = [json.loads(line) for line in lines]
+        return [Passage(record["_id"], record["text"], record["metadata"]) for record in records]
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
         """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""

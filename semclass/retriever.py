@@ -224,7 +224,7 @@ class HybridRetriever:
                 query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight, evidence=read
             )
             order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
-            passages = [self.index.passage(row) for row in found.rows.tolist()]
+            passages = self.index.passages(found.rows)
             explanations = self.ranker.explain(query, found, order, limit) if explain else None
             results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results

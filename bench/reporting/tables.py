@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench import readme
+from bench import pareto, readme
 
 NONE = "–"
 """Stands where there is no figure."""
@@ -113,12 +113,9 @@ def on_one_thread(systems: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 def front(systems: Iterable[Mapping[str, Any]], key: str) -> list[str]:
     """Names of those on one thread than which none is both as fast and better, by rising time."""
-    found: list[Mapping[str, Any]] = []
     timed = [row for row in on_one_thread(measured(systems, key)) if row.get("p50_ms") is not None]
-    for row in sorted(timed, key=lambda row: (row["p50_ms"], -row[key])):
-        if not found or row[key] > found[-1][key]:
-            found.append(row)
-    return [str(row["name"]) for row in found]
+    points = [pareto.Point(str(row["name"]), str(row.get("kind")), row["p50_ms"], row[key]) for row in timed]
+    return [point.name for point in pareto.front(points)]
 
 
 COSTS = {
