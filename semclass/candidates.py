@@ -45,6 +45,25 @@ class Query:
 
 
 @dataclass(frozen=True)
+class Scoring:
+    """How passages are scored before they are re-ranked: dense + w * BM25 + lambda * match.
+
+    Attributes
+    ----------
+    bm25_weight
+        w, at least 0.
+    match
+        Class match in the score, ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
+    match_weight
+        lambda, at least 0; nothing counts it without `match`.
+    """
+
+    bm25_weight: float
+    match: str | None = None
+    match_weight: float = 0.0
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Passages to re-rank, in the order before re-ranking.
 

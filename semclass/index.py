@@ -28,10 +28,11 @@ import numpy.typing as npt
 from semclass import artifacts, bm25
 from semclass.bm25 import Postings
 from semclass.bulk import CHUNK
+from semclass.candidates import Candidates, Query, Scoring, sum_of
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
 from semclass.evidence import Evidence, PassageReader, searchable
 from semclass.quantise import Codebook, Codebooks, from_int8, to_int8
-from semclass.ranking import SIMILARITIES, similarity, unit
+from semclass.ranking import SIMILARITIES, class_match, similarity, top_k, unit
 from semclass.stored import open_ragged
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.validation import check_choice, check_text, check_unique
@@ -177,6 +178,54 @@ class PassageIndex:
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
         return bm25.scores(self._bm25, terms)
+
+    def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
+        """Similarity and BM25 score of every passage, each float64 of shape (n,)."""
+        return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
+
+    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+        """Score passages and give the best.
+
+        Parameters
+        ----------
+        query
+            The question.
+        n
+            How many; fewer if the index holds fewer.
+        scoring
+            How passages are scored.
+        reader
+            The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
+            rows are empty.
+
+        Returns
+        -------
+        Candidates
+            Best first.
+        """
+        dense, lexical = self.scores(query)
+        parts, matched = {"dense": dense, "bm25": scoring.bm25_weight * lexical}, None
+        if scoring.match is not None:
+            matched = class_match(query.probabilities, self.probabilities, self.thresholds, scoring.match)
+            parts["match"] = scoring.match_weight * matched
+        score = sum_of(parts)
+        rows = top_k(score, n)
+        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
+        tokens, sentences, terms = (nothing,) * 3 if reader is None else self.evidence(rows, reader)
+        return Candidates(
+            rows=rows,
+            dense=dense[rows],
+            bm25=lexical[rows],
+            match=None if matched is None else matched[rows],
+            parts={name: values[rows] for name, values in parts.items()},
+            score=score[rows],
+            probabilities=np.asarray(self.probabilities[rows]),
+            thresholds=self.thresholds,
+            tokens=tokens,
+            sentences=sentences,
+            terms=terms,
+            idf=self.idf,
+        )
 
     @cached_property
     def _bm25(self) -> bm25s.BM25:

@@ -7,14 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from semclass.candidates import Candidates, Order, Query, make_hits, sum_of
+from semclass.candidates import Candidates, Order, Query, Scoring, make_hits
 from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
-from semclass.ranking import class_match, top_k
-from semclass.types import DoubleArray, Encoder, Hit, IntArray, Ragged
+from semclass.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
 
 CANDIDATES = 10
@@ -235,8 +232,7 @@ class HybridRetriever:
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
         """Similarity and BM25 score of every passage, each float64 of shape (len(index),)."""
-        dense = self.index.dense_scores(query.pooled)
-        return dense, self.index.lexical_scores(query.terms).astype(np.float64)
+        return self.index.scores(query)
 
     def candidates(
         self,
@@ -271,26 +267,8 @@ class HybridRetriever:
         InputError, InputTypeError
             If an option is not allowed.
         """
-        index = self.index
-        dense, lexical, matched, parts = self._parts(query, match, bm25_weight, match_weight)
-        score = sum_of(parts)
-        rows = top_k(score, n)
-        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
-        tokens, sentences, terms = index.evidence(rows, self.ranker.reader) if evidence else (nothing,) * 3
-        return Candidates(
-            rows=rows,
-            dense=dense[rows],
-            bm25=lexical[rows],
-            match=None if matched is None else matched[rows],
-            parts={name: values[rows] for name, values in parts.items()},
-            score=score[rows],
-            probabilities=np.asarray(index.probabilities[rows]),
-            thresholds=index.thresholds,
-            tokens=tokens,
-            sentences=sentences,
-            terms=terms,
-            idf=index.idf,
-        )
+        reader = self.ranker.reader if evidence else None
+        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight), reader=reader)
 
     def retrieve(
         self,
@@ -302,23 +280,26 @@ class HybridRetriever:
         match_weight: float | None = None,
     ) -> IntArray:
         """Places in the index of the passages that :meth:`candidates` gives, without what re-ranking needs; (n,)."""
-        return top_k(sum_of(self._parts(query, match, bm25_weight, match_weight)[-1]), n)
+        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight)).rows
 
-    def _parts(
-        self, query: Query, match: str | None, bm25_weight: float | None, match_weight: float | None
-    ) -> tuple[DoubleArray, DoubleArray, DoubleArray | None, dict[str, DoubleArray]]:
-        """Similarity, BM25, class match if it is asked for, and the parts of the score of every passage."""
+    def scoring(
+        self, match: str | None = None, bm25_weight: float | None = None, match_weight: float | None = None
+    ) -> Scoring:
+        """How passages are scored with these options; a weight that is None is that of :attr:`weights`.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If an option is not allowed.
+        """
         check_choice(match, MATCHES, "match")
-        dense, lexical = self.scores(query)
-        parts = {"dense": dense, "bm25": self._weight("bm25", bm25_weight, "bm25_weight") * lexical}
+        weight = self._weight("bm25", bm25_weight, "bm25_weight")
         if match is None:
             if match_weight is not None:
                 raise InputError("match_weight is given without match; name match='soft' or match='hard'")
-            return dense, lexical, None, parts
+            return Scoring(weight)
         self.ranker.require(rerank=None, match=match)
-        matched = class_match(query.probabilities, self.index.probabilities, self.index.thresholds, match)
-        parts["match"] = self._weight(f"match_{match}", match_weight, "match_weight") * matched
-        return dense, lexical, matched, parts
+        return Scoring(weight, match, self._weight(f"match_{match}", match_weight, "match_weight"))
 
     def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
         """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`.
