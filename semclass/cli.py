@@ -314,8 +314,8 @@ def index_build(
 ) -> None:
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
     from semclass.documents import read_passages
-    from semclass.encoder import available_threads
     from semclass.index import check_target
+    from semclass.processors import available_threads
 
     check_target(out)
     passages = read_passages(source)
@@ -531,9 +531,9 @@ def tune(
     better by more than one standard error; `search` and `evaluate --index` then use them where none are given.
     """
     from semclass import artifacts, figures, tuning
-    from semclass.encoder import available_threads
     from semclass.evaluation import read_dataset
     from semclass.index import store_tuned
+    from semclass.processors import available_threads
 
     if reset:
         if queries or qrels:
@@ -634,7 +634,7 @@ def evaluate(
 ) -> None:
     """Measure every method on a BEIR folder, and rankings that other systems made."""
     from semclass import evaluation
-    from semclass.encoder import available_threads
+    from semclass.processors import available_threads
     from semclass.runs import SUFFIX, read_run, write_run
     from semclass.slices import slices_of
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +31,6 @@ MAX_WINDOWS = 16
 
 PIECE_VIEWS = (STATES, "tokens")
 """Views with a row for each word piece; the others have one for each text."""
-
-
-def available_threads() -> int:
-    """Processors that this process may use, which in a container is fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

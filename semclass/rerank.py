@@ -17,6 +17,7 @@ from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import Encoder, Hit, Passage
 from semclass.validation import check_choice, check_positive, check_text, check_unique, check_weight, short
+from semclass.waiting import in_thread
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ class Reranker:
         found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
         explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
         return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
+
+    arerank = in_thread(rerank)
 
     def _candidates(self, query: Query, passages: list[Passage], compared: str, bm25_weight: float) -> Candidates:
         """Encode passages, and score them as an index would, with the word statistics of general text."""

@@ -13,6 +13,7 @@ from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
+from semclass.waiting import in_thread
 
 CANDIDATES = 10
 """Passages that are re-ranked by default, as in the reference system."""
@@ -225,6 +226,9 @@ class HybridRetriever:
             explanations = self.ranker.explain(query, found, order, limit) if explain else None
             results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results
+
+    asearch = in_thread(search)
+    asearch_many = in_thread(search_many)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
         """Encode and classify questions; see :meth:`semclass.ranker.Ranker.encode`."""

@@ -1,0 +1,66 @@
+"""Asynchronous programs search and re-rank without holding up their event loop."""
+
+import asyncio
+import inspect
+import threading
+
+import pytest
+
+from semclass import HybridRetriever, InputError, PassageIndex, Reranker
+from semclass.waiting import in_thread
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+
+
+QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
+
+
+def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retriever):
+    async def together():
+        return await asyncio.gather(*(retriever.asearch(question, 3) for question in QUESTIONS))
+
+    assert asyncio.run(together()) == [retriever.search(question, 3) for question in QUESTIONS]
+    assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, rerank=None)) == retriever.search_many(
+        QUESTIONS, 2, rerank=None
+    )
+
+
+def test_re_ranking_can_be_awaited(ranker, corpus):
+    reranker = Reranker(ranker)
+    found = asyncio.run(reranker.arerank(QUESTIONS[0], corpus[:4], k=2))
+    assert found == reranker.rerank(QUESTIONS[0], corpus[:4], k=2)
+
+
+def test_errors_reach_who_awaits(retriever):
+    with pytest.raises(InputError, match="question is empty"):
+        asyncio.run(retriever.asearch(" "))
+
+
+def test_the_event_loop_goes_on_while_a_thread_works():
+    class Slow:
+        def __init__(self):
+            self.may_end = threading.Event()
+
+        def work(self, number):
+            """Wait until the loop has done something else."""
+            assert self.may_end.wait(10)
+            return number + 1
+
+        awork = in_thread(work)
+
+    async def both():
+        slow = Slow()
+        task = asyncio.create_task(slow.awork(1))
+        await asyncio.sleep(0)
+        slow.may_end.set()
+        return await task
+
+    assert asyncio.run(both()) == 2
+
+
+def test_a_twin_has_the_arguments_of_the_method():
+    assert inspect.signature(HybridRetriever.asearch) == inspect.signature(HybridRetriever.search)
+    assert HybridRetriever.asearch.__name__ == "asearch"
