@@ -14,11 +14,11 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
-PACKAGES = ("numpy", "onnxruntime", "tokenizers", "bm25s")
+PACKAGES = ("numpy", "onnxruntime", "tokenizers")
 """Packages of the run time; whichever of `PEERS` are installed are named beside them."""
 
 PEERS = (
-    "ir-measures", "joblib", "model2vec", "openai", "rank-bm25", "scikit-learn",
+    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "rank-bm25", "scikit-learn",
     "scipy", "sentence-transformers", "skeletoken", "torch", "transformers",
 )  # fmt: skip
 

@@ -27,14 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import artifacts, bm25
-from semclass.bm25 import Postings
 from semclass.bulk import CHUNK
 from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
 from semclass.quantise import to_int8
 from semclass.ranking import unit
 from semclass.sentences import split_sentences
-from semclass.types import FloatArray, IntArray, Ragged, ragged
+from semclass.types import FloatArray, Ragged, ragged
 
 FEWEST, MOST = 3, 5
 """Sentences of a passage: about 130 word pieces."""
@@ -188,30 +187,6 @@ def joined(rows: Ragged, drawn: Ragged) -> Ragged:
     return Ragged(found.values, found.offsets[drawn.offsets])
 
 
-def merge(parts: Sequence[Postings]) -> Postings:
-    """Postings of passages from those of stretches of them, in order: the same as counted at once."""
-    frequencies = [part.document_frequencies for part in parts]
-    starts: IntArray = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(frequencies, axis=0))])
-    n = sum(len(part) for part in parts)
-    counts = np.empty(starts[-1], np.min_scalar_type(max(int(part.counts.max(initial=0)) for part in parts)))
-    passages = np.empty(starts[-1], np.min_scalar_type(n - 1))
-    begin, first = starts[:-1].copy(), 0
-    for part, frequency in zip(parts, frequencies, strict=True):
-        places = np.repeat(begin - part.starts[:-1].astype(np.int64), frequency) + np.arange(len(part.counts))
-        counts[places] = part.counts
-        passages[places] = part.passages.astype(np.int64) + first
-        begin += frequency
-        first += len(part)
-    lengths = np.concatenate([part.lengths.astype(np.int64) for part in parts])
-    return Postings(
-        counts=counts,
-        passages=passages,
-        starts=starts.astype(np.min_scalar_type(starts[-1])),
-        lengths=lengths.astype(np.min_scalar_type(lengths.max(initial=0))),
-        is_term=parts[0].is_term,
-    )
-
-
 class _Growing:
     """Arrays that grow on the disk, and are read through memory maps: those of a million passages fit no service."""
 
@@ -288,7 +263,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             tokens=Ragged(arrays.get("tokens"), ends[0]),
             sentences=Ragged(arrays.get("sentences"), drawn.offsets),
             terms=Ragged(arrays.get("terms"), ends[0]),
-            postings=merge(parts),
+            postings=bm25.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),
         )
         made = time.perf_counter()

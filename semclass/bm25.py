@@ -1,4 +1,4 @@
-"""BM25 over the encoder's word pieces, computed by bm25s with one fixed variant.
+"""BM25 over the encoder's word pieces, computed from counts when a question is asked.
 
 score(q, d) = sum over the terms t of q of  idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl)),
 idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
@@ -7,16 +7,19 @@ the inverse document frequency of Lucene, which is never negative, with the term
 
 Using the encoder's pieces makes one tokenisation serve everything, fixes the vocabulary for good, and needs no list of
 stop words or stemmer. Pieces without a letter or digit are no terms.
+
+What is kept are counts and lengths, which stay true when passages come and go; N, df and avgdl are :class:`Statistics` of
+the passages that are there now, in one segment or in many.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import bm25s
 import numpy as np
 import numpy.typing as npt
 
@@ -26,7 +29,7 @@ K1 = 1.5
 B = 0.75
 
 BLOCK = 1 << 18
-"""Postings whose scores are computed at a time when an index is opened."""
+"""Postings that are looked at together: bounds memory, changes no value."""
 
 
 def idf_table(document_frequency: IntArray, n_passages: int) -> FloatArray:
@@ -58,8 +61,7 @@ def document_frequencies(terms: Ragged, vocabulary: int) -> IntArray:
 class Postings:
     """What BM25 scores are computed from: the passages of each term, and how often they have it.
 
-    Stored in the smallest types that hold it, this takes 3 to 5 bytes for each distinct term of a passage, where the scores
-    themselves take 8; they are made from it when an index is opened, and come out the same to the last bit.
+    Stored in the smallest types that hold it, this takes 3 to 5 bytes for each distinct term of a passage.
 
     Attributes
     ----------
@@ -85,16 +87,121 @@ class Postings:
         """Count the passages."""
         return len(self.lengths)
 
+    @cached_property
+    def ends(self) -> IntArray:
+        """`starts` ready to be computed with, int64 of shape (vocabulary + 1,)."""
+        return np.asarray(self.starts, np.int64)
+
     @property
     def document_frequencies(self) -> IntArray:
         """In how many passages each term is, int64 of shape (vocabulary,)."""
-        starts: IntArray = self.starts.astype(np.int64)
-        return np.asarray(starts[1:] - starts[:-1])
+        return np.diff(self.ends)
 
-    @property
+    @cached_property
+    def longest(self) -> int:
+        """Terms of the longest passage."""
+        return int(self.lengths.max(initial=0))
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What passages of a segment took along when they were removed.
+
+    Attributes
+    ----------
+    rows
+        Their places in the segment, rising, int64 of shape (m,).
+    document_frequencies
+        In how many of them each term is, int64 of shape (vocabulary,).
+    terms
+        How many terms they have together, repetitions included.
+    """
+
+    rows: IntArray
+    document_frequencies: IntArray
+    terms: int
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What BM25 has to know of all passages that are there.
+
+    Attributes
+    ----------
+    passages
+        N, their number.
+    average
+        avgdl, how many terms they have on average, above 0.
+    document_frequencies
+        In how many of them each term is, int64 of shape (vocabulary,).
+    is_term
+        Which word pieces count, bool of shape (vocabulary,).
+    """
+
+    passages: int
+    average: float
+    document_frequencies: IntArray
+    is_term: npt.NDArray[np.bool_]
+
+    @cached_property
     def idf(self) -> FloatArray:
         """Inverse document frequency by word piece, 0 for those that are no terms; float32 of shape (vocabulary,)."""
-        return idf_table(self.document_frequencies, len(self)) * self.is_term
+        return idf_table(self.document_frequencies, self.passages) * self.is_term
+
+    def norms(self, longest: int) -> FloatArray:
+        """k1 * (1 - b + b * length / avgdl) for each length from 0 to `longest`, float32 of shape (longest + 1,)."""
+        return (K1 * (1 - B + B * np.arange(longest + 1) / self.average)).astype(np.float32)
+
+
+def removed(found: Postings, rows: npt.NDArray[Any]) -> Removed:
+    """Count what passages take along that are removed from a segment.
+
+    Parameters
+    ----------
+    found
+        Postings of the segment.
+    rows
+        Places of the passages, of any order, shape (m,).
+
+    Returns
+    -------
+    Removed
+        All postings are looked at once.
+    """
+    rows = np.unique(np.asarray(rows, np.int64))
+    gone = np.zeros(len(found), np.bool_)
+    gone[rows] = True
+    frequencies = np.zeros(len(found.is_term), np.int64)
+    for begin in range(0, len(found.passages) if len(rows) else 0, BLOCK):
+        places = begin + np.flatnonzero(gone[found.passages[begin : begin + BLOCK]])
+        terms = np.searchsorted(found.ends, places, side="right") - 1
+        frequencies += np.bincount(terms, minlength=len(frequencies))
+    return Removed(rows, frequencies, int(found.lengths[rows].sum(dtype=np.int64)))
+
+
+def statistics(parts: Sequence[Postings], without: Sequence[Removed | None] | None = None) -> Statistics:
+    """Count over the segments of an index.
+
+    Parameters
+    ----------
+    parts
+        Postings of each segment, at least one.
+    without
+        What was removed from each; None for a segment of which all is there, or for all of them.
+
+    Returns
+    -------
+    Statistics
+        Of the passages that are there.
+    """
+    gone = [part for part in without or () if part is not None]
+    passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in gone)
+    terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in gone)
+    frequencies = np.sum([part.document_frequencies for part in parts], axis=0)
+    for part in gone:
+        frequencies = frequencies - part.document_frequencies
+    # passages without a single term have no postings to be scored
+    return Statistics(passages, max(terms / max(passages, 1), 1e-9), frequencies, np.asarray(parts[0].is_term))
 
 
 def postings(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
@@ -131,44 +238,142 @@ def postings(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
     )
 
 
-def model(found: Postings) -> bm25s.BM25:
-    """Compute the score of every term in every passage that has it.
+def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]) -> FloatArray:
+    """Score every passage for a question.
 
     Parameters
     ----------
-    found
-        Postings of at least one passage.
+    parts
+        Postings of each segment.
+    known
+        What the scores are computed with.
+    terms
+        Word-piece ids of the question, shape (n_terms,); one that comes twice counts twice.
 
     Returns
     -------
-    bm25s.BM25
-        Ready to score questions.
+    ndarray
+        float32 of shape (n_passages,), >= 0: the segments one after another, those of removed passages among them.
     """
-    average = max(float(found.lengths.mean()), 1e-9)  # passages without a single term have no postings to be scored
-    norm = (K1 * (1 - B + B * found.lengths / average)).astype(np.float32)
-    starts, idf = found.starts.astype(np.int64), found.idf
-    data = np.empty(len(found.counts), np.float32)
-    # term after term in blocks, so that what is needed in between stays small beside what is made
-    for first, last in _blocks(starts):
-        here = slice(starts[first], starts[last])
-        counts = found.counts[here].astype(np.float32)
-        parts = counts * np.float32(K1 + 1) / (counts + norm[found.passages[here]])
-        np.multiply(np.repeat(idf[first:last], np.diff(starts[first : last + 1])), parts, out=data[here])
-    library = bm25s.BM25(k1=K1, b=B, method="atire", idf_method="lucene", backend="numpy")
-    library.scores = {
-        "data": data,
-        "indices": found.passages.astype(np.int32),
-        "indptr": starts,
-        "num_docs": len(found),
+    found = np.zeros(sum(len(part) for part in parts), np.float32)
+    asked, first = weighted(known, terms), 0
+    for part in parts:
+        norms = known.norms(part.longest)
+        _add(part, norms, asked, found[first : first + len(part)])
+        first += len(part)
+    return found
+
+
+def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
+    """Terms of a question with idf times their number in it, those first that are in the fewest passages.
+
+    That order is the order of every sum, so that a score is the same to the last bit however it is come by.
+    """
+    ids, numbers = np.unique(terms, return_counts=True)
+    frequency = known.document_frequencies[ids]
+    ids, numbers = ids[frequency > 0], numbers[frequency > 0]
+    order = np.argsort(known.document_frequencies[ids], kind="stable")
+    weights = known.idf[ids] * numbers.astype(np.float32)
+    return [(int(ids[place]), weights[place]) for place in order]
+
+
+def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float32]], found: FloatArray) -> None:
+    """Add the scores of terms to those of all passages of a segment."""
+    for term, weight in asked:
+        for begin in range(part.ends[term], part.ends[term + 1], BLOCK):
+            here = slice(begin, min(begin + BLOCK, part.ends[term + 1]))
+            passages = part.passages[here]
+            found[passages] += _share(part.counts[here], part.lengths[passages], norms, weight)
+
+
+def _share(counts: npt.NDArray[Any], lengths: npt.NDArray[Any], norms: FloatArray, weight: np.float32) -> FloatArray:
+    """What a term adds to the scores of passages that have it `counts` times, float32 of the same shape."""
+    frequency = counts.astype(np.float32)
+    below = norms[lengths]
+    below += frequency
+    frequency *= np.float32(K1 + 1)
+    frequency /= below
+    frequency *= weight
+    return frequency
+
+
+def merge(
+    parts: Sequence[Postings], keep: Sequence[npt.NDArray[np.bool_] | None] | None = None, *, folder: Path | None = None
+) -> Postings:
+    """Postings of the passages of several segments, in order: the same as counted at once.
+
+    Parameters
+    ----------
+    parts
+        Postings of each segment, at least one.
+    keep
+        Which passages of each are kept, bool of shape (len(part),); None for all of a segment, or for all of them.
+    folder
+        Where the result is written, as :func:`save` does, and opened again; a new folder. If None it is in memory.
+
+    Returns
+    -------
+    Postings
+        Beside it, memory is taken for :data:`BLOCK` postings at a time.
+    """
+    keep = [None] * len(parts) if keep is None else keep
+    frequencies = [_frequencies(part, kept) for part, kept in zip(parts, keep, strict=True)]
+    starts: IntArray = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.sum(frequencies, axis=0))])
+    lengths = np.concatenate(
+        [part.lengths if kept is None else part.lengths[kept] for part, kept in zip(parts, keep, strict=True)]
+    )
+    total = int(starts[-1])
+    types = {
+        "counts": np.min_scalar_type(max(int(part.counts.max(initial=0)) for part in parts)),
+        "passages": np.min_scalar_type(max(len(lengths) - 1, 0)),
     }
-    library.nonoccurrence_array = None  # what the other variants of BM25 need
-    return library
+    if folder is None:
+        arrays = {name: np.empty(total, dtype) for name, dtype in types.items()}
+    else:
+        folder.mkdir()
+        arrays = {
+            name: np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=(total,))
+            for name, dtype in types.items()
+        }
+    begin, first = starts[:-1].copy(), 0
+    for part, kept in zip(parts, keep, strict=True):
+        number = None if kept is None else np.cumsum(kept) - 1
+        for some in range(0, len(part.passages), BLOCK):
+            passages = part.passages[some : some + BLOCK]
+            counts = part.counts[some : some + BLOCK]
+            terms = np.searchsorted(part.ends, np.arange(some, some + len(passages)), side="right") - 1
+            if kept is not None and number is not None:
+                stays = kept[passages]
+                passages, counts, terms = number[passages[stays]], counts[stays], terms[stays]
+            # terms rise, so that the place of a posting within its term is its distance from the term's first one here
+            numbers = np.bincount(terms, minlength=len(begin))
+            before = np.cumsum(numbers) - numbers
+            places = begin[terms] + np.arange(len(terms)) - before[terms]
+            arrays["counts"][places] = counts
+            arrays["passages"][places] = passages.astype(np.int64) + first
+            begin += numbers
+        first += len(part) if kept is None else int(kept.sum())
+    found = Postings(
+        counts=arrays["counts"],
+        passages=arrays["passages"],
+        starts=starts.astype(np.min_scalar_type(total)),
+        lengths=_smallest(lengths),
+        is_term=np.asarray(parts[0].is_term),
+    )
+    if folder is None:
+        return found
+    for name in ("starts", "lengths", "is_term"):
+        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+    for array in arrays.values():
+        array.flush()  # type: ignore[attr-defined]
+    return load(folder)
 
 
-def _blocks(starts: IntArray) -> Iterator[tuple[int, int]]:
-    """First term, and the one after the last, of each block of about `BLOCK` postings; shape of `starts`: (terms + 1,)."""
-    cuts = np.unique(np.searchsorted(starts, np.arange(0, starts[-1] + BLOCK, BLOCK)).clip(0, len(starts) - 1))
-    return zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:
+    """In how many of the passages that are kept each term is."""
+    if kept is None:
+        return part.document_frequencies
+    return part.document_frequencies - removed(part, np.flatnonzero(~kept)).document_frequencies
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -187,25 +392,9 @@ def save(found: Postings, folder: Path) -> None:
 
 def load(folder: Path) -> Postings:
     """Open postings, memory-mapped."""
-    return Postings(*(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _PARTS))
-
-
-def scores(library: bm25s.BM25, terms: npt.NDArray[Any]) -> FloatArray:
-    """Score every passage for a question.
-
-    Parameters
-    ----------
-    library
-        What :func:`model` gives.
-    terms
-        Word-piece ids of the question, shape (n_terms,); one that comes twice counts twice.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n_passages,), >= 0.
-    """
-    return np.asarray(library.get_scores_from_ids(terms), np.float32)
+    # plain views of the mapped files: every slice of a memmap object would cost microseconds
+    arrays = (np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _PARTS)
+    return Postings(*map(np.asarray, arrays))
 
 
 def score_few(passages: Ragged, question: npt.NDArray[Any], idf: FloatArray) -> DoubleArray:

@@ -21,7 +21,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import bm25s
 import numpy as np
 import numpy.typing as npt
 
@@ -177,7 +176,7 @@ class PassageIndex:
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
-        return bm25.scores(self._bm25, terms)
+        return bm25.scores([self.postings], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
         """Similarity and BM25 score of every passage, each float64 of shape (n,)."""
@@ -228,13 +227,14 @@ class PassageIndex:
         )
 
     @cached_property
-    def _bm25(self) -> bm25s.BM25:
-        return bm25.model(self.postings)
+    def statistics(self) -> bm25.Statistics:
+        """What BM25 has to know of all passages."""
+        return bm25.statistics([self.postings])
 
-    @cached_property
+    @property
     def idf(self) -> FloatArray:
         """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
-        return self.postings.idf
+        return self.statistics.idf
 
     @classmethod
     def build(

@@ -32,8 +32,10 @@ def test_rank_bm25_gives_the_same_scores_with_the_same_idf():
     terms = [[1, 2, 2], [2, 3], [4, 1, 1, 1]]
     model = lexical.rank_bm25(terms, same_idf=True)
     ragged = Ragged(np.concatenate(terms), np.array([0, 3, 5, 9]))
-    ours = bm25.model(bm25.postings(ragged, np.ones(5, bool)))
-    np.testing.assert_allclose(bm25.scores(ours, np.array([1, 3])), model.get_scores([1, 3]), rtol=1e-5)
+    ours = [bm25.postings(ragged, np.ones(5, bool))]
+    np.testing.assert_allclose(
+        bm25.scores(ours, bm25.statistics(ours), np.array([1, 3])), model.get_scores([1, 3]), rtol=1e-5
+    )
 
 
 QUESTIONS = {

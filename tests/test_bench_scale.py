@@ -66,7 +66,7 @@ def test_postings_of_stretches_merge_into_those_of_all():
     is_term = np.arange(VOCABULARY) != 4
     whole = bm25.postings(ragged(terms, EMPTY), is_term)
     parts = [bm25.postings(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
-    merged = made_corpus.merge(parts)
+    merged = bm25.merge(parts)
     for name in ("counts", "passages", "starts", "lengths", "is_term"):
         np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 

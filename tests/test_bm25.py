@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import bm25s
 import numpy as np
 import pytest
@@ -20,8 +22,27 @@ def terms() -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-def build(terms: Ragged, is_term: np.ndarray | None = None) -> bm25s.BM25:
-    return bm25.model(bm25.postings(terms, np.ones(VOCABULARY, bool) if is_term is None else is_term))
+def build(terms: Ragged, is_term: np.ndarray | None = None) -> bm25.Postings:
+    return bm25.postings(terms, np.ones(VOCABULARY, bool) if is_term is None else is_term)
+
+
+def scores(found: bm25.Postings, question: list[int] | np.ndarray) -> np.ndarray:
+    return bm25.scores([found], bm25.statistics([found]), np.array(question, np.int64))
+
+
+def stretches(terms: Ragged, *ends: int) -> list[bm25.Postings]:
+    """Segments of a corpus."""
+    cuts = [0, *ends, len(terms)]
+    rows = [[terms.row(row) for row in range(*pair)] for pair in itertools.pairwise(cuts)]
+    return [build(ragged(some, np.zeros(0, np.int32))) for some in rows]
+
+
+def assert_same(left: bm25.Postings, right: bm25.Postings) -> None:
+    for name in ("counts", "passages", "starts", "lengths", "is_term"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
+
+
+corpora = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_size=1, max_size=12)
 
 
 class ReferenceBM25(rank_bm25.BM25Okapi):
@@ -33,12 +54,12 @@ class ReferenceBM25(rank_bm25.BM25Okapi):
 
 @pytest.mark.parametrize("question", [[1], [1, 2, 3], [2, 2, 7], [49, 1]], ids=str)
 def test_scores_equal_rank_bm25(terms, question):
-    model = build(terms)
+    found = build(terms)
     reference = ReferenceBM25([terms.row(i).tolist() for i in range(len(terms))], k1=bm25.K1, b=bm25.B)
-    np.testing.assert_allclose(bm25.scores(model, np.array(question)), reference.get_scores(question), atol=1e-5)
+    np.testing.assert_allclose(scores(found, question), reference.get_scores(question), atol=1e-5)
 
 
-@given(st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_size=1, max_size=12))
+@given(corpora)
 def test_scores_equal_those_that_bm25s_computes(rows):
     terms = ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64))
     library = bm25s.BM25(k1=bm25.K1, b=bm25.B, method="atire", idf_method="lucene", backend="numpy")
@@ -47,7 +68,7 @@ def test_scores_equal_those_that_bm25s_computes(rows):
     library.index((rows, {str(i): i for i in range(VOCABULARY)}), create_empty_token=False, show_progress=False)
     question = np.arange(VOCABULARY)
     np.testing.assert_allclose(
-        bm25.scores(build(terms), question), library.get_scores_from_ids(question), rtol=1e-5, atol=1e-6
+        scores(build(terms), question), library.get_scores_from_ids(question), rtol=1e-6, atol=1e-6
     )
 
 
@@ -57,7 +78,7 @@ def test_what_is_saved_scores_the_same(terms, tmp_path):
     bm25.save(found, tmp_path / "bm25")
     loaded = bm25.load(tmp_path / "bm25")
     assert len(loaded) == len(terms)
-    np.testing.assert_array_equal(bm25.scores(bm25.model(loaded), question), bm25.scores(bm25.model(found), question))
+    np.testing.assert_array_equal(scores(loaded, question), scores(found, question))
 
 
 def test_postings_count_terms_in_the_smallest_types_that_hold_them():
@@ -81,27 +102,24 @@ def test_a_term_may_come_more_often_than_a_byte_can_count():
 
 
 def test_passages_without_terms_score_0():
-    model = bm25.model(bm25.postings(ragged([np.array([], np.int64)], np.zeros(0, np.int64)), np.ones(3, bool)))
-    np.testing.assert_array_equal(bm25.scores(model, np.array([1, 2])), [0])
+    found = bm25.postings(ragged([np.array([], np.int64)], np.zeros(0, np.int64)), np.ones(3, bool))
+    np.testing.assert_array_equal(scores(found, [1, 2]), [0])
 
 
 def test_pieces_that_are_no_terms_count_neither_as_matches_nor_as_length(terms):
     is_term = np.ones(VOCABULARY, bool)
     is_term[1] = False
-    model = build(terms, is_term)
+    found = build(terms, is_term)
     without = ragged([row[row != 1] for row in map(terms.row, range(len(terms)))], np.zeros(0, np.int32))
     expected = build(without)
-    np.testing.assert_allclose(
-        bm25.scores(model, np.array([1, 2, 3])), bm25.scores(expected, np.array([2, 3])), atol=1e-6
-    )
+    np.testing.assert_allclose(scores(found, [1, 2, 3]), scores(expected, [2, 3]), atol=1e-6)
 
 
 def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     # the same formula by another route: given its own document frequencies, the result must be the same
     idf = bm25.idf_table(bm25.document_frequencies(terms, VOCABULARY), len(terms))
     question = np.array([1, 2, 2, 40])
-    model = build(terms)
-    np.testing.assert_allclose(bm25.score_few(terms, question, idf), bm25.scores(model, question), atol=1e-5)
+    np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
 
 
 def test_document_frequency_counts_passages_not_occurrences():
@@ -109,11 +127,40 @@ def test_document_frequency_counts_passages_not_occurrences():
     assert bm25.document_frequencies(terms, 5).tolist() == [0, 1, 0, 2, 0]
 
 
-def test_scores_do_not_depend_on_the_blocks_they_are_computed_in(monkeypatch):
-    rng = np.random.default_rng(0)
-    terms = ragged([rng.integers(0, 40, size) for size in rng.integers(0, 30, 50)], np.zeros(0, np.int64))
-    found = bm25.postings(terms, np.arange(60) % 7 != 0)
-    whole = bm25.model(found).scores["data"]
-    for block in (1, 7, 100):
-        monkeypatch.setattr(bm25, "BLOCK", block)
-        np.testing.assert_array_equal(bm25.model(found).scores["data"], whole)
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_blocks_change_nothing(monkeypatch, terms, block):
+    parts = stretches(terms, 25)
+    question, gone = np.arange(VOCABULARY), np.arange(0, 25, 3)
+    whole = bm25.scores(parts, bm25.statistics(parts), question)
+    removed = bm25.removed(parts[0], gone)
+    monkeypatch.setattr(bm25, "BLOCK", block)
+    np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
+    np.testing.assert_array_equal(bm25.removed(parts[0], gone).document_frequencies, removed.document_frequencies)
+    assert_same(bm25.merge(parts), build(terms))
+
+
+@given(corpora, st.data())
+def test_segments_score_as_one_index_of_what_is_there(rows, data):
+    terms = ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64))
+    parts = stretches(terms, data.draw(st.integers(0, len(rows))))
+    gone = [
+        np.array(sorted(data.draw(st.sets(st.integers(0, max(len(part) - 1, 0)), max_size=len(part)))))
+        for part in parts
+    ]
+    removed = [bm25.removed(part, rows) for part, rows in zip(parts, gone, strict=True)]
+    there = np.concatenate([~np.isin(np.arange(len(part)), rows) for part, rows in zip(parts, gone, strict=True)])
+    known, question = bm25.statistics(parts, removed), np.arange(VOCABULARY)
+    left = build(ragged([terms.row(row) for row in np.flatnonzero(there)], np.zeros(0, np.int64)))
+    expected = bm25.statistics([left])
+    assert known.passages == expected.passages == there.sum()
+    assert known.average == expected.average
+    np.testing.assert_array_equal(known.document_frequencies, expected.document_frequencies)
+    np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
+    keep = np.split(there, [len(parts[0])])
+    assert_same(bm25.merge(parts, keep), left)
+
+
+def test_segments_are_merged_on_the_disk(terms, tmp_path):
+    merged = bm25.merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
+    assert_same(merged, build(terms))
+    assert_same(bm25.load(tmp_path / "bm25"), merged)

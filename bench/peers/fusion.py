@@ -121,7 +121,8 @@ def _scores(texts: list[str], questions: list[str]) -> tuple[DoubleArray, Double
     encoder = OnnxEncoder.load()
     passages, _ = encode_quietly(encoder, texts, ("pooled",))
     asked = encoder.encode(questions)
-    model = bm25.model(bm25.postings(passages.terms, encoder.is_term))
-    lexical = [bm25.scores(model, asked.terms.row(row)) for row in range(len(questions))]
+    parts = [bm25.postings(passages.terms, encoder.is_term)]
+    known = bm25.statistics(parts)
+    lexical = [bm25.scores(parts, known, asked.terms.row(row)) for row in range(len(questions))]
     dense = asked.rows("pooled") @ passages.rows("pooled").T
     return dense.astype(np.float64), np.array(lexical, np.float64)
