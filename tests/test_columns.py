@@ -1,0 +1,117 @@
+"""Metadata as columns: dates, numbers, files, and the joining of parts."""
+
+import shutil
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_metadata import METADATA, WHERE
+
+from semclass.columns import VALUES, columns_of, concatenate, instant, load, number, save
+from semclass.errors import ArtifactError
+from semclass.filters import mask, matches, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("1970-01-01", 0),
+        ("1970-01-02", 86400),
+        ("1970-1-2", 86400),
+        ("1970-01-01T00:01", 60),
+        ("1970-01-01 00:00:01.5", 1.5),
+        ("1970-01-01T00:00:00.1234567891Z", None),
+        ("1970-01-01T00:00:00.123456789Z", 0.123456),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1970-01-01T01:00:00+0130", -1800),
+        ("1970-01-01t00:00:00-01", 3600),
+        ("0001-01-01T00:00:00+05:00", -62135596800 - 5 * 3600),
+        ("1970-02-30", None),
+        ("1970-01-01T25:00", None),
+        ("1970-01-01T00:00:00+24:00", None),
+        ("1970", None),
+        ("70-01-01", None),
+        ("", None),
+        ("1970-01-01 and on", None),
+    ],
+)
+def test_dates(text, seconds):
+    assert instant(text) == (None if seconds is None else round(seconds * 1e6))
+
+
+def test_numbers():
+    assert [repr(number(value)) for value in (3, 3.0, -0.0, 2.5, 2**63 - 1, 2.0**63)] == [
+        "3",
+        "3",
+        "0",
+        "2.5",
+        "9223372036854775807",
+        "9.223372036854776e+18",
+    ]
+    assert number(10**400) == float("inf")
+    assert number(-(10**400)) == float("-inf")
+
+
+def test_codes_are_small_and_lists_and_rare_fields_are_kept_apart():
+    columns = columns_of(
+        [{"page": n % 50, "tags": ["x", "y"][: n % 3], **({"rare": "r"} if n == 7 else {})} for n in range(300)]
+    )
+    page, tags, rare = (columns.fields[name] for name in ("page", "tags", "rare"))
+    assert (page.codes.dtype, page.codes.shape, page.rows.shape) == (np.uint8, (300,), (0,))
+    assert (tags.codes.shape, rare.rows.tolist()) == ((300,), [7])
+
+
+@given(
+    st.lists(METADATA, max_size=5), st.lists(METADATA, max_size=5), st.data(), st.lists(WHERE, min_size=1, max_size=4)
+)
+def test_joined_parts_are_the_columns_of_their_rows(first, second, data, wheres):
+    kept = [data.draw(st.permutations(range(len(part)))) for part in (first, second)]
+    kept = [rows[: data.draw(st.integers(0, len(rows)))] for rows in kept]
+    whole = [part[row] for part, rows in zip((first, second), kept, strict=True) for row in rows] + first
+    joined = concatenate(
+        [
+            (columns_of(first), np.array(kept[0], np.int64)),
+            (columns_of(second), np.array(kept[1], np.int64)),
+            (columns_of(first), None),
+        ]
+    )
+    same_bits(joined, columns_of(whole))
+    for where in wheres:
+        condition = parse(where)
+        assert mask(condition, joined).tolist() == [matches(condition, each) for each in whole]
+
+
+def same_bits(found, wanted):
+    assert (len(found), list(found.fields)) == (len(wanted), list(wanted.fields))
+    for path, column in wanted.fields.items():
+        for name, values in vars(column).items():
+            other = getattr(found.fields[path], name)
+            assert (other.dtype, other.tolist()) == (values.dtype, values.tolist()), (path, name)
+
+
+@pytest.mark.parametrize(
+    "metadata", [[], [{}], [{"a": [1, 2.5, "x", True, {"b": "2024-01-01"}]}, {"a": {"b": "é"}}, {"c": 0}]]
+)
+def test_saved_columns_are_the_same_and_outlive_their_folder(metadata, tmp_path):
+    columns = columns_of(metadata)
+    folder = tmp_path / "columns"
+    folder.mkdir()
+    save(columns, folder)
+    opened = load(folder)
+    shutil.rmtree(folder)
+    same_bits(opened, columns)
+    rows = np.arange(len(metadata))[::-1]
+    same_bits(opened.take(rows), columns_of(metadata[::-1]))
+
+
+def test_damaged_columns_are_an_error(tmp_path):
+    save(columns_of([{"a": n} for n in range(100)]), tmp_path)
+    whole = (tmp_path / VALUES).read_bytes()
+    for damaged in (whole[:-64], whole[:50], b""):
+        (tmp_path / VALUES).write_bytes(damaged)
+        with pytest.raises(ArtifactError, match=VALUES):
+            load(tmp_path)
+    (tmp_path / VALUES).unlink()
+    with pytest.raises(ArtifactError, match=VALUES):
+        load(tmp_path)

@@ -1,0 +1,166 @@
+"""Filters: what they find, passage by passage and over columns, and what they refuse."""
+
+import json
+from datetime import date, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_metadata import METADATA, WHERE
+
+from semclass.columns import columns_of
+from semclass.errors import InputError, InputTypeError
+from semclass.filters import mask, matches, parse, read_terms
+
+PASSAGES = {
+    "a": {"document": "a.md", "page": 3, "date": "2024-01-01", "tags": ["tax", "law"], "author": {"name": "Ada"}},
+    "b": {"document": "b.md", "page": 7.0, "date": "2023-12-31T23:30:00-01:00", "tags": [], "author": {"name": "Bo"}},
+    "c": {"document": "b.md", "page": "3", "date": "soon", "draft": True, "authors": [{"name": "Ada"}, {"name": "Cy"}]},
+    "d": {"page": None, "draft": 1, "author.name": "Ada", "date": "2024-03-01 12:00"},
+}
+
+
+def found(where):
+    condition = parse(where)
+    one_by_one = "".join(name for name, metadata in PASSAGES.items() if matches(condition, metadata, name))
+    ids = list(PASSAGES)
+    together = mask(
+        condition,
+        columns_of(list(PASSAGES.values())),
+        lambda wanted: np.array([ids.index(i) for i in wanted if i in ids], int),
+    )
+    assert one_by_one == "".join(name for name, yes in zip(ids, together, strict=True) if yes)
+    return one_by_one
+
+
+@pytest.mark.parametrize(
+    ("where", "wanted"),
+    [
+        ({}, "abcd"),
+        ({"document": "b.md"}, "bc"),
+        ({"document": "b.md", "page": "3"}, "c"),
+        ({"page": 3}, "a"),
+        ({"page": 7}, "b"),
+        ({"page": {"$gte": 3, "$lt": 7}}, "a"),
+        ({"page": {"$gt": 3}}, "b"),
+        ({"page": {"$lte": 7.5}}, "ab"),
+        ({"page": {"$ne": 3}}, "bcd"),
+        ({"page": {"$nin": [3, "3"]}}, "bd"),
+        ({"page": {"$not": {"$gt": 3}}}, "acd"),
+        ({"page": None}, "d"),
+        ({"tags": {"$exists": False}}, "bcd"),
+        ({"author": {"$exists": True}}, "ab"),
+        ({"tags": "tax"}, "a"),
+        ({"tags": {"$in": ["law", "other"]}}, "a"),
+        ({"tags": {"$in": []}}, ""),
+        ({"author.name": "Ada"}, "ad"),
+        ({"authors.name": "Cy"}, "c"),
+        ({"draft": True}, "c"),
+        ({"draft": 1}, "d"),
+        ({"draft": {"$gte": 0}}, "d"),
+        ({"date": {"$gte": "2024-01-01"}}, "abd"),  # half past eleven, an hour west, is the next day in UTC
+        ({"date": {"$gt": "2024-01-01", "$lt": "2024-02-01"}}, "b"),
+        ({"date": {"$gte": date(2024, 3, 1)}}, "d"),
+        ({"date": {"$lt": datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=1)))}}, "ab"),
+        ({"date": date(2024, 1, 1)}, "a"),
+        ({"date": "2024-01-01"}, "a"),
+        ({"date": {"$in": ["soon", datetime(2024, 3, 1, 12)]}}, "cd"),  # noqa: DTZ001
+        ({"date": {"$gt": "s"}}, "c"),
+        ({"_id": "a"}, "a"),
+        ({"_id": {"$nin": ["a", "x"]}}, "bcd"),
+        ({"$or": [{"page": 3}, {"$not": {"document": {"$exists": True}}}]}, "ad"),
+        ({"$and": [{"page": {"$gt": 1}}, {"tags": "law"}]}, "a"),
+        ({"nowhere": 1}, ""),
+        ({"nowhere": {"$ne": 1}}, "abcd"),
+    ],
+)
+def test_what_is_found(where, wanted):
+    assert found(where) == wanted
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("page", "where must be a mapping"),
+        ({"$nor": []}, r"operator '\$nor'; allowed here are names of fields, and \$and"),
+        ({"page": {"$regex": "x"}}, r"where\['page'\] has the operator '\$regex'; allowed are \$eq"),
+        ({"author": {"name": "Ada"}}, 'nested object is written "author.name"'),
+        ({"page": {}}, "no operator"),
+        ({"page": [1, 2]}, r"write \{'\$in'"),
+        ({"page": {"$in": 3}}, r"where\['page'\]\['\$in'\] must be a list"),
+        ({"$or": []}, "at least one filter"),
+        ({"$or": [{"page": 1}, 3]}, r"where\['\$or'\]\[1\] must be a mapping"),
+        ({"page": {"$gte": 1, "$gt": 2}}, "two low ends"),
+        ({"page": {"$gte": 1, "$lt": "b"}}, r"mixes types \(\$gte is a number and \$lt is a text"),
+        ({"page": {"$gte": True}}, "no order"),
+        ({"page": float("nan")}, "finite"),
+        ({"page": 10**400}, "finite"),
+        ({"page": {"$in": [None]}}, "must be a string"),
+        ({"page": {"$exists": 1}}, "true or false"),
+        ({"_id": 3}, "ids are strings"),
+        ({"_id": {"$gt": "a"}}, "an id has no order"),
+        ({3: 1}, "keys must be names"),
+        ({"": 1}, "keys must be names"),
+    ],
+)
+def test_what_is_refused(where, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        parse(where)
+
+
+def test_filters_are_not_nested_without_end():
+    filters, fields = {"a": 1}, 1
+    for _ in range(100):
+        filters, fields = {"$not": filters}, {"$not": fields}
+    for where in (filters, {"a": fields}):
+        with pytest.raises(InputError, match="deep"):
+            parse(where)
+
+
+def test_ids_need_rows():
+    with pytest.raises(InputError, match="not possible here"):
+        mask(parse({"_id": "a"}), columns_of([{}]))
+
+
+@pytest.mark.parametrize(
+    ("terms", "where"),
+    [
+        ([], {}),
+        (["page>=3"], {"page": {"$gte": 3}}),
+        (["page = 3", "document=a b.md"], {"$and": [{"page": {"$eq": 3}}, {"document": {"$eq": "a b.md"}}]}),
+        (['page="3"'], {"page": {"$eq": "3"}}),
+        (["lang!=de"], {"lang": {"$ne": "de"}}),
+        (["draft==true"], {"draft": {"$eq": True}}),
+        (["draft=null"], {"draft": {"$eq": None}}),
+        (["date<2025-01-01"], {"date": {"$lt": "2025-01-01"}}),
+        (["url=http://x?a=b"], {"url": {"$eq": "http://x?a=b"}}),
+        (["name=NaN"], {"name": {"$eq": "NaN"}}),
+        (["name="], {"name": {"$eq": ""}}),
+        (['{"tags": {"$in": ["a"]}}'], {"tags": {"$in": ["a"]}}),
+    ],
+)
+def test_filters_of_a_command_line(terms, where):
+    assert read_terms(terms) == where
+    parse(where)
+
+
+@pytest.mark.parametrize("term", ["page", ">=3", "{broken", "=", ""])
+def test_a_term_that_is_no_filter(term):
+    with pytest.raises(InputError, match="the filter"):
+        read_terms([term])
+
+
+@given(st.lists(METADATA, max_size=6), st.lists(WHERE, min_size=1, max_size=8))
+def test_columns_and_passages_agree(metadata, wheres):
+    columns = columns_of(metadata)
+    for where in wheres:
+        condition = parse(where)
+        assert mask(condition, columns).tolist() == [matches(condition, each) for each in metadata]
+
+
+@given(METADATA)
+def test_metadata_that_went_through_json_are_found_alike(metadata):
+    again = json.loads(json.dumps(metadata))
+    condition = parse({"$or": [{"a": {"$gte": 0}}, {"b": "a"}]})
+    assert matches(condition, metadata) == matches(condition, again)
