@@ -315,8 +315,7 @@ def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
     if isinstance(condition, Exists):
         accepted[1:] = True
     elif isinstance(condition, Among):
-        accepted[[column.code(value) for value in condition.values]] = True
-        accepted[0] = False  # the code of values that no passage has
+        accepted[column.codes_of(condition.values)] = True
     elif condition.kind == "time":
         if len(column.times):
             times = column.times
