@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from semclass import bm25
+from semclass import bm25, fusion
 from semclass.bulk import encode_quietly
 from semclass.components import CUTOFF
 from semclass.encoder import OnnxEncoder
@@ -48,24 +48,14 @@ def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> In
     ndarray
         int64 of shape (min(n, passages that are looked at),), best first.
     """
-    rows = np.union1d(top_k(dense, DEPTH), top_k(lexical, DEPTH))
-    return rows[top_k(alpha * _scaled(dense[rows]) + (1 - alpha) * _scaled(lexical[rows]), n)]
-
-
-def _scaled(scores: DoubleArray) -> DoubleArray:
-    """Smallest 0, largest 1; all 0 if they are equal."""
-    least, most = scores.min(), scores.max()
-    return np.asarray((scores - least) / (most - least if most > least else 1.0))
+    rows = fusion.pool(dense, lexical, DEPTH)
+    return rows[top_k(fusion.convex(dense[rows], lexical[rows], alpha), n)]
 
 
 def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
     """Order by the sum of 1 / (K + rank) over both rankings; arguments and result as for :func:`convex`."""
-    sums = np.zeros(len(dense))
-    for scores in (dense, lexical):
-        first = top_k(scores, DEPTH)
-        sums[first] += 1 / (K + np.arange(1, len(first) + 1))
-    rows = np.flatnonzero(sums)
-    return rows[top_k(sums[rows], n)]
+    rows = fusion.pool(dense, lexical, DEPTH)
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", k=K, depth=DEPTH).score, n)]
 
 
 def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
