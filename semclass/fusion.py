@@ -69,8 +69,8 @@ def normalise(scores: DoubleArray, kind: str, *, low: float | None = None, high:
       for want of others, and what is no hit does not become one. An unknown score becomes 0.
     - ``"z-score"``: (s - mean) / deviation. Montague and Aslam, "Relevance score normalization for metasearch" (2001).
       Where all are equal they become 0, the mean. An unknown score becomes the least of the others.
-    - ``"theoretical"``: (s - low) / (high - low), where low is the least that the system *can* give, and high the most that
-      it can give, or the largest seen. Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
+    - ``"theoretical"``: (s - low) / (high - low), where low is the least that the system *can* give, and high the most it
+      can give, or the largest seen. Bruch, Gai and Ingber, "An analysis of fusion functions for hybrid retrieval" (2023).
       What is as bad as can be is 0 for every question, so a list of poor candidates stays poor. Where all are equal to low
       they become 0. An unknown score becomes 0.
 
