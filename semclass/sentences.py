@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+Span = tuple[int, int]
+"""First character and the one after the last."""
+
 SHORTEST = 25
 """Characters below which a piece is no sentence of its own, but part of its neighbour: a heading, "(Fig.", an item."""
 
@@ -12,6 +15,8 @@ LONGEST = 100
 """Words from which a stretch without a full stop, such as a table, is cut: an encoder reads only so much at a time."""
 
 _END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|\s*\n\s*")
+
+_WORD = re.compile(r"\S+")
 
 _ABBREVIATION = re.compile(
     # single letters (initials, "E. coli"), and what is written with a full stop in running text
@@ -34,20 +39,53 @@ def split_sentences(text: str) -> list[str]:
     list of str
         At least one; joined with single spaces they are the text again, but for its white space.
     """
-    sentences: list[str] = []
-    start, stripped = 0, text.strip()
-    ends = [(found.start(), found.end()) for found in _END.finditer(stripped)]
+    return [part for pieces in _sentences(text) for part in _cut(" ".join(text[start:end] for start, end in pieces))]
+
+
+def sentence_spans(text: str) -> list[Span]:
+    """Tell where the sentences of a text are: those of :func:`split_sentences`.
+
+    Parameters
+    ----------
+    text
+        A non-empty text, of any case.
+
+    Returns
+    -------
+    list of (int, int)
+        First character of each sentence and the one after its last. Between two sentences there is only white space.
+    """
+    spans: list[Span] = []
+    for pieces in _sentences(text):
+        start, end = pieces[0][0], pieces[-1][1]
+        words = [(start + found.start(), start + found.end()) for found in _WORD.finditer(text[start:end])]
+        spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
+    return spans
+
+
+def _sentences(text: str) -> list[list[Span]]:
+    """Sentences, each as the pieces that it was put together from."""
+    sentences: list[list[Span]] = []
+    stripped = text.rstrip()
+    start = first = len(text) - len(text.lstrip())
+    ends = [(found.start(), found.end()) for found in _END.finditer(stripped, first)]
     for end, following in [*ends, (len(stripped), len(stripped))]:
         # closing quotation marks and brackets stay with their sentence
-        piece = stripped[start:following].strip()
+        piece = stripped[start:following].rstrip()
         if following < len(stripped) and "\n" not in stripped[end:following] and _ABBREVIATION.search(piece):
             continue
-        if sentences and min(len(piece), len(sentences[-1])) < SHORTEST:
-            sentences[-1] += f" {piece}"
-        elif piece:
-            sentences.append(piece)
+        span = (start, start + len(piece))
+        if sentences and min(len(piece), _length(sentences[-1])) < SHORTEST:
+            sentences[-1].append(span)
+        else:
+            sentences.append([span])
         start = following
-    return [part for sentence in sentences or [stripped] for part in _cut(sentence)]
+    return sentences
+
+
+def _length(pieces: list[Span]) -> int:
+    """Characters of pieces that are joined with single spaces."""
+    return sum(end - start for start, end in pieces) + len(pieces) - 1
 
 
 def _cut(sentence: str) -> list[str]:
@@ -55,6 +93,10 @@ def _cut(sentence: str) -> list[str]:
     words = sentence.split()
     if len(words) <= LONGEST:
         return [sentence]
-    count = -(-len(words) // LONGEST)
-    ends = [len(words) * place // count for place in range(count + 1)]
-    return [" ".join(words[start:end]) for start, end in pairwise(ends)]
+    return [" ".join(words[start:end]) for start, end in _stretches(len(words))]
+
+
+def _stretches(words: int) -> list[Span]:
+    """Cut so many words into as few stretches of like length as LONGEST allows."""
+    count = -(-words // LONGEST)
+    return list(pairwise(words * place // count for place in range(count + 1)))
