@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from semclass.chunking import CUTS, check_cut, count_words, cut
 from semclass.errors import InputError
 from semclass.types import Passage
 from semclass.validation import short
 
 DOCUMENT_SUFFIXES = (".txt", ".md")
 
-_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+")
 
-
-def read_passages(source: str | Path) -> list[Passage]:
-    """Read passages from wherever they are.
+def read_passages(
+    source: str | Path,
+    by: str | None = None,
+    *,
+    size: int | None = None,
+    overlap: int = 0,
+    count: Callable[[str], int] = count_words,
+) -> list[Passage]:
+    """Read passages from wherever they are, all at once: a list of what :func:`iter_passages` gives, which says more.
 
     Parameters
     ----------
-    source
-        One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id`` and anything else, which becomes metadata; a ``.txt`` or ``.md`` file, or a folder of them, which is cut
-        into paragraphs at blank lines. A paragraph's id is ``document#number`` and its metadata are ``document`` (path
-        below the folder), ``paragraph`` (from 1), ``start`` and ``end`` (characters) and, in Markdown, ``heading``.
+    source, by, size, overlap, count
+        As for :func:`iter_passages`.
 
     Returns
     -------
@@ -38,29 +43,88 @@ def read_passages(source: str | Path) -> list[Passage]:
     InputError
         If the source does not exist, holds no passages, or is not what it should be; with file and line.
     """
+    return list(iter_passages(source, by, size=size, overlap=overlap, count=count))
+
+
+def iter_passages(
+    source: str | Path,
+    by: str | None = None,
+    *,
+    size: int | None = None,
+    overlap: int = 0,
+    count: Callable[[str], int] = count_words,
+) -> Iterator[Passage]:
+    """Read passages one after another, so that a corpus need not fit into memory.
+
+    Parameters
+    ----------
+    source
+        One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
+        ``_id`` and anything else, which becomes metadata; a ``.txt`` or ``.md`` file, or a folder of them.
+    by
+        How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
+        :func:`semclass.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If it is
+        given, each JSON line is a document, too, named by its id, and its passages have its metadata.
+    size, overlap, count
+        As for :func:`semclass.chunking.cut`.
+
+    Returns
+    -------
+    iterator of Passage
+        In the order of the file, or of the sorted paths. A passage that was cut has the id ``document#number``; the
+        document is the path below the folder. Characters are counted with each end of a line as one. JSON lines are
+        read line by line, and of each some 70 bytes stay, to tell ids that come twice; other documents file by file.
+
+    Raises
+    ------
+    InputError
+        At once, if the source does not exist or cannot be cut so. While it is read: if it holds no passages, or is not
+        what it should be; with file and line.
+    """
     source = Path(source)
     if not source.exists():
         raise InputError(
             f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of .txt and .md files"
         )
-    if source.is_dir():
-        if (source / "corpus.jsonl").is_file():
-            return read_corpus(source / "corpus.jsonl")
-        files = sorted(
-            path for path in source.rglob("*") if path.suffix.lower() in DOCUMENT_SUFFIXES and path.is_file()
-        )
-        passages = [passage for path in files for passage in _paragraphs(path, path.relative_to(source).as_posix())]
-    elif source.suffix.lower() in DOCUMENT_SUFFIXES:
-        passages = list(_paragraphs(source, source.name))
-    else:
-        return read_corpus(source)
-    if not passages:
-        raise InputError(f"{source} holds no passages: no corpus.jsonl and no text in .txt or .md files")
-    return passages
+    cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count)
+    check_cut(by or "paragraph", size, overlap)
+    lines = _json_lines_of(source)
+    if lines is None:
+        missing = f"{source} holds no passages: no corpus.jsonl and no text in .txt or .md files"
+        return _some(_cut_files(source, cutting), missing)
+    if by is None and size is not None:
+        raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
+    passages = iter_corpus(lines)
+    return passages if by is None else _cut_passages(passages, cutting)
+
+
+def count_passages(source: str | Path, by: str | None = None) -> int | None:
+    """Count the passages of a source before they are read, for a progress bar.
+
+    Parameters
+    ----------
+    source, by
+        As for :func:`iter_passages`.
+
+    Returns
+    -------
+    int or None
+        How many there are, or None where only cutting would tell, or counting would use the source up, as with a pipe.
+    """
+    lines = _json_lines_of(Path(source))
+    if lines is None or by is not None or not lines.is_file():
+        return None
+    with lines.open("rb") as file:
+        return sum(1 for line in file if not line.isspace())
 
 
 def read_corpus(path: Path) -> list[Passage]:
-    """Read passages from JSON lines.
+    """Read passages from JSON lines, all at once: a list of what :func:`iter_corpus` gives, which says more."""
+    return list(iter_corpus(path))
+
+
+def iter_corpus(path: Path) -> Iterator[Passage]:
+    """Read passages from JSON lines, one after another.
 
     Parameters
     ----------
@@ -70,7 +134,7 @@ def read_corpus(path: Path) -> list[Passage]:
 
     Returns
     -------
-    list of Passage
+    iterator of Passage
         In the order of the lines.
 
     Raises
@@ -78,8 +142,11 @@ def read_corpus(path: Path) -> list[Passage]:
     InputError
         Naming file and line, if a line is not such an object, an id is missing or comes twice, or a text is empty.
     """
-    passages: list[Passage] = []
-    lines: dict[str, int] = {}
+    return _some(_corpus(path), f"{path} holds no passages")
+
+
+def _corpus(path: Path) -> Iterator[Passage]:
+    seen: set[int] = set()
     with_id: bool | None = None
     for number, record in read_json_lines(path):
         where = f"{path}, line {number}"
@@ -92,21 +159,35 @@ def read_corpus(path: Path) -> list[Passage]:
         if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
             raise InputError(f"{where}: _id must be a non-empty string or a whole number, not {short(name)}")
         name = str(name)
-        if name in lines:
-            raise InputError(f"{where}: _id {name!r} was used in line {lines[name]} already; ids must be unique")
-        lines[name] = number
-        nested = record.get("metadata")
-        metadata = {key: value for key, value in record.items() if key not in ("_id", "text", "metadata")}
-        if isinstance(nested, dict):
-            metadata.update(nested)
-        elif nested is not None:
-            metadata["metadata"] = nested
-        if metadata.get("title") == "":
-            del metadata["title"]  # BEIR writes an empty title where there is none
-        passages.append(Passage(name, text, metadata))
-    if not passages:
-        raise InputError(f"{path} holds no passages")
-    return passages
+        if with_id:
+            # hashes take less memory than ids; where two are equal, the file tells whether the ids are
+            if hash(name) in seen:
+                _check_new(path, name, number)
+            seen.add(hash(name))
+        yield Passage(name, text, _metadata(record))
+
+
+def _check_new(path: Path, name: str, number: int) -> None:
+    """Refuse an id that an earlier line has."""
+    if not path.is_file():  # a pipe cannot be read again
+        raise InputError(f"{path}, line {number}: _id {name!r} was used already; ids must be unique")
+    for line, record in read_json_lines(path):
+        if line >= number:
+            return
+        if str(record.get("_id")) == name:
+            raise InputError(f"{path}, line {number}: _id {name!r} was used in line {line} already; ids must be unique")
+
+
+def _metadata(record: dict[str, Any]) -> dict[str, Any]:
+    nested = record.get("metadata")
+    metadata = {key: value for key, value in record.items() if key not in ("_id", "text", "metadata")}
+    if isinstance(nested, dict):
+        metadata.update(nested)
+    elif nested is not None:
+        metadata["metadata"] = nested
+    if metadata.get("title") == "":
+        del metadata["title"]  # BEIR writes an empty title where there is none
+    return metadata
 
 
 def read_texts(path: Path) -> list[str]:
@@ -183,32 +264,36 @@ def _text_of(record: dict[str, Any], where: str) -> str:
     return text
 
 
-def _paragraphs(path: Path, document: str) -> Iterator[Passage]:
-    """Cut a document at blank lines; a Markdown heading is no passage but is remembered by those below it."""
-    content = "\n".join(line for _, line in _lines(path))
-    markdown = path.suffix.lower() == ".md"
-    heading = None
-    number = start = 0
-    for match in [*_BLANK_LINES.finditer(content), None]:
-        end = len(content) if match is None else match.start()
-        block = content[start:end]
-        text = block.strip()
-        begin = start + len(block) - len(block.lstrip())
-        start = end if match is None else match.end()
-        if markdown and (found := re.match(r"#{1,6}\s+(.+)", text)):
-            heading = found.group(1).strip().rstrip("#").strip()
-            first, _, rest = text.partition("\n")
-            begin += len(first) + 1 + len(rest) - len(rest.lstrip())
-            text = rest.strip()
-        if not text:
-            continue
-        number += 1
-        metadata: dict[str, Any] = {
-            "document": document,
-            "paragraph": number,
-            "start": begin,
-            "end": begin + len(text),
-        }
-        if heading is not None:
-            metadata["heading"] = heading
-        yield Passage(f"{document}#{number}", text, metadata)
+def _json_lines_of(source: Path) -> Path | None:
+    """Give the file of JSON lines that a source is or holds; None if it is text and Markdown."""
+    if source.is_dir():
+        corpus = source / "corpus.jsonl"
+        return corpus if corpus.is_file() else None
+    return None if source.suffix.lower() in DOCUMENT_SUFFIXES else source
+
+
+def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
+    """Cut a document, or those in a folder."""
+    if source.is_dir():
+        found = (path for path in source.rglob("*") if path.suffix.lower() in DOCUMENT_SUFFIXES and path.is_file())
+        named = [(path, path.relative_to(source).as_posix()) for path in sorted(found)]
+    else:
+        named = [(source, source.name)]
+    for path, name in named:
+        content = "\n".join(line for _, line in _lines(path))
+        yield from cutting(content, name, markdown=path.suffix.lower() == ".md")
+
+
+def _cut_passages(passages: Iterable[Passage], cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
+    for passage in passages:
+        for part in cutting(passage.text, passage.id):
+            yield replace(part, metadata={**passage.metadata, **part.metadata})
+
+
+def _some(passages: Iterator[Passage], missing: str) -> Iterator[Passage]:
+    """Pass passages on; none at all is an error."""
+    first = next(passages, None)
+    if first is None:
+        raise InputError(missing)
+    yield first
+    yield from passages
