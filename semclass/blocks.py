@@ -21,7 +21,7 @@ _FIRST_ITEM = re.compile(r"[ \t]*(?:[-*+]|1[.)])[ \t]+\S")
 _LINK = re.compile(r" {0,3}\[(?!\^)[^\]]+\]:[ \t]*\S+")
 _DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _BAR = re.compile(r"(?<!\\)\|")
-_MARKS = re.compile(r"\*\*|__|`|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
+_MARKS = re.compile(r"`(?P<code>[^`]+)`|\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
 _LINKED = re.compile(r"!?\[([^\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -285,7 +285,7 @@ def _cells(row: str) -> list[str]:
 def _plain(cell: str) -> str:
     """Take marks of emphasis, code and links off, and breaks of lines out."""
     text = _LINKED.sub(r"\1", _BREAK.sub(", ", cell.replace("\\|", "|")))
-    return " ".join(_MARKS.sub("", text).split())
+    return " ".join(_MARKS.sub(lambda mark: mark["code"] or "", text).split())
 
 
 def _row(columns: list[str], cells: list[str]) -> str:
