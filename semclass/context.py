@@ -332,7 +332,7 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
     """Give each passage with its neighbours: search finds sentences, but they are read in their surroundings.
 
     Known as sentence-window retrieval (Haystack's ``SentenceWindowRetriever``, LlamaIndex's
-    ``SentenceWindowNodeParser``). Windows that meet or overlap become one, which takes the place of its best hit; no
+    ``SentenceWindowNodeParser``). Windows that overlap become one, which takes the place of its best hit; no
     passage is given twice. Passages are in the order of ``metadata["start"]``, else ``["paragraph"]``, else
     ``["position"]``, else as they are given.
 
@@ -483,7 +483,7 @@ def _in_order(passages: Iterable[Passage]) -> list[Passage]:
 def _joined(
     windows: Sequence[tuple[int, int]], ends: Mapping[int, int], passages: Sequence[Passage]
 ) -> list[tuple[int, int, list[int]]]:
-    """Join windows that meet or overlap: first passage, the one after the last, and the hits inside."""
+    """Join windows that overlap: first passage, the one after the last, and the hits inside."""
     joined: list[tuple[int, int, list[int]]] = []
     for first, place in windows:
         if joined:
@@ -491,7 +491,7 @@ def _joined(
             # cut with a great overlap, passages share characters with others than the next, too
             span = _span(passages[first])
             covered = max((reach[1] for passage in passages[begin:end] if (reach := _span(passage))), default=0)
-            if first <= end or (span is not None and span[0] < covered):
+            if first < end or (span is not None and span[0] < covered):
                 joined[-1] = (begin, max(end, ends[place]), [*inside, place])
                 continue
         joined.append((first, ends[place], [place]))
@@ -573,7 +573,8 @@ def fit_budget(
         Length of a text; words by default, see :func:`count_words` for tokens.
     cut
         Whether a hit that does not fit is cut at the ends of sentences, around what was found (``metadata["core"]``, else
-        its beginning); such a hit has ``metadata["cut"]``. If not, or if not one sentence fits, it is left out.
+        its beginning). Such a hit has ``metadata["cut"]``, and no ``found`` and ``passages``, some of which may be gone. If
+        not, or if not one sentence fits, it is left out.
     written
         What is counted of a hit; its text if None.
 
@@ -620,7 +621,8 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
     def shortened(run: tuple[int, int]) -> Hit:
         begin, end = starts[run[0]], ends[run[1]]
         begin += len(hit.text[begin:end]) - len(hit.text[begin:end].lstrip())
-        metadata = {**hit.metadata, "cut": True}
+        kept = {key: value for key, value in hit.metadata.items() if key not in ("found", "passages")}
+        metadata = {**kept, "cut": True}
         if (span := _span(Passage(hit.id, hit.text, hit.metadata))) is not None:
             metadata |= {"start": span[0] + begin, "end": span[0] + end}
         if "core" in metadata:
@@ -643,9 +645,9 @@ def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:
     """Put the best first and last, and the worst in the middle, where language models read least closely.
 
     Ranks 1, 3, 5 ... from the front and 2, 4, 6 ... from the back, for what Liu et al. (2023) found, "Lost in the Middle:
-    How Language Models Use Long Contexts". This is the order of Haystack's ``LostInTheMiddleRanker``. LangChain and LlamaIndex, both
-    ``LongContextReorder``, give the same for odd numbers of hits and the reverse for even ones, with the best last; here it
-    is first always.
+    How Language Models Use Long Contexts". This is the order of Haystack's ``LostInTheMiddleRanker``. LangChain and
+    LlamaIndex, both ``LongContextReorder``, give the same for odd numbers of hits and the reverse for even ones, with the
+    best last; here it is always first.
 
     Parameters
     ----------

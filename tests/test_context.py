@@ -1,0 +1,448 @@
+"""From hits to a context; what peers do was read off the releases named, tests/extras/test_context_peers.py asks them."""
+
+from __future__ import annotations
+
+import doctest
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.metrics import jaccard_score
+
+from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, context
+from semclass.context import (
+    as_prompt,
+    build_context,
+    by_document,
+    count_words,
+    drop_duplicates,
+    expand_parents,
+    expand_window,
+    fit_budget,
+    reorder_for_long_context,
+    resemblance,
+)
+
+HARBOUR = (
+    "The harbour of Sandrey lies open to the west. In winter storms closed it for weeks. In 1871 the town began to build a "
+    "breakwater. It was finished after nine years. Since then ships come and go at any time. The old crane is a museum."
+)
+
+
+def hit(name, text="text", rank=1, **metadata):
+    return Hit(name, text, metadata, 1 / rank, rank, rank, {"dense": 1 / rank}, (), {})
+
+
+def hits_of(*texts):
+    return [hit(f"p{rank}", text, rank) for rank, text in enumerate(texts, 1)]
+
+
+def names(hits):
+    return [found.id for found in hits]
+
+
+def cut_at(content, ends, document="harbour.md"):
+    """Passages of a document, each from one place to another."""
+    return [
+        Passage(f"{document}#{number}", content[start:end], {"document": document, "start": start, "end": end})
+        for number, (start, end) in enumerate(ends, 1)
+    ]
+
+
+def sentences(content=HARBOUR):
+    """Passages of one sentence, that know where they stand."""
+    starts = [0, *(place + 2 for place in range(len(content) - 1) if content[place : place + 2] == ". ")]
+    ends = [*(start - 1 for start in starts[1:]), len(content)]
+    return cut_at(content, zip(starts, ends, strict=True))
+
+
+def found(passages, *numbers):
+    """Hits of some passages, numbered from 1, best first."""
+    chosen = [passages[number - 1] for number in numbers]
+    return [hit(passage.id, passage.text, rank, **passage.metadata) for rank, passage in enumerate(chosen, 1)]
+
+
+def test_examples_in_docstrings_hold():
+    assert doctest.testmod(context).failed == 0
+
+
+# -- duplicates
+
+
+def test_the_best_of_equal_texts_stays_and_ranks_are_counted_anew():
+    kept = drop_duplicates(hits_of("It opened in 1874.", "Something else.", "IT  OPENED\nin 1874."))
+    assert [(item.id, item.rank, item.rank_before) for item in kept] == [("p1", 1, 1), ("p2", 2, 2)]
+    assert names(drop_duplicates([hit("b", "x", 2), hit("a", "X", 1)])) == ["a"]
+    assert names(drop_duplicates([hit("a", "One search found it."), hit("a", "Another, too.")])) == ["a"]
+
+
+def test_texts_that_nearly_agree_are_one_but_not_if_their_numbers_differ():
+    report = (
+        "In the year {} the harbour was open on all days but a few , and more ships came than ever before , they say"
+    )
+    edited = report.format(1874).replace("they say", "we hear")
+    assert resemblance(report.format(1874), edited, words=2) > 0.8
+    assert names(drop_duplicates(hits_of(report.format(1874), edited), words=2)) == ["p1"]
+    assert names(drop_duplicates(hits_of(report.format(1874), edited), words=2, threshold=None)) == ["p1", "p2"]
+    assert resemblance(report.format(1874), report.format(1875), words=2) > 0.8
+    assert names(drop_duplicates(hits_of(report.format(1874), report.format(1875)), words=2)) == ["p1", "p2"]
+
+
+def test_passages_that_are_marked_as_duplicates_are_one_even_if_the_original_was_not_found():
+    a, b, c = hit("a", "A", 1, duplicate_of="o"), hit("b", "B", 2, duplicate_of="o"), hit("c", "C", 3, duplicate_of="b")
+    assert names(drop_duplicates([a, b, c])) == ["a"]
+    assert names(drop_duplicates([hit("a", "A", 1, duplicate_of="b"), hit("b", "B", 2, duplicate_of="a")])) == ["a"]
+
+
+SHINGLED = st.lists(
+    st.sampled_from(["tide", "harbour", "storm", "crane", "1874", "ship"]), min_size=3, max_size=12
+).map(" ".join)
+
+
+@given(SHINGLED, SHINGLED, st.integers(1, 3))
+@settings(max_examples=60, deadline=None)
+def test_resemblance_is_the_jaccard_index_of_scikit_learn(first, second, words):
+    table = CountVectorizer(ngram_range=(words, words), binary=True).fit_transform([first, second]).toarray()
+    assert resemblance(first, second, words=words) == pytest.approx(jaccard_score(table[0], table[1]))
+
+
+TEXTS = st.lists(st.text("ab 1.\n", max_size=12), max_size=8)
+
+
+@given(TEXTS, st.sampled_from([None, 0.0, 0.5, 0.8, 1.0]), st.integers(1, 3))
+def test_dropping_duplicates_invents_nothing_and_twice_is_once(texts, threshold, words):
+    hits = hits_of(*texts)
+    kept = drop_duplicates(hits, threshold=threshold, words=words)
+    assert [replace(item, rank=item.rank_before) for item in kept] == [item for item in hits if item.id in names(kept)]
+    assert [item.rank for item in kept] == list(range(1, len(kept) + 1))
+    assert names(kept)[:1] == names(hits)[:1]
+    assert drop_duplicates(kept, threshold=threshold, words=words) == kept
+
+
+# -- windows
+
+
+def test_a_window_holds_the_neighbours_as_the_document_has_them():
+    passages = sentences()
+    (window,) = expand_window(found(passages, 3), by_document(passages))
+    start, end = window.metadata["start"], window.metadata["end"]
+    assert window.text == HARBOUR[start:end] == " ".join(passage.text for passage in passages[1:4])
+    assert (window.id, window.score, window.components) == ("harbour.md#3", 1, {"dense": 1})
+    assert window.metadata["found"] == ["harbour.md#3"]
+    assert window.metadata["passages"] == ["harbour.md#2", "harbour.md#3", "harbour.md#4"]
+    begin, after = window.metadata["core"]
+    assert window.text[begin:after] == passages[2].text
+
+
+def test_windows_that_overlap_are_one_in_the_place_of_the_best():
+    passages = sentences()
+    windows = expand_window([*found(passages, 5, 1, 4)], by_document(passages))
+    assert [(window.id, window.rank) for window in windows] == [("harbour.md#5", 1), ("harbour.md#1", 2)]
+    assert windows[0].text == HARBOUR[HARBOUR.index("In 1871") :]
+    assert windows[0].metadata["found"] == ["harbour.md#5", "harbour.md#4"]
+    assert windows[1].text == " ".join(passage.text for passage in passages[:2])
+
+
+def test_texts_that_overlap_are_put_together_without_the_overlap():
+    passages = cut_at(HARBOUR, [(0, 60), (40, 100), (80, 140), (120, len(HARBOUR))])
+    (window,) = expand_window(found(passages, 2), by_document(passages))
+    assert window.text == HARBOUR[:140]
+    # of far more overlap than step: the first shares characters with the last
+    passages = cut_at(HARBOUR, [(0, 60), (20, 80), (40, 100)])
+    (window,) = expand_window(found(passages, 3, 1), by_document(passages), before=0, after=0)
+    assert window.text in (HARBOUR[:100],)
+
+
+def test_white_space_between_passages_is_a_space_or_an_empty_line_and_unknown_places_begin_a_new_line():
+    passages = cut_at("One. Two.\n\n\nThree.", [(0, 4), (5, 9), (12, 18)])
+    assert expand_window(found(passages, 2), by_document(passages))[0].text == "One. Two.\n\nThree."
+    unplaced = [Passage(str(number), f"No {number}.", {"document": "d", "paragraph": number}) for number in (2, 1, 3)]
+    (window,) = expand_window(found(unplaced, 1), by_document(unplaced))
+    assert window.text == "No 1.\nNo 2.\nNo 3."
+    assert window.metadata["core"] == [6, 11]
+
+
+def test_nothing_is_lost_where_places_are_not_those_of_the_text():
+    wrong = [
+        Passage("a", "Abcd.", {"document": "d", "start": 0, "end": 5}),
+        Passage("b", "Wxyz.", {"document": "d", "start": 2, "end": 7}),
+    ]
+    assert expand_window(found(wrong, 1), by_document(wrong))[0].text == "Abcd.\nWxyz."
+
+
+def test_any_store_can_tell_neighbours():
+    passages, asked = sentences(), []
+
+    def of_documents(documents):
+        asked.append(list(documents))
+        return reversed(passages)
+
+    alone = hit("x", "Of no document.", 3)
+    windows = expand_window([*found(passages, 1, 6), alone], of_documents)
+    assert asked == [["harbour.md"]]
+    assert [item.id for item in windows] == ["harbour.md#1", "harbour.md#6", "x"]
+    assert windows == expand_window([*found(passages, 1, 6), alone], by_document(passages))
+    with pytest.raises(InputError, match=r"no passage 'harbour.md#1' of the document 'harbour.md'"):
+        expand_window(found(passages, 1), {})
+    with pytest.raises(InputError, match="before is -1"):
+        expand_window(found(passages, 1), {}, before=-1)
+
+
+@given(st.data())
+@settings(max_examples=100, deadline=None)
+def test_windows_are_parts_of_the_document_that_hold_every_hit_and_give_nothing_twice(data):
+    content = data.draw(st.text("abc ", min_size=12, max_size=40))
+    step, size = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
+    passages = cut_at(content, [(at, min(at + step + size, len(content))) for at in range(0, len(content), step)])
+    numbers = data.draw(st.lists(st.integers(1, len(passages)), unique=True, max_size=5))
+    before, after = data.draw(st.integers(0, 2)), data.draw(st.integers(0, 2))
+    hits = found(passages, *numbers)
+    windows = expand_window(hits, by_document(passages), before=before, after=after)
+    spans = sorted((window.metadata["start"], window.metadata["end"]) for window in windows)
+    assert all(window.text == content[window.metadata["start"] : window.metadata["end"]] for window in windows)
+    assert all(left[1] <= right[0] for left, right in pairwise(spans))
+    assert sorted(name for window in windows for name in window.metadata.get("found", [window.id])) == sorted(
+        names(hits)
+    )
+    for window in windows:
+        begin, end = window.metadata.get("core", (0, len(window.text)))
+        assert window.text[begin:end] == next(item.text for item in hits if item.id == window.id)
+
+
+# -- parents
+
+
+def children(parent, n):
+    return [
+        Passage(f"{parent}.{number}", f"Part {number} of {parent}.", {"parent": parent}) for number in range(1, n + 1)
+    ]
+
+
+def parents(**n_children):
+    return {
+        name: Passage(name, " ".join(child.text for child in children(name, n)), {"children": n, "title": name})
+        for name, n in n_children.items()
+    }
+
+
+def test_parents_stand_in_for_their_children_once_each_in_the_order_of_the_best():
+    # as LangChain's ParentDocumentRetriever does (langchain-classic 1.0.8): one child is enough
+    a, b = children("a", 2), children("b", 3)
+    hits = [hit(child.id, child.text, rank, **child.metadata) for rank, child in enumerate([b[0], a[1], b[2]], 1)]
+    given = expand_parents(hits, parents(a=2, b=3))
+    assert [(item.id, item.rank, item.score) for item in given] == [("b", 1, 1), ("a", 2, 1 / 2)]
+    assert given[0].text == "Part 1 of b. Part 2 of b. Part 3 of b."
+    assert given[0].metadata == {"children": 3, "title": "b", "found": ["b.1", "b.3"], "core": [0, 12]}
+    assert expand_parents(hits, lambda ids: [parents(a=2, b=3)[name] for name in ids]) == given
+    assert expand_parents(given, {}) == given
+
+
+def test_with_a_threshold_more_than_that_share_of_the_children_must_be_found():
+    # as Haystack's AutoMergingRetriever does (haystack-ai 3.4.0): strictly more
+    a, b = children("a", 2), children("b", 3)
+    hits = [hit(child.id, child.text, rank, **child.metadata) for rank, child in enumerate([b[0], a[1], b[2]], 1)]
+    assert names(expand_parents(hits, parents(a=2, b=3), threshold=0.5)) == ["b", "a.2"]
+    assert names(expand_parents(hits, parents(a=2, b=4), threshold=0.5)) == ["b.1", "a.2", "b.3"]
+    unknown = {"a": Passage("a", "A"), "b": Passage("b", "B")}
+    with pytest.raises(InputError, match="'children' of the parent 'b' is None"):
+        expand_parents(hits, unknown, threshold=0.5)
+
+
+def test_parents_may_give_way_to_theirs_and_a_parent_that_was_found_itself_comes_once():
+    section = Passage("s", "Part 1 of a. And more.", {"parent": "d", "children": ["s.1"]})
+    document = Passage("d", "Title. Part 1 of a. And more.", {"children": ["s"]})
+    hits = [hit("s.1", "Part 1 of a.", 1, parent="s"), hit("s", section.text, 2, **section.metadata)]
+    store = {"s": section, "d": document}
+    (one,) = expand_parents(hits[:1], store)
+    assert (one.id, one.metadata["found"]) == ("s", ["s.1"])
+    (top,) = expand_parents(hits, store, threshold=0.5, levels=5)
+    assert (top.id, top.metadata["found"]) == ("d", ["s.1", "s"])
+    assert expand_parents(hits[::-1], store) == expand_parents(hits, store)
+    assert [(item.id, item.metadata["found"]) for item in expand_parents(hits, store)] == [("s", ["s.1", "s"])]
+
+
+def test_a_parent_that_is_nowhere_is_named():
+    with pytest.raises(InputError, match=r"parents holds no passage 'a', which hit 'a.1' names"):
+        expand_parents([hit("a.1", parent="a")], {})
+    with pytest.raises(InputError, match="must be below 1"):
+        expand_parents([], {}, threshold=1)
+    with pytest.raises(InputTypeError, match="'parent' of hit 'x' must be a string, not 3"):
+        expand_parents([hit("x", parent=3)], {})
+
+
+# -- budget
+
+
+def test_the_best_that_fit_are_taken_and_what_does_not_fit_is_left_out_or_cut():
+    hits = hits_of("one two three", "a b c d e f. This is the second sentence of it.", "four five")
+    assert names(fit_budget(hits, 5)) == ["p1", "p3"]
+    taken = fit_budget(hits, 9, cut=True)
+    assert [(item.id, item.rank) for item in taken] == [("p1", 1), ("p3", 2)]  # no sentence of the second fits into 6
+    long = hits_of("The first sentence is kept whole. The second one, which says more, is cut away.")
+    (cut,) = fit_budget(long, 10, cut=True)
+    assert (cut.text, cut.metadata) == ("The first sentence is kept whole.", {"cut": True})
+
+
+def test_what_is_cut_is_cut_around_what_was_found():
+    passages = sentences()
+    (window,) = expand_window(found(passages, 4), by_document(passages), before=3, after=2)
+    (cut,) = fit_budget([window], 25, cut=True)
+    assert "nine years" in cut.text
+    begin, end = cut.metadata["core"]
+    assert cut.text[begin:end] == passages[3].text
+    assert cut.text == HARBOUR[cut.metadata["start"] : cut.metadata["end"]]
+    assert fit_budget([window], 3, cut=True) == []
+
+
+def test_lengths_are_counted_as_asked(encoder):
+    def pieces(text):
+        return len(encoder.tokenize([text]).values)
+
+    hits = hits_of("Breakwaters outlast lighthouses.", "Cranes.")
+    assert (count_words(hits[0].text), pieces(hits[0].text)) == (3, 9)
+    assert names(fit_budget(hits, 4)) == ["p1", "p2"]
+    assert names(fit_budget(hits, 4, count=pieces)) == ["p2"]
+    with pytest.raises(InputTypeError, match="count must give a whole number, not list; for a tokenizer write"):
+        fit_budget(hits, 4, count=str.split)
+    with pytest.raises(InputError, match="budget is 0"):
+        fit_budget(hits, 0)
+
+
+PROSE = st.lists(st.text("ab .?!\n\t\x1c", max_size=80), max_size=6)
+
+
+@given(PROSE, st.integers(1, 30), st.booleans(), st.sampled_from([count_words, len]))
+@settings(max_examples=200, deadline=None)
+def test_never_more_than_the_budget_nothing_invented_and_twice_is_once(texts, budget, cut, count):
+    hits = hits_of(*texts)
+    taken = fit_budget(hits, budget, count=count, cut=cut)
+    assert sum(count(item.text) for item in taken) <= budget
+    assert all(item.text in next(given.text for given in hits if given.id == item.id) for item in taken)
+    assert [item.rank_before for item in taken] == sorted({item.rank_before for item in taken})
+    assert fit_budget(taken, budget, count=count, cut=cut) == taken
+    if not cut:
+        assert all(item.text == hits[item.rank_before - 1].text for item in taken)
+
+
+# -- order
+
+
+@pytest.mark.parametrize(
+    ("n", "haystack", "langchain"),
+    [
+        (1, [1], [1]),
+        (2, [1, 2], [2, 1]),
+        (3, [1, 3, 2], [1, 3, 2]),
+        (4, [1, 3, 4, 2], [2, 4, 3, 1]),
+        (5, [1, 3, 5, 4, 2], [1, 3, 5, 4, 2]),
+        (6, [1, 3, 5, 6, 4, 2], [2, 4, 6, 5, 3, 1]),
+        (7, [1, 3, 5, 7, 6, 4, 2], [1, 3, 5, 7, 6, 4, 2]),
+    ],
+)
+def test_the_best_are_first_and_last_as_in_haystack_and_in_langchain_but_for_the_side(n, haystack, langchain):
+    # haystack-ai 3.4.0 LostInTheMiddleRanker; langchain-community 0.4.2 and llama-index-core 0.14.25 LongContextReorder
+    ours = [item.rank for item in reorder_for_long_context(hits_of(*"abcdefg"[:n]))]
+    assert ours == haystack
+    assert langchain == (ours if n % 2 else ours[::-1])
+
+
+@given(st.lists(st.integers(1, 5), max_size=12))
+def test_reordering_is_a_permutation_and_twice_is_once(ranks):
+    hits = [hit(str(place), rank=rank) for place, rank in enumerate(ranks)]
+    moved = reorder_for_long_context(hits)
+    assert sorted(names(moved)) == sorted(names(hits))
+    assert [item.rank for item in reorder_for_long_context(moved)] == [item.rank for item in moved]
+    closeness = [min(place, len(moved) - 1 - place) for place in range(len(moved))]
+    by_rank = [place for _, place in sorted((item.rank, place) for item, place in zip(moved, closeness, strict=True))]
+    assert by_rank == sorted(by_rank)
+
+
+# -- text
+
+
+def test_sources_are_numbered_and_named():
+    hits = [
+        hit("a#3", "It opened in 1874.", document="a.md", page=2, heading=["History", "The bridge"]),
+        hit("b", "Braces {stay} & <so> do signs.", 2, title="On signs"),
+        hit("c", "Nothing is known of it.", 3),
+    ]
+    made = as_prompt(hits)
+    assert made.text == (
+        "[1] a.md, p. 2, History > The bridge\nIt opened in 1874.\n\n"
+        "[2] On signs\nBraces {stay} & <so> do signs.\n\n"
+        "[3] c\nNothing is known of it."
+    )
+    assert [(source.number, source.id, source.label) for source in made.sources] == [
+        (1, "a#3", "a.md, p. 2, History > The bridge"),
+        (2, "b", "On signs"),
+        (3, "c", "c"),
+    ]
+    assert (made.sources[0].document, made.sources[0].page, made.sources[1].title) == ("a.md", 2, "On signs")
+    assert (made.count, made.hits) == (count_words(made.text), tuple(hits))
+    marked = as_prompt(hits[:1], template="<source id={number}>{text}</source>", cite=lambda item: item.id)
+    assert (marked.text, marked.sources[0].label) == ("<source id=1>It opened in 1874.</source>", "a#3")
+    assert (as_prompt([]).text, as_prompt([]).sources, as_prompt([]).count) == ("", (), 0)
+
+
+@pytest.mark.parametrize(
+    ("template", "says"),
+    [
+        ("[{number}]", "has no {text}"),
+        ("{page} {text}", "'page'"),
+        ("{} {text}", "is no format string"),
+        ("{text", "is no format string"),
+    ],
+)
+def test_templates_are_checked(template, says):
+    with pytest.raises(InputError, match=says):
+        as_prompt([], template=template)
+
+
+def test_what_is_no_hit_is_refused():
+    with pytest.raises(InputTypeError, match="hits must be a sequence of Hit, not str"):
+        build_context("text")
+    with pytest.raises(InputTypeError, match=r"hits\[0\] must be a Hit, as a search gives it, not Passage"):
+        build_context([Passage("a", "text")])
+    with pytest.raises(InputError, match="documents and parents are both given"):
+        build_context([], documents={}, parents={})
+
+
+# -- all of it
+
+
+def test_a_context_of_what_the_shipped_retriever_finds(ranker, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+    hits = retriever.search("Who designed the lighthouse?", k=5)
+    made = build_context(hits, budget=100)
+    assert made.text.startswith("[1] ")
+    assert "Ada Merriweather" in made.text.split("[2]")[0]
+    assert made.count <= 100
+    assert {item.id for item in made.hits} <= set(names(hits))
+    assert made == build_context(hits, budget=100)
+
+
+@given(PROSE, st.integers(1, 60), st.sampled_from([count_words, len, lambda text: len(text) ** 2 // 100]))
+@settings(max_examples=100, deadline=None)
+def test_a_context_is_never_longer_than_its_budget(texts, budget, count):
+    made = build_context(hits_of(*texts), budget=budget, count=count)
+    assert count(made.text) <= budget
+    assert made.count <= budget
+    assert len(made.sources) == len(made.hits) == len({item.id for item in made.hits})
+
+
+def test_windows_are_cut_to_the_budget_and_still_hold_what_was_found():
+    passages = sentences()
+    hits = found(passages, 4, 1)
+    made = build_context(hits, documents=by_document(passages), budget=30)
+    assert made.count <= 30
+    assert "It was finished after nine years." in made.text
+    assert build_context(hits, documents=by_document(passages)).count > 30
+
+
+def test_parents_come_with_their_own_sources():
+    (child,) = children("a", 1)
+    made = build_context([hit(child.id, child.text, 1, **child.metadata)], parents=parents(a=1))
+    assert made.text == "[1] a\nPart 1 of a."
