@@ -37,11 +37,10 @@ TEMPLATE = "[{number}] {source}\n{text}"
 SEPARATOR = "\n\n"
 """What stands between two sources."""
 
-NEAR = 0.8
-"""Resemblance from which two texts count as one: where Lee et al. (2022) cut, "Deduplicating Training Data Makes Language
-Models Better", as with shingles of five words."""
+NEAR = 0.9
+"""Resemblance from which two texts count as one: about one word changed in sixty."""
 
-SHINGLE = 5
+SHINGLE = 3
 """Words of a shingle."""
 
 _POSITIONS = ("start", "paragraph", "position")
@@ -190,8 +189,13 @@ def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = NEAR, word
 
     Two hits are duplicates if they have one id; if one is marked as the other's, or both as a third's, by
     ``metadata["duplicate_of"]``; if their texts are equal but for case, white space and compatibility forms (Unicode NFKC);
-    or if their :func:`resemblance` is at least `threshold` and they hold the same numbers. Texts that differ in a number
-    are not the same, however much they resemble each other: reports of two years often differ in nothing else.
+    or if their resemblance is at least `threshold` and they hold the same numbers. Texts that differ in a number are not
+    the same, however much they resemble each other: reports of two years often differ in nothing else.
+
+    The resemblance of two texts is the Jaccard index of their shingles, ``|A & B| / |A | B|``, where A and B are the sets
+    of all runs of `words` consecutive words; a shorter text is one shingle (Broder 1997, "On the resemblance and
+    containment of documents"). Case and punctuation do not count. In scripts without spaces, what stands between two marks
+    is a word.
 
     Parameters
     ----------
@@ -228,36 +232,6 @@ def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = NEAR, word
             if threshold is not None:
                 near.add(hit.text)
     return _numbered(kept)
-
-
-def resemblance(first: str, second: str, *, words: int = SHINGLE) -> float:
-    """Tell how much of two texts is common to both.
-
-    The Jaccard index of their shingles, ``|A & B| / |A | B|``, where A and B are the sets of all runs of `words`
-    consecutive words; a shorter text is one shingle (Broder 1997, "On the resemblance and containment of documents").
-    Case, punctuation and compatibility forms (Unicode NFKC) do not count. In scripts without spaces, what stands between
-    two marks is a word.
-
-    Parameters
-    ----------
-    first, second
-        Any texts.
-    words
-        Words of a shingle, at least 1.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 if neither text has a word.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If `words` is not a whole number of at least 1.
-    """
-    check_positive(words, "words")
-    a, b = (_shingles(_words(text), words) for text in (first, second))
-    return len(a & b) / len(a | b) if a or b else 0.0
 
 
 class _Near:
@@ -336,8 +310,9 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
     passage is given twice. Passages are in the order of ``metadata["start"]``, else ``["paragraph"]``, else
     ``["position"]``, else as they are given.
 
-    Where ``start`` and ``end`` (characters in the document) are those of the text, texts that overlap are put together
-    without the overlap, and white space between them is a space or an empty line; else each begins a new line.
+    Where passages have ``start`` and ``end`` (characters in the document), texts that overlap are put together without the
+    overlap, and what is between two is a space where it was one character, else an empty line. Where they have none, or a
+    text is not what stands there, as with tables, each begins a new line.
 
     Parameters
     ----------
@@ -352,7 +327,7 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
     -------
     list of Hit
         Best first, ranks counted anew. The text of a window is that of its passages, id, score, components, labels and
-        metadata are those of its best hit, but for ``start`` and ``end``, which are the window's. Its metadata also hold
+        metadata are those of its best hit (its page and heading, too), but for ``start`` and ``end``. Its metadata also hold
         ``found`` (ids of the hits in it, best first), ``passages`` (ids of all passages in it) and ``core`` (where the best
         hit's text begins and ends in the text).
 
@@ -489,9 +464,9 @@ def _joined(
         if joined:
             begin, end, inside = joined[-1]
             # cut with a great overlap, passages share characters with others than the next, too
-            span = _span(passages[first])
-            covered = max((reach[1] for passage in passages[begin:end] if (reach := _span(passage))), default=0)
-            if first < end or (span is not None and span[0] < covered):
+            stretch = _stretch(passages[first])
+            covered = max((reach[1] for passage in passages[begin:end] if (reach := _stretch(passage))), default=0)
+            if first < end or (stretch is not None and stretch[0] < covered):
                 joined[-1] = (begin, max(end, ends[place]), [*inside, place])
                 continue
         joined.append((first, ends[place], [place]))
@@ -505,9 +480,9 @@ def _window(hits: Sequence[Hit], passages: Sequence[Passage]) -> Hit:
     text, begins = _merged(passages)
     core = begins[[passage.id for passage in passages].index(best.id)]
     metadata: dict[str, Any] = {key: value for key, value in best.metadata.items() if key not in ("start", "end")}
-    spans = [span for passage in passages if (span := _span(passage)) is not None]
-    if len(spans) == len(passages):
-        metadata |= {"start": min(span[0] for span in spans), "end": max(span[1] for span in spans)}
+    known = [stretch for passage in passages if (stretch := _stretch(passage)) is not None]
+    if len(known) == len(passages):
+        metadata |= {"start": min(start for start, _ in known), "end": max(end for _, end in known)}
     metadata |= {
         "found": _found(hits),
         "passages": [passage.id for passage in passages],
@@ -519,30 +494,45 @@ def _window(hits: Sequence[Hit], passages: Sequence[Passage]) -> Hit:
 def _merged(passages: Sequence[Passage]) -> tuple[str, list[int]]:
     """Put texts together, without what two have in common; also where each begins in the whole."""
     text, begins = passages[0].text, [0]
-    covered = _span(passages[0])
+    reach, exact = _reach(passages[0])
     for passage in passages[1:]:
-        span = _span(passage)
-        if span is None or covered is None:
-            joint, shared = "\n", 0
+        stretch, (end, fits) = _stretch(passage), _reach(passage)
+        shared = 0 if reach is None or stretch is None else reach - stretch[0]
+        if shared < -1:
+            joint = "\n\n"
+        elif not (exact and fits) or shared > len(text) or not _agree(text, passage.text, shared):
+            joint, shared = "\n", 0  # saying something twice is better than losing it
         else:
-            shared = covered[1] - span[0]
-            joint = "" if shared >= 0 else " " if shared == -1 else "\n\n"
-            # where the texts are not what their places say, saying something twice is better than losing it
-            if shared > 0 and not (shared <= len(text) and text[-shared:].startswith(passage.text[:shared])):
-                joint, shared = "\n", 0
-        shared = max(shared, 0)
-        begins.append(len(text) + len(joint) - shared)
-        text += joint + passage.text[shared:]
-        covered = span if covered is None or span is None or not shared else (covered[0], max(covered[1], span[1]))
+            joint = " " * -shared
+        begins.append(len(text) + len(joint) - max(shared, 0))
+        text += joint + passage.text[max(shared, 0) :]
+        if shared > 0 and reach is not None and end is not None:
+            end = max(reach, end)
+        reach, exact = end, fits
     return text, begins
 
 
-def _span(passage: Passage) -> tuple[int, int] | None:
-    """Where a passage stands in its document, if its text is just what stands there."""
+def _reach(passage: Passage) -> tuple[int | None, bool]:
+    """Where a passage ends in its document, and whether its text is just what stands there."""
+    stretch = _stretch(passage)
+    return None if stretch is None else stretch[1], _is_exact(passage)
+
+
+def _agree(text: str, following: str, shared: int) -> bool:
+    """Whether the last characters of a text are those with which another begins."""
+    return shared <= 0 or text[-shared:].startswith(following[:shared])
+
+
+def _stretch(passage: Passage) -> tuple[int, int] | None:
+    """Where a passage stands in its document, in characters, if that is known."""
     start, end = passage.metadata.get("start"), passage.metadata.get("end")
-    if isinstance(start, int) and isinstance(end, int) and end - start == len(passage.text):
-        return start, end
-    return None
+    return (start, end) if isinstance(start, int) and isinstance(end, int) else None
+
+
+def _is_exact(passage: Passage) -> bool:
+    """Whether a passage's text is just what stands there: a table, for one, is written differently."""
+    stretch = _stretch(passage)
+    return stretch is not None and stretch[1] - stretch[0] == len(passage.text)
 
 
 def _found(hits: Iterable[Hit]) -> list[str]:
@@ -623,8 +613,8 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
         begin += len(hit.text[begin:end]) - len(hit.text[begin:end].lstrip())
         kept = {key: value for key, value in hit.metadata.items() if key not in ("found", "passages")}
         metadata = {**kept, "cut": True}
-        if (span := _span(Passage(hit.id, hit.text, hit.metadata))) is not None:
-            metadata |= {"start": span[0] + begin, "end": span[0] + end}
+        if _is_exact(Passage(hit.id, hit.text, hit.metadata)):
+            metadata |= {"start": hit.metadata["start"] + begin, "end": hit.metadata["start"] + end}
         if "core" in metadata:
             inside = [min(max(place, begin), end) - begin for place in core]
             metadata["core"] = inside
@@ -675,8 +665,6 @@ def cite_hit(hit: Hit) -> str:
     'a.md, p. 2'
     """
     title, document, page, heading = (hit.metadata.get(name) for name in ("title", "document", "page", "heading"))
-    if isinstance(heading, (list, tuple)):
-        heading = " > ".join(map(str, heading))
     parts = [title, document, None if page is None else f"p. {page}", heading]
     return ", ".join(str(part) for part in parts if part not in (None, "")) or hit.id
 
