@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from semclass.errors import TruncationWarning
 from semclass.types import DoubleArray, Encoder, Encoding, IntArray
+
+Result = TypeVar("Result")
 
 CHUNK = 512
 """Texts encoded at a time; bounds memory, changes no value."""
@@ -57,16 +60,21 @@ def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str])
     tuple
         The views, and which texts are longer than the encoder reads.
     """
+    return quietly(lambda: encoder.encode(texts, views=views))
+
+
+def quietly(call: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
+    """Call what encodes texts, and give the rows that were cut in place of a warning; see :func:`encode_quietly`."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TruncationWarning)
-        encoding = encoder.encode(texts, views=views)
+        result = call()
     cut: tuple[int, ...] = ()
     for item in caught:
         if isinstance(item.message, TruncationWarning):
             cut += item.message.rows
         else:
             warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
-    return encoding, cut
+    return result, cut
 
 
 def classify_in_chunks(
