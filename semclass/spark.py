@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 else:
     pyspark = import_extra("pyspark", EXTRA)
     import_extra("pyspark.sql.types", EXTRA)
+    import_extra("pandas", EXTRA)  # Spark asks for it wherever a Python function is run, needed or not
 
 
 def classify(

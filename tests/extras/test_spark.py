@@ -1,0 +1,216 @@
+"""Spark: a master, two executors with Python worker processes of their own, Parquet in and out, tasks that fail."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from semclass import (
+    ArtifactError,
+    EntailmentClassifier,
+    InputError,
+    InputTypeError,
+    PassageClassifier,
+    QuestionClassifier,
+)
+from semclass.documents import read_corpus
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
+
+ROOT = Path(__file__).parent.parent.parent
+SUBJECTS = ("the bridge", "the old lighthouse", "a comet", "the first printed book", "Lake Geneva")
+ASKED = ("Who built {}?", "How old is {}?", "Where is {}?", "why do people visit {}", "What is {} made of?")
+QUESTIONS = [form.format(subject) for subject in SUBJECTS for form in ASKED] * 8
+ODD = {7: None, 50: "  ", 151: ""}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    if importlib.util.find_spec("pyspark") is None or importlib.util.find_spec("pyarrow") is None:
+        pytest.skip("pyspark or pyarrow is not installed (extra spark)")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    from pyspark.sql import SparkSession
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])))
+        # a master and two workers, each of which starts an executor: processes of their own, as on two machines
+        session = (
+            SparkSession.builder.master("local-cluster[2,1,1024]")
+            .appName("semclass")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "32")
+            .getOrCreate()
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def folder(spark, tmp_path_factory):
+    """Questions as four files of Parquet, a few of them without a text."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = tmp_path_factory.mktemp("questions")
+    rows = pa.table({"id": range(len(QUESTIONS)), "question": [ODD.get(*item) for item in enumerate(QUESTIONS)]})
+    for part in range(4):
+        parquet.write_table(rows.slice(part * 50, 50), path / f"{part}.parquet")
+    return path
+
+
+@pytest.fixture(scope="module")
+def expected(encoder):
+    """Label and probability of each question on one machine."""
+    found = QuestionClassifier.load(ROOT / "models", encoder=encoder).predict(QUESTIONS)
+    return [(None, None) if place in ODD else (item.label, item.probability) for place, item in enumerate(found)]
+
+
+def check(rows, expected):
+    rows = sorted(rows, key=lambda row: row["id"])
+    assert [row["id"] for row in rows] == list(range(len(expected)))
+    assert [row["label"] for row in rows] == [label for label, _ in expected]
+    ours = np.array([row["probability"] for row in rows], float)
+    np.testing.assert_allclose(ours, np.array([value for _, value in expected], float), atol=1e-6)
+
+
+def test_parquet_in_and_out_gives_what_one_machine_gives(spark, folder, expected, tmp_path):
+    from semclass.spark import classify
+
+    rows = spark.read.parquet(str(folder))
+    assert rows.rdd.getNumPartitions() > 1
+    found = classify(rows, "questions", column="question")
+    assert found.columns == ["id", "question", "label", "probability", "error"]
+    found.write.parquet(str(tmp_path / "out"))
+    written = spark.read.parquet(str(tmp_path / "out")).collect()
+    check(written, expected)
+    errors = {row["id"]: row["error"] for row in written if row["error"] is not None}
+    assert errors == {7: "question is null", 50: "question is empty", 151: "question is empty"}
+
+
+@pytest.mark.parametrize("how", ["raises", "is killed"])
+def test_a_task_that_fails_once_is_run_again_and_no_row_is_lost_or_doubled(spark, folder, expected, tmp_path, how):
+    from semclass.batches import classify_job
+
+    marker, killed = str(tmp_path / "failed"), how == "is killed"
+    job = classify_job("questions", column="question")
+
+    def failing(batches):
+        # within the task that classifies: it has given rows away already when it fails
+        import pathlib
+        import signal
+
+        for place, batch in enumerate(job(batches)):
+            yield batch
+            if place == 0 and not pathlib.Path(marker).exists():
+                pathlib.Path(marker).write_text(str(os.getpid()))
+                if killed:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                raise OSError("the disk of this machine is gone")
+
+    rows = spark.read.parquet(str(folder)).coalesce(2)
+    rows.mapInArrow(failing, f"id long, question string, {job.ddl}").write.parquet(str(tmp_path / "out"))
+    assert int(Path(marker).read_text()) != os.getpid()
+    check(spark.read.parquet(str(tmp_path / "out")).collect(), expected)
+
+
+def test_models_are_opened_once_for_each_worker_process(spark, folder):
+    from semclass import batches as module
+
+    job = module.classify_job("questions", column="question")
+
+    def counting(batches):
+        import pyarrow as pa
+
+        from semclass.batches import _open
+
+        for _ in job(batches):
+            pass
+        pids = pa.array([os.getpid()], pa.int64())
+        yield pa.RecordBatch.from_arrays([pids, pa.array([_open.cache_info().misses])], ["pid", "opened"])
+
+    rows = spark.read.parquet(str(folder)).repartition(8).mapInArrow(counting, "pid long, opened long").collect()
+    assert len(rows) == 8
+    pids = {row["pid"] for row in rows}
+    assert os.getpid() not in pids
+    assert len(pids) == 2
+    assert {row["opened"] for row in rows} == {1}
+
+
+def test_passages_pairs_and_vectors(spark, encoder):
+    from semclass.spark import classify, encode
+
+    texts = [passage.text for passage in read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")]
+    rows = spark.createDataFrame([(place, text) for place, text in enumerate(texts)], "id long, text string")
+    tagged = classify(rows, "passages", keep=["id"], prefix="p_").orderBy("id").collect()
+    for row, item in zip(tagged, PassageClassifier.load(ROOT / "models", encoder=encoder).predict(texts), strict=True):
+        assert tuple(row["p_labels"]) == item.labels
+        assert row["p_probabilities"] == pytest.approx(item.probabilities, abs=1e-6)
+
+    vectors = encode(rows, keep=["id"]).orderBy("id").collect()
+    np.testing.assert_allclose([row["vector"] for row in vectors], encoder.encode(texts).pooled, atol=1e-6)
+
+    asked = "Who designed the lighthouse?"
+    pairs = spark.createDataFrame([(asked, text) for text in texts], "question string, sentence string")
+    answered = {row["sentence"]: row["probability"] for row in classify(pairs, "pairs").collect()}
+    classifier = EntailmentClassifier.load(ROOT / "models", encoder=encoder)
+    assert answered == pytest.approx(
+        dict(zip(texts, classifier.predict_proba([asked] * len(texts), texts).tolist(), strict=True)), abs=1e-6
+    )
+
+
+def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path):
+    from semclass import TextClassifier, TextModel
+    from semclass.spark import classify
+
+    asked, chatted = ["Can I renew my card?", "When do you open?"] * 2, ["Hello there!", "Good night."] * 2
+    labels = [1] * 4 + [2] * 4
+    TextClassifier(encoder=encoder).fit(asked + chatted, labels).save(tmp_path / "head")
+    shutil.make_archive(str(tmp_path / "own-head"), "zip", tmp_path / "head")
+    spark.sparkContext.addArchive(str(tmp_path / "own-head.zip"))
+    texts = ["Is there a reading room?", "How are you today?"]
+    rows = spark.createDataFrame([(text,) for text in texts], "text string")
+    found = {row["text"]: row["label"] for row in classify(rows, "texts", models="own-head.zip").collect()}
+    alone = TextModel.load(tmp_path / "head", encoder=encoder).predict(texts)
+    assert found == {item.text: str(item.label) for item in alone}
+
+
+def test_models_that_differ_between_machines_are_refused(spark, tmp_path):
+    from semclass.spark import classify
+
+    shutil.copytree(ROOT / "models", tmp_path / "models")
+    rows = spark.createDataFrame([("Who?",)], "text string")
+    found = classify(rows, "questions", models=tmp_path / "models")
+    manifest = tmp_path / "models" / "questions" / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + b"\n")
+    with pytest.raises(Exception, match="are others than those that the job was made with"):
+        found.collect()
+
+
+def test_mistakes_show_before_anything_runs(spark, tmp_path):
+    from semclass.spark import classify, encode
+
+    rows = spark.createDataFrame([("Who?", 1, "x")], "text string, size long, Label string")
+    with pytest.raises(InputError, match="a column 'label' would be added"):
+        classify(rows)
+    assert classify(rows, prefix="q_").columns == ["text", "size", "Label", "q_label", "q_probability", "q_error"]
+    with pytest.raises(InputError, match="column 'size' holds bigint; texts must be strings"):
+        encode(rows, column="size")
+    with pytest.raises(InputError, match="column 'question' is not there; there are 'text'"):
+        encode(rows, column="question")
+    with pytest.raises(ArtifactError, match=r"manifest\.json cannot be read"):
+        classify(rows, keep=["size"], models=tmp_path)
+    with pytest.raises(InputTypeError, match="df must be a Spark data frame, not list"):
+        classify([])
