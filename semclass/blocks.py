@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*?))??(?:[ \t]+#+)?[ \t]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?=[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(=+|-+)[ \t]*$")
 _RULE = re.compile(r" {0,3}([-*_])(?:[ \t]*\1){2,}[ \t]*$")
 _FENCE = re.compile(r"[ \t]*(`{3,}(?=[^`]*$)|~{3,})")
@@ -217,7 +217,10 @@ def _heading(lines: list[_Line], place: int) -> _Part | None:
     text = lines[place].text.rstrip()
     found = _HEADING.match(text)
     if found:
-        return place + 1, f"{found[1]} {(found[2] or '').strip()}", ()
+        name = text[found.end() :].strip()
+        opened = name.rstrip("#")
+        closed = opened != name and (not opened or opened[-1] in " \t")  # "C#" keeps its mark
+        return place + 1, f"{found[1]} {opened.strip() if closed else name}", ()
     # only one line is a heading by the line below it: dashes below a longer paragraph are mostly meant as a rule
     following = lines[place + 1].text.rstrip() if place + 1 < len(lines) else ""
     under = _UNDERLINE.match(following)
@@ -317,21 +320,21 @@ def _list_end(lines: list[_Line], place: int) -> tuple[int, list[int]]:
         text = lines[place].text
         if _RULE.match(text.rstrip()) or _HEADING.match(text.rstrip()):
             break
+        last = place
         if _FENCE.match(text.rstrip()):
             if not _indented(text, 2):
                 break
-            place = _fence_end(lines, place)
-            continue
-        if _ITEM.match(text):
+            last = _fence_end(lines, place) - 1
+        elif _ITEM.match(text):
             starts.append(place)
-        following = _blanks(lines, place + 1)
-        goes_on = following == place + 1 or (
+        following = _blanks(lines, last + 1)
+        goes_on = following == last + 1 or (
             following < len(lines) and (_ITEM.match(lines[following].text) or _indented(lines[following].text, 2))
         )
         if not goes_on:
-            return place + 1, starts
+            return last + 1, starts
         place = following
-    return min(place, len(lines)), starts
+    return place, starts
 
 
 def _indented(text: str, spaces: int) -> bool:

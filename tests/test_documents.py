@@ -5,7 +5,7 @@ import json
 import pytest
 
 from semclass import InputError
-from semclass.documents import read_passages, read_texts
+from semclass.documents import count_passages, iter_passages, read_passages, read_texts
 
 
 def write_lines(path, *records):
@@ -42,6 +42,50 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
     for passage in passages:
         content = (tmp_path / passage.metadata["document"]).read_text()
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
+
+
+def test_documents_and_json_lines_are_cut_as_asked(tmp_path):
+    text = "The keeper lit the lamp at dusk. It burnt until the morning came."
+    (tmp_path / "a.txt").write_text(text)
+    assert [p.id for p in read_passages(tmp_path, "sentence")] == ["a.txt#1", "a.txt#2"]
+    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=10)] == [7, 6]
+    source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": text, "year": 1874})
+    assert [p.text for p in read_passages(source)] == [text]
+    second = read_passages(source, "sentence")[1]
+    assert (second.id, second.text) == ("a#2", "It burnt until the morning came.")
+    assert second.metadata == {"year": 1874, "document": "a", "sentence": 2, "paragraph": 1, "start": 33, "end": 65}
+
+
+def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):
+    source = write_lines(tmp_path / "p.jsonl", {"text": "one"}, "broken\n")
+    passages = iter_passages(source)
+    assert next(passages).text == "one"
+    with pytest.raises(InputError, match="line 2: broken JSON"):
+        next(passages)
+
+
+def test_what_cannot_be_read_is_refused_before_the_first_passage(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        iter_passages(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="by is 'page'"):
+        iter_passages(tmp_path, "page")
+    with pytest.raises(InputError, match="JSON lines are cut only where by is given"):
+        iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), size=5)
+
+
+def test_passages_are_counted_where_that_is_cheap(tmp_path):
+    write_lines(tmp_path / "corpus.jsonl", {"text": "one"}, "\n", {"text": "two"})
+    assert count_passages(tmp_path) == len(read_passages(tmp_path)) == 2
+    assert count_passages(tmp_path, "sentence") is None
+    (tmp_path / "a.txt").write_text("text")
+    assert count_passages(tmp_path / "a.txt") is None
+
+
+def test_ids_are_told_apart_even_where_their_hashes_are_equal(tmp_path, monkeypatch):
+    monkeypatch.setattr("semclass.documents.hash", lambda name: 0, raising=False)
+    assert (
+        len(read_passages(write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": "x"}, {"_id": "b", "text": "x"}))) == 2
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass import InputError, InputTypeError
+from semclass.blocks import read_blocks
+from semclass.chunking import CUTS, cut
+
+ROOT = Path(__file__).parent.parent
+LIGHT = "The keeper lit the lamp at dusk. It burnt until the morning came. Nobody saw the fog roll in from the sea."
+
+
+def texts(text, **options):
+    return [passage.text for passage in cut(text, "d", **options)]
+
+
+def markdown(text, **options):
+    return list(cut(text, "d.md", markdown=True, **options))
+
+
+# -- ways to cut ------------------------------------------------------------------------------------------------------
+
+
+def test_paragraphs_are_cut_at_blank_lines_and_know_where_they_stand():
+    first, second = cut("One paragraph,\ntwo lines.\n \t\n  Another.\n", "notes/tea.txt")
+    assert (first.id, second.id) == ("notes/tea.txt#1", "notes/tea.txt#2")
+    assert second.text == "Another."
+    assert second.metadata == {"document": "notes/tea.txt", "paragraph": 2, "start": 31, "end": 39}
+
+
+def test_sentences_know_their_paragraph():
+    found = list(cut(f"{LIGHT}\n\nThe lighthouse was closed in 1931.", "d", by="sentence"))
+    assert [passage.text for passage in found] == [*LIGHT.replace(". ", ".|").split("|"), found[-1].text]
+    assert [(passage.metadata["sentence"], passage.metadata["paragraph"]) for passage in found] == [
+        (1, 1), (2, 1), (3, 1), (4, 2),
+    ]  # fmt: skip
+
+
+def test_windows_hold_whole_sentences_and_repeat_the_last_of_the_one_before():
+    assert texts(LIGHT, by="window", size=14, overlap=7) == [
+        "The keeper lit the lamp at dusk. It burnt until the morning came.",
+        "Nobody saw the fog roll in from the sea.",  # with the sentence before it would hold 15 words
+    ]
+    assert texts(LIGHT, by="window", size=15, overlap=7)[1].startswith("It burnt until")
+
+
+def test_windows_of_a_number_of_sentences_and_of_anything_that_can_be_counted():
+    two = texts(LIGHT, by="window", size=2, overlap=1, count=lambda sentence: 1)
+    assert [text.count(".") for text in two] == [2, 2]
+    assert all(len(text) <= 50 for text in texts(LIGHT, by="window", size=50, count=len))
+
+
+def test_windows_hold_100_words_unless_told_otherwise():
+    assert [len(text.split()) for text in texts("word " * 250, by="window")] == [83, 83, 84]
+
+
+def test_a_size_limits_every_cut_and_never_cuts_a_word():
+    assert texts("Supercalifragilistic words.", by="paragraph", size=5, count=len) == ["Supercalifragilistic", "words."]
+
+
+def test_lines_of_a_wrapped_text_are_no_ends_of_sentences_but_lines_of_a_list_are():
+    wrapped = (
+        "The keeper of the lighthouse lit the\nlamp at dusk and went to bed soon after\nthe first ship had passed."
+    )
+    assert texts(wrapped, by="sentence") == [wrapped]
+    items = (
+        "Stores of the lighthouse, 1874\nOil for the lamps, 40 barrels\nBread, of the better kind, and a quarter of tea"
+    )
+    assert len(texts(items, by="sentence")) == 3
+
+
+def test_a_page_starts_at_a_form_feed_and_no_passage_is_of_two_pages():
+    found = list(cut("Title\n\nThe end of page one\n\fcomes on page two.\n\f\fPage four.", "d.pdf", by="section"))
+    assert [(passage.metadata["page"], passage.text) for passage in found] == [
+        (1, "Title\n\nThe end of page one"),
+        (2, "comes on page two."),
+        (4, "Page four."),
+    ]
+
+
+# -- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def test_headings_are_a_path_and_no_passages():
+    text = "Before.\n\n# Tea #\n## Green\nLeaves.\n### Sencha\n\nSteamed.\n## C#\nRolled.\n\nCoffee\n======\nBeans.\n"
+    found = markdown(text)
+    assert [(passage.text, passage.metadata.get("headings")) for passage in found] == [
+        ("Before.", None),
+        ("Leaves.", ["Tea", "Green"]),
+        ("Steamed.", ["Tea", "Green", "Sencha"]),
+        ("Rolled.", ["Tea", "C#"]),
+        ("Beans.", ["Coffee"]),
+    ]
+    assert found[2].metadata["heading"] == "Sencha"
+
+
+def test_sections_of_the_same_name_stay_apart():
+    assert [passage.text for passage in markdown("## Example\none\n## Example\ntwo", by="section")] == ["one", "two"]
+
+
+def test_fenced_code_stays_whole_and_holds_no_headings():
+    text = "# Use\n\n```sh\n# a comment\n\nmake\n```\nDone.\n\n~~~~\n```\n# not this\n~~~~\n"
+    found = markdown(text)
+    assert [passage.text for passage in found] == [text[7:34], "Done.", "~~~~\n```\n# not this\n~~~~"]
+    assert {passage.metadata["heading"] for passage in found} == {"Use"}
+
+
+def test_code_that_is_too_long_is_cut_at_lines():
+    code = "```\n" + "make all of it\n" * 6 + "```"
+    assert [passage.text.count("\n") for passage in markdown(code, size=9)] == [2, 1, 2]
+
+
+def test_what_nobody_reads_is_no_passage():
+    text = "---\ntitle: Tea\n---\n<!-- a\n\ncomment -->\nText.\n\n***\n\n[link]: https://example.org\n\nMore.\n"
+    assert [passage.text for passage in markdown(text)] == ["Text.", "More."]
+    assert [passage.text for passage in markdown("---\n\nNo front matter.\n\n---\n")] == ["No front matter."]
+
+
+def test_tables_are_written_out_under_their_columns_and_headings():
+    columns = "| kind | minutes | of `a_*` |\n|:--|--:|---|\n"
+    text = f"# Tea\n\n{columns}| **green** | 2 | [x](y) |\n| black \\| red | | 5 |\nNote.\n"
+    table, note = markdown(text)
+    assert table.text == "kind: green; minutes: 2; of a_*: x\nkind: black | red; of a_*: 5"
+    assert (table.metadata["heading"], table.metadata["table"]) == ("Tea", True)
+    assert text[table.metadata["start"] :].startswith("| **green**")
+    assert note.text == "Note."
+    assert [passage.text for passage in markdown(text, by="sentence")][:2] == table.text.split("\n")
+
+
+def test_every_part_of_a_long_table_knows_its_columns():
+    rows = "".join(f"| place {number} | {number * 7} metres above the sea |\n" for number in range(60))
+    found = markdown(f"name | height\n---|---\n{rows}")
+    assert len(found) > 3
+    assert all(line.startswith("name: place") for passage in found for line in passage.text.split("\n"))
+    # a row is longer than this, but half of one would say nothing
+    assert len(markdown(f"name | height\n---|---\n{rows}", size=3)) == 60
+
+
+def test_a_section_holds_its_text_and_its_table():
+    text = "# Tea\nKinds are\n\n| kind |\n|---|\n| green |\n\nand more."
+    assert [passage.text for passage in markdown(text, by="section")] == ["Kinds are\nkind: green\nand more."]
+
+
+def test_lists_stay_whole_with_what_introduces_them():
+    text = "Take:\n- leaves\n\n  of the best kind\n\n- water\n  ```\n\n  # boil\n  ```\n\nThen wait.\n"
+    assert [passage.text for passage in markdown(text)] == [text[:-13], "Then wait."]
+    items = "* Leaves of the very best kind. Not of last year.\n* Water from a spring, which boils for a minute.\n"
+    assert [passage.text for passage in markdown(items, by="sentence")] == [
+        "Leaves of the very best kind. Not of last year.",
+        "Water from a spring, which boils for a minute.",
+    ]
+
+
+def test_dashes_below_a_paragraph_of_several_lines_are_a_rule():
+    assert [passage.text for passage in markdown("Two lines\nof text.\n---\nMore.")] == ["Two lines\nof text.", "More."]
+
+
+# -- properties -------------------------------------------------------------------------------------------------------
+
+PIECES = [
+    "word ",
+    "Long words. ",
+    "\n",
+    "\n\n",
+    "# ",
+    "## x\n",
+    "- ",
+    "1. ",
+    "```\n",
+    "| a | b |\n",
+    "|---|---|\n",
+    "---\n",
+]
+PIECES += ["\f", "    ", "> ", "<!-- ", "-->", "\r\n", "é\u2028", "[a]: b\n", "===\n", "? "]
+anything = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
+
+
+@given(anything, st.sampled_from(CUTS), st.booleans(), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 3))
+def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_markdown, size, overlap):
+    overlap = min(overlap, (size or 1) - 1)
+    found = list(cut(text, "d", by=by, size=size, overlap=overlap, markdown=is_markdown))
+    assert [passage.id for passage in found] == [f"d#{number}" for number in range(1, len(found) + 1)]
+    for passage in found:
+        start, end = passage.metadata["start"], passage.metadata["end"]
+        assert passage.text.strip()
+        assert not text[start - 1 : start].strip() or not is_markdown or text[start - 1] == "\f"
+        assert "\f" not in text[start:end]
+        if "table" not in passage.metadata:
+            assert text[start:end] == passage.text
+            assert size is None or len(passage.text.split()) <= size
+    starts = [passage.metadata["start"] for passage in found]
+    assert starts == sorted(starts)
+    assert starts == list(dict.fromkeys(starts))
+
+
+@given(anything, st.sampled_from(CUTS), st.one_of(st.none(), st.integers(1, 9)))
+def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
+    assert " ".join(texts(text, by=by, size=size)).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    "path", [*ROOT.glob("*.md"), *ROOT.glob("models/*/README.md")], ids=lambda path: path.parent.name
+)
+def test_headings_and_fences_of_real_documents_are_those_that_a_full_parser_finds(path):
+    text = path.read_text(encoding="utf-8")
+    tokens = pytest.importorskip("markdown_it").MarkdownIt("commonmark").parse(text)
+    lines = text.split("\n")
+    fences = [
+        "\n".join(lines[slice(*token.map)]).strip() for token in tokens if token.type == "fence" and token.level == 0
+    ]
+    headings = {tokens[place + 1].content for place, token in enumerate(tokens) if token.type == "heading_open"}
+    blocks = list(read_blocks(text, markdown=True))
+    assert [text[block.start : block.end] for block in blocks if block.kind == "code"] == fences
+    assert {name for block in blocks for name in block.headings} == headings
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"by": "page"}, "by is 'page'; it must be one of 'paragraph'"),
+        ({"size": 0}, "size is 0"),
+        ({"overlap": 3}, "overlap is 3, but without a size"),
+        ({"by": "window", "size": 20, "overlap": 20}, "overlap is 20; it must be less than size, which is 20"),
+    ],
+)
+def test_cuts_that_cannot_be_are_refused_at_once(options, says):
+    with pytest.raises(InputError, match=says):
+        cut("x", "d", **options)
+
+
+def test_a_document_is_a_string():
+    with pytest.raises(InputTypeError, match="text must be a string, not bytes"):
+        cut(b"x", "d")

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import InputError, Passage
+from semclass.duplicates import BLOCK, mark_duplicates, resemblance
+
+WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower", "winter", "storm", "bridge"]
+
+
+def made(random, length=80):
+    return " ".join(random.choice(WORDS) + str(random.integers(50)) for _ in range(length))
+
+
+def changed(random, text, words):
+    parts = text.split()
+    for place in random.choice(len(parts), words, replace=False):
+        parts[place] = "other"
+    return " ".join(parts)
+
+
+def marks(texts, **options):
+    passages = [Passage(str(number), text) for number, text in enumerate(texts)]
+    return [passage.metadata.get("duplicate_of") for passage in mark_duplicates(passages, **options)]
+
+
+def test_resemblance_is_the_share_of_common_shingles():
+    assert resemblance("The keeper lit the lamp", "the keeper LIT the lamp!") == 1
+    assert resemblance("a b c d", "b c d e") == pytest.approx(1 / 3)
+    assert resemblance("a b c", "d e f") == 0
+    assert (resemblance("a b", "a b"), resemblance("a b", "b a"), resemblance("...", "---")) == (1, 0, 0)
+
+
+def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest(tmp_path):
+    random = np.random.default_rng(0)
+    text = made(random)
+    near, far = changed(random, text, 1), changed(random, text, 9)
+    assert marks([text, made(random), near, far, text.upper(), "Yes.", "No.", "Yes!"]) == [
+        None, None, "0", None, "0", None, None, "5",
+    ]  # fmt: skip
+
+
+def test_what_a_duplicate_repeats_is_never_a_duplicate_itself():
+    random = np.random.default_rng(1)
+    texts = [made(random)]
+    for _ in range(40):
+        texts.append(changed(random, texts[-1], 1))
+    found = marks(texts)
+    assert any(found)
+    for text, original in zip(texts, found, strict=True):
+        if original is not None:
+            assert found[int(original)] is None
+            assert resemblance(text, texts[int(original)]) >= 0.9
+
+
+def test_passages_keep_order_and_metadata_and_are_not_changed():
+    first, second = Passage("a", "The lamp burnt."), Passage("b", "The lamp burnt.", {"page": 3})
+    assert list(mark_duplicates([first, second])) == [
+        first,
+        Passage("b", second.text, {"page": 3, "duplicate_of": "a"}),
+    ]
+    assert second.metadata == {"page": 3}
+    assert list(mark_duplicates([])) == []
+
+
+def test_passages_are_read_as_they_are_asked_for():
+    def endless():
+        number = 0
+        while True:
+            yield Passage(str(number), f"Passage number {number % 7000} of a long row of passages.")
+            number += 1
+
+    found = mark_duplicates(endless())
+    for number in range(7000 + BLOCK):
+        original = next(found).metadata.get("duplicate_of")
+        assert original == (None if number < 7000 else str(number - 7000))
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from([0.8, 0.9, 1.0]))
+def test_marks_are_exact_and_nearly_complete(seed, threshold):
+    random = np.random.default_rng(seed)
+    texts = [made(random, int(length)) for length in random.integers(20, 120, 60)]
+    near = [changed(random, text, int(random.integers(0, 6))) for text in texts]
+    found = marks(texts + near, threshold=threshold, seed=seed)[len(texts) :]
+    exact = [resemblance(*pair) for pair in zip(texts, near, strict=True)]
+    wanted = [str(number) if value >= threshold else None for number, value in enumerate(exact)]
+    assert all(mark in (None, want) for mark, want in zip(found, wanted, strict=True))
+    assert sum(mark != want for mark, want in zip(found, wanted, strict=True)) <= 6
+
+
+@pytest.mark.parametrize("threshold", [0, -1, 1.5])
+def test_a_threshold_is_a_share(threshold):
+    with pytest.raises(InputError, match=f"threshold is {threshold}"):
+        mark_duplicates([], threshold=threshold)
