@@ -327,9 +327,9 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
     -------
     list of Hit
         Best first, ranks counted anew. The text of a window is that of its passages, id, score, components, labels and
-        metadata are those of its best hit (its page and heading, too), but for ``start`` and ``end``. Its metadata also hold
-        ``found`` (ids of the hits in it, best first), ``passages`` (ids of all passages in it) and ``core`` (where the best
-        hit's text begins and ends in the text).
+        metadata, page and heading among them, are those of its best hit, but for ``start`` and ``end``. Its metadata also
+        hold ``found`` (ids of the hits in it, best first), ``passages`` (ids of all passages in it) and ``core`` (where the
+        best hit's text begins and ends in the text).
 
     Raises
     ------
