@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Any, TypeAlias
 
 from semclass.errors import InputError, InputTypeError
@@ -42,6 +41,9 @@ NEAR = 0.9
 
 SHINGLE = 3
 """Words of a shingle."""
+
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"\b[^\W\d]*\d\w*")
 
 _POSITIONS = ("start", "paragraph", "position")
 """Metadata that tell where in its document a passage stands; the first that all its passages have."""
@@ -223,41 +225,43 @@ def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = NEAR, word
     marked = {hit.id: hit.metadata["duplicate_of"] for hit in ranked if hit.metadata.get("duplicate_of") is not None}
     kept: list[Hit] = []
     seen: set[tuple[str, str]] = set()
-    near = _Near(words)
+    read: list[_Shingles] = []
     for hit in ranked:
-        names = {("id", _original(hit.id, marked)), ("text", _plain(hit.text))}
-        if seen.isdisjoint(names) and (threshold is None or not near.holds(hit.text, threshold)):
-            kept.append(hit)
-            seen |= names
-            if threshold is not None:
-                near.add(hit.text)
+        plain = " ".join(unicodedata.normalize("NFKC", hit.text).casefold().split())
+        names = {("id", _original(hit.id, marked)), ("text", plain)}
+        if not seen.isdisjoint(names):
+            continue
+        if threshold is not None:
+            shingles = _shingles(plain, words)
+            if any(_nearly_equal(shingles, other, threshold) for other in read):
+                continue
+            read.append(shingles)
+        kept.append(hit)
+        seen |= names
     return _numbered(kept)
 
 
-class _Near:
-    """Texts that were kept, by their shingles: a text is held against those alone that share one with it."""
+@dataclass(frozen=True)
+class _Shingles:
+    """The shingles of a text, and the words of it that hold a digit."""
 
-    def __init__(self, words: int) -> None:
-        self.words = words
-        self.owners: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
-        self.texts: list[tuple[int, frozenset[str]]] = []
+    shingles: frozenset[tuple[str, ...]]
+    numbers: frozenset[str]
 
-    def holds(self, text: str, threshold: float) -> bool:
-        found = _words(text)
-        shingles, numbers = _shingles(found, self.words), _numbers(found)
-        shared = Counter(owner for shingle in shingles for owner in self.owners.get(shingle, ()))
-        for owner, common in shared.items():
-            size, theirs = self.texts[owner]
-            if common >= threshold * (len(shingles) + size - common) and numbers == theirs:
-                return True
+
+def _shingles(plain: str, size: int) -> _Shingles:
+    words = _WORD.findall(plain)
+    runs = zip(*(words[start:] for start in range(min(size, len(words)) or 1)), strict=False)
+    return _Shingles(frozenset(runs), frozenset(_NUMBER.findall(plain)))
+
+
+def _nearly_equal(one: _Shingles, other: _Shingles, threshold: float) -> bool:
+    few, many = sorted((len(one.shingles), len(other.shingles)))
+    # what is common to both is at most the smaller set, so most pairs need no comparison
+    if one.numbers != other.numbers or few < threshold * many or few == 0:
         return False
-
-    def add(self, text: str) -> None:
-        found = _words(text)
-        shingles = _shingles(found, self.words)
-        for shingle in shingles:
-            self.owners[shingle].append(len(self.texts))
-        self.texts.append((len(shingles), _numbers(found)))
+    common = len(one.shingles & other.shingles)
+    return common >= threshold * (few + many - common)
 
 
 def _original(name: str, marked: Mapping[str, Any]) -> str:
@@ -270,24 +274,6 @@ def _original(name: str, marked: Mapping[str, Any]) -> str:
             return min(path[path.index(following) :])
         path.append(following)
     return path[-1]
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", _plain(text))
-
-
-def _shingles(words: Sequence[str], size: int) -> set[tuple[str, ...]]:
-    if len(words) < size:
-        return {tuple(words)} if words else set()
-    return set(zip(*(words[start:] for start in range(size)), strict=False))
-
-
-def _numbers(words: Iterable[str]) -> frozenset[str]:
-    return frozenset(word for word in words if any(character.isdigit() for character in word))
 
 
 # -- expansion --------------------------------------------------------------------------------------------------------
@@ -626,9 +612,16 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
 
 def _sentence_ends(text: str) -> list[int]:
     """Where the sentences of a text end: they are the text again, but for its white space."""
-    visible = [place for place, character in enumerate(text) if not character.isspace()]
-    counts = accumulate(len("".join(sentence.split())) for sentence in split_sentences(text))
-    return [visible[count - 1] + 1 for count in counts]
+    ends, at = [], 0
+    for sentence in split_sentences(text):
+        at += len(text[at:]) - len(text[at:].lstrip())
+        if text.startswith(sentence, at):
+            at += len(sentence)
+        else:  # with other white space between its words
+            for word in sentence.split():
+                at = text.index(word, at) + len(word)
+        ends.append(at)
+    return ends
 
 
 def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:
