@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from semclass.estimators import HeadClassifier, TextClassifier
     from semclass.index import PassageIndex
     from semclass.passages import PassageClassifier
+    from semclass.qdrant import QdrantIndex
     from semclass.questions import QuestionClassifier
     from semclass.ranker import Ranker
     from semclass.rerank import Reranker
@@ -48,6 +49,7 @@ _HOMES = {
     "estimators": ("HeadClassifier", "TextClassifier"),
     "index": ("PassageIndex",),
     "passages": ("PassageClassifier",),
+    "qdrant": ("QdrantIndex",),
     "questions": ("QuestionClassifier",),
     "ranker": ("Ranker",),
     "rerank": ("Reranker",),
@@ -78,6 +80,7 @@ __all__ = [
     "PassageClassifier",
     "PassageIndex",
     "PassageLabels",
+    "QdrantIndex",
     "QuestionClassifier",
     "QuestionLabel",
     "Ranker",

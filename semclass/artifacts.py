@@ -168,7 +168,7 @@ def save(
     return folder / MANIFEST
 
 
-def check_protocol(manifest: Mapping[str, Any], path: Path, kind: str) -> None:
+def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str) -> None:
     """Refuse a manifest of another kind or of a protocol that this version does not read."""
     if manifest.get("kind") != kind:
         raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")

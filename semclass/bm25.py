@@ -369,6 +369,35 @@ def merge(
     return load(folder)
 
 
+def impacts(found: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:
+    """What each term of some passages adds to a score per unit of inverse document frequency, passage by passage.
+
+    Parameters
+    ----------
+    found
+        Postings.
+    first, last
+        The passages from `first` on, before `last`.
+    average
+        Terms of an average passage, avgdl, at least 1e-9.
+
+    Returns
+    -------
+    tuple
+        Ragged int64 terms of each passage, rising; and tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl)) of each,
+        float32 of the shape of their values.
+    """
+    places = np.flatnonzero((found.passages >= first) & (found.passages < last))
+    owner = found.passages[places].astype(np.int64) - first
+    order = np.argsort(owner, kind="stable")
+    places, owner = places[order], owner[order]
+    terms = np.searchsorted(found.ends, places, side="right") - 1
+    norm = (K1 * (1 - B + B * found.lengths[first:last] / average)).astype(np.float32)
+    counts = found.counts[places].astype(np.float32)
+    offsets = np.searchsorted(owner, np.arange(last - first + 1))
+    return Ragged(terms, offsets), np.asarray(counts * np.float32(K1 + 1) / (counts + norm[owner]))
+
+
 def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:
     """In how many of the passages that are kept each term is."""
     if kept is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.evidence import PassageReader
 from semclass.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 
 
@@ -70,7 +71,7 @@ class Candidates:
     Attributes
     ----------
     rows
-        Place of each in its index, or in the list that was handed in; int64 of shape (n,).
+        Number of each in its index, or its place in the list that was handed in; int64 of shape (n,).
     dense, bm25
         Similarity of the vectors, as the index has it, and BM25 score, float64 of shape (n,).
     match
@@ -91,6 +92,8 @@ class Candidates:
         Ragged word-piece ids.
     idf
         Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
+    passages
+        The passages themselves, from an index that hands them over with the scores; None: it is asked for them by `rows`.
     """
 
     rows: IntArray
@@ -105,10 +108,52 @@ class Candidates:
     sentences: Ragged
     terms: Ragged
     idf: FloatArray
+    passages: tuple[Passage, ...] | None = None
 
     def __len__(self) -> int:
         """Count them."""
         return len(self.rows)
+
+
+class SearchIndex(Protocol):
+    """What a retriever searches: an index in this process, or one that a server keeps.
+
+    The members are those of :class:`semclass.index.PassageIndex`. `rows` number passages within one index; they need be no
+    places.
+    """
+
+    @property
+    def encoder(self) -> str:
+        """Fingerprint of the encoder that made the vectors."""
+
+    @property
+    def interaction(self) -> str:
+        """What made the token vectors."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the passage classes."""
+
+    @property
+    def similarity(self) -> str:
+        """How vectors are compared, see :func:`semclass.ranking.similarity`."""
+
+    @property
+    def codebooks(self) -> str:
+        """Fingerprint of the codebooks that token and sentence vectors were written with; empty if with none."""
+
+    @property
+    def tuned(self) -> Mapping[str, Any]:
+        """What ``semclass tune`` found."""
+
+    def __len__(self) -> int:
+        """Count the passages."""
+
+    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+        """Score passages and give the n best, see :meth:`semclass.index.PassageIndex.candidates`."""
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Read passages back; `rows` as in :class:`Candidates`."""
 
 
 @dataclass(frozen=True)

@@ -363,7 +363,8 @@ def rank(
                 [moved, base[:, moved.shape[1] :]], axis=1
             )
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
-    ids = {row: retriever.index.passage(row).id for row in np.unique(np.concatenate(list(retrieved.values()))).tolist()}
+    seen = np.unique(np.concatenate(list(retrieved.values())))
+    ids = {row: passage.id for row, passage in zip(seen.tolist(), retriever.index.passages(seen), strict=True)}
     return {name: [[ids[row] for row in rows] for rows in retrieved[name][:, :depth].tolist()] for name in names}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from semclass.candidates import Candidates, Order, Query, Scoring, make_hits
+from semclass.candidates import Candidates, Order, Query, Scoring, SearchIndex, make_hits
 from semclass.errors import EncoderMismatchError, InputError
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
@@ -26,12 +26,12 @@ class HybridRetriever:
     Attributes
     ----------
     index
-        The passages.
+        The passages: a :class:`semclass.PassageIndex`, or a :class:`semclass.QdrantIndex` that a server keeps.
     ranker
         The models; their encoder must be the one that made the index.
     """
 
-    index: PassageIndex
+    index: SearchIndex
     ranker: Ranker
 
     def __post_init__(self) -> None:
@@ -109,9 +109,25 @@ class HybridRetriever:
         found = self.ranker.weights if self.ranker.pair_heads else {}
         return {"bm25": BM25_WEIGHT, **found, **self.index.tuned.get("weights", {})}
 
+    @property
+    def embedded(self) -> PassageIndex:
+        """The index, for what looks at every passage.
+
+        Raises
+        ------
+        InputError
+            If a server keeps the index.
+        """
+        if not isinstance(self.index, PassageIndex):
+            raise InputError(
+                f"this looks at every passage, and a {type(self.index).__name__} gives only the best ones; do it with the "
+                "index that was built here, and upload that one again"
+            )
+        return self.index
+
     def untuned(self) -> HybridRetriever:
-        """The same without the weights that the index stores."""
-        return replace(self, index=replace(self.index, tuned={}))
+        """The same without the weights that the index stores; needs an embedded index."""
+        return replace(self, index=replace(self.embedded, tuned={}))
 
     def search(
         self,
@@ -222,7 +238,7 @@ class HybridRetriever:
                 query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight, evidence=read
             )
             order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
-            passages = self.index.passages(found.rows)
+            passages = self.index.passages(found.rows) if found.passages is None else found.passages
             explanations = self.ranker.explain(query, found, order, limit) if explain else None
             results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results
@@ -235,8 +251,8 @@ class HybridRetriever:
         return self.ranker.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every passage, each float64 of shape (len(index),)."""
-        return self.index.scores(query)
+        """Similarity and BM25 score of every passage, each float64 of shape (len(index),); needs an embedded index."""
+        return self.embedded.scores(query)
 
     def candidates(
         self,

@@ -72,8 +72,9 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
         by_class["question class"] = [found.label for found in retriever.ranker.questions.predict(questions)]
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     kinds = {}
-    for row in range(len(retriever.index)):
-        passage = retriever.index.passage(row)
+    index = retriever.embedded
+    for row in range(len(index)):
+        passage = index.passage(row)
         if passage.id in wanted:
             kinds[passage.id] = passage_kind(passage.text)
     answered = []

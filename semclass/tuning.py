@@ -376,8 +376,9 @@ def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[li
 
 
 def _ids(retriever: HybridRetriever) -> Iterator[tuple[int, str]]:
-    for row in range(len(retriever.index)):
-        yield row, retriever.index.passage(row).id
+    index = retriever.embedded
+    for row in range(len(index)):
+        yield row, index.passage(row).id
 
 
 def _relevant(components: Components, places: Sequence[IntArray]) -> npt.NDArray[np.bool_]:
@@ -443,7 +444,7 @@ def ranks_in_index(
         Rank of the first relevant passage with each weight, from 1, integers of shape (q, w); what is behind place 10 has
         11. And its reciprocal with the default, 0 behind place 10, float64 of shape (q,).
     """
-    index = retriever.index
+    index = retriever.embedded
     ranks, current = [], []
     for query, place in zip(queries, places, strict=True):
         base, signal = retriever.scores(query)

@@ -1,0 +1,154 @@
+"""Qdrant's Rust core behind the methods of its client that semclass calls, so that the same requests run on both.
+
+``qdrant-edge-py`` is a shard of the server in this process. Its requests are classes of their own; here the client's are
+translated one by one. It is what parity can be checked with where no server runs, and no way to run one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from semclass.errors import import_extra
+
+
+class EdgeClient:
+    """One shard for each collection, in folders below `folder`."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.engine: Any = import_extra("qdrant_edge", "bench")
+        self.models: Any = import_extra("qdrant_client.models", "qdrant")
+        self.folder = Path(folder)
+        self.shards: dict[str, Any] = {}
+        self.metadata: dict[str, dict[str, Any]] = {}
+        self.made = 0
+
+    def collection_exists(self, name: str) -> bool:
+        return name in self.shards
+
+    def create_collection(
+        self, name: str, *, vectors_config: dict[str, Any], sparse_vectors_config: dict[str, Any]
+    ) -> None:
+        dense = {
+            key: self.engine.EdgeVectorParams(size=value.size, distance=self.engine.Distance.Dot)
+            for key, value in vectors_config.items()
+        }
+        sparse = {key: self.engine.EdgeSparseVectorParams() for key in sparse_vectors_config}
+        self.made += 1
+        folder = self.folder / str(self.made)
+        folder.mkdir(parents=True)
+        config = self.engine.EdgeConfig(vectors=dense, sparse_vectors=sparse)
+        self.shards[name] = self.engine.EdgeShard.create(str(folder), config)
+        self.metadata[name] = {}
+
+    def delete_collection(self, name: str) -> None:
+        self.shards.pop(name).close()
+        del self.metadata[name]
+
+    def update_collection(self, name: str, *, metadata: dict[str, Any]) -> None:
+        self.metadata[name].update(metadata)
+
+    def get_collection(self, name: str) -> Any:
+        return SimpleNamespace(config=SimpleNamespace(metadata=self.metadata[name]))
+
+    def upsert(self, name: str, points: Any, *, wait: bool) -> None:
+        assert wait  # noqa: S101
+        names = list(points.vectors)
+        columns = zip(*(points.vectors[key] for key in names), strict=True)
+        made = [
+            self.engine.Point(
+                number, {key: self._vector(value) for key, value in zip(names, row, strict=True)}, payload
+            )
+            for number, row, payload in zip(points.ids, columns, points.payloads, strict=True)
+        ]
+        self.shards[name].update(self.engine.UpdateOperation.upsert_points(made))
+
+    def delete(self, name: str, points: Any, *, wait: bool) -> None:
+        assert wait  # noqa: S101
+        self.shards[name].update(self.engine.UpdateOperation.delete_points(points.points))
+
+    def retrieve(
+        self, name: str, ids: Sequence[int], *, with_payload: Any = True, with_vectors: Any = False
+    ) -> list[Any]:
+        return self.shards[name].retrieve(list(ids), with_payload=self._payload(with_payload), with_vector=with_vectors)
+
+    def scroll(
+        self, name: str, *, limit: int, offset: int | None, with_payload: Any, with_vectors: Any
+    ) -> tuple[list[Any], int | None]:
+        request = self.engine.ScrollRequest(
+            offset=offset, limit=limit, with_payload=self._payload(with_payload), with_vector=with_vectors
+        )
+        points, following = self.shards[name].scroll(request)
+        return points, following
+
+    def query_points(
+        self,
+        name: str,
+        *,
+        prefetch: Sequence[Any],
+        query: Any,
+        limit: int,
+        with_payload: Any,
+        with_vectors: Any,
+    ) -> Any:
+        request = self.engine.QueryRequest(
+            limit=limit,
+            query=self.engine.Formula(self._expression(query.formula), defaults=query.defaults),
+            prefetches=[self._prefetch(item) for item in prefetch],
+            with_payload=self._payload(with_payload),
+            with_vector=with_vectors,
+        )
+        return SimpleNamespace(points=self.shards[name].query(request))
+
+    def query_batch_points(self, name: str, requests: Sequence[Any]) -> list[Any]:
+        translated = [
+            self.engine.QueryRequest(
+                limit=request.limit,
+                query=self.engine.Query.Nearest(self._vector(request.query.nearest), using=request.using),
+                filter=self._filter(request.filter),
+                params=self._params(request.params),
+                with_payload=False,
+            )
+            for request in requests
+        ]
+        found = self.shards[name].query_batch(self.engine.QueryBatchRequest(translated))
+        return [SimpleNamespace(points=points) for points in found]
+
+    def _prefetch(self, item: Any) -> Any:
+        nested = item.prefetch or []
+        return self.engine.Prefetch(
+            limit=item.limit,
+            query=self.engine.Query.Nearest(self._vector(item.query), using=item.using),
+            prefetches=[self._prefetch(inner) for inner in nested],
+            filter=self._filter(item.filter),
+            params=self._params(item.params),
+        )
+
+    def _vector(self, value: Any) -> Any:
+        if isinstance(value, self.models.SparseVector):
+            return self.engine.SparseVector(indices=value.indices, values=value.values)
+        return value
+
+    def _params(self, params: Any) -> Any:
+        return None if params is None else self.engine.SearchParams(exact=bool(params.exact))
+
+    def _payload(self, wanted: Any) -> Any:
+        return self.engine.PayloadSelector.Include(wanted) if isinstance(wanted, list) else wanted
+
+    def _expression(self, value: Any) -> Any:
+        made = self.engine.Expression
+        if isinstance(value, str):
+            return made.Variable(value)
+        if isinstance(value, (int, float)):
+            return made.Constant(float(value))
+        if isinstance(value, self.models.SumExpression):
+            return made.Sum([self._expression(item) for item in value.sum])
+        return made.Mult([self._expression(item) for item in value.mult])
+
+    def _filter(self, given: Any) -> Any:
+        if given is None:
+            return None
+        (condition,) = given.must
+        return self.engine.Filter(must=[self.engine.HasIdCondition(set(condition.has_id))])

@@ -1,0 +1,729 @@
+"""An index that Qdrant keeps, for corpora that outgrow one machine: the server finds candidates, re-ranking is done here.
+
+A passage is a point with three vectors: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d|
+/ avgdl)); and ``classes``, P(class | passage) and then the labels of 0 and 1. All are compared by inner product: inverse
+document frequencies are the values of a question's sparse vector, its class probabilities (or its most probable class alone)
+those of its class vector. So one request has the server compute
+
+    dense + w * BM25 + lambda * match,
+
+as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of what each route
+finds best, and every route scores all of them. A second request reads the components of the n best back, from which the score
+is summed here; the engine's own number, in float32, decides only which passages these are.
+
+The statistics of the corpus (N, document frequencies) live in the metadata of the collection. They follow each
+:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length in the sparse vectors stays that of the upload, for
+every vector holds it: a corpus whose passages grow much longer or shorter is better uploaded anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import artifacts, bm25
+from semclass.candidates import Candidates, Query, Scoring, sum_of
+from semclass.errors import ArtifactError, InputError, import_extra
+from semclass.evidence import PassageReader, searchable
+from semclass.index import PassageIndex
+from semclass.quantise import Codebook, from_int8
+from semclass.ranking import class_match, unit
+from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.validation import check_positive, check_text, check_texts, check_unique
+
+DEPTH = 200
+"""Best passages of each route that are scored by all routes, by default."""
+
+BATCH = 256
+"""Points of a request while uploading: about 2 MB of JSON with vectors of 384 dimensions and the codes."""
+
+BLOCK = 8192
+"""Passages whose terms are gathered at a time: each time, all postings are looked through once."""
+
+PAGE = 2048
+"""Points of a request while statistics are counted."""
+
+RECORD = "semclass"
+"""Key of the collection's metadata below which the index describes itself."""
+
+KIND = "qdrant-index"
+
+_FIELDS = (
+    *("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks"),
+    *("passages", "average_length", "frequencies", "tuned"),
+)
+
+_REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
+
+_SHOWN = ("_id", "text", "metadata")
+_CODES = ("tokens", "sentences", "terms")
+
+
+class _Route(NamedTuple):
+    """One way to score a passage: the vector that is compared, what with, and the weight of the result."""
+
+    using: str
+    vector: Any
+    weight: float
+
+
+@dataclass(frozen=True)
+class QdrantIndex:
+    """Passages in a collection of Qdrant; searched through :class:`semclass.HybridRetriever`, as one that was built here.
+
+    Attributes
+    ----------
+    client
+        A ``qdrant_client.QdrantClient``.
+    collection
+        Name of the collection.
+    encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
+        As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` where the codes stayed behind.
+    document_frequencies
+        In how many passages each word piece is, int64 of shape (vocabulary,); -1 for pieces that are no terms.
+    n_passages
+        N: passages of the collection.
+    average_length
+        Terms of an average passage when the collection was made: avgdl of all sparse vectors.
+    depth
+        Best passages of each route that are scored by all routes, at least as many as are asked for. A passage that is
+        beyond this place by vector, by BM25 and by class is not found, whatever the sum.
+    exact
+        Whether vectors are searched in full; if not, through the HNSW graph that a server builds.
+    """
+
+    client: Any
+    collection: str
+    encoder: str
+    interaction: str
+    classes: tuple[str, ...]
+    thresholds: DoubleArray
+    similarity: str
+    form: str
+    codebooks: str
+    document_frequencies: IntArray
+    n_passages: int
+    average_length: float
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+    depth: int = DEPTH
+    exact: bool = True
+
+    def __len__(self) -> int:
+        """Count the passages, as the collection said when it was opened or last changed here."""
+        return self.n_passages
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        found = self.document_frequencies
+        return bm25.idf_table(np.maximum(found, 0), self.n_passages) * (found >= 0)
+
+    # -- opening and filling -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def connect(
+        cls, client: Any, collection: str, *, depth: int = DEPTH, exact: bool = True, **options: Any
+    ) -> QdrantIndex:
+        """Open a collection that :meth:`upload` filled.
+
+        Parameters
+        ----------
+        client
+            Address of a server, such as ``"http://localhost:6333"``, or a ``qdrant_client.QdrantClient``.
+        collection
+            Its name.
+        depth, exact
+            See the attributes.
+        **options
+            For ``QdrantClient`` beside the address, such as ``api_key``.
+
+        Returns
+        -------
+        QdrantIndex
+            Ready to be searched.
+
+        Raises
+        ------
+        ArtifactError
+            If the server does not answer, or the collection is not there, not complete, or of another protocol.
+        MissingExtraError
+            If the extra ``qdrant`` is not installed.
+        """
+        client = _open(client, options)
+        if not _answer(client, collection):
+            raise ArtifactError(f"there is no collection {collection!r}; upload an index (semclass index upload)")
+        record = (client.get_collection(collection).config.metadata or {}).get(RECORD)
+        where = f"collection {collection!r}"
+        if record is None:
+            raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
+        artifacts.check_protocol(record, where, KIND)
+        if missing := [name for name in _FIELDS if name not in record]:
+            raise ArtifactError(f"{where} has no field {missing[0]!r}; {_REMEDY}")
+        return cls(
+            client=client,
+            collection=collection,
+            **{name: str(record[name]) for name in ("encoder", "interaction", "similarity", "form", "codebooks")},
+            classes=tuple(record["classes"]),
+            thresholds=np.array(record["thresholds"], np.float64),
+            document_frequencies=_unpack(record["frequencies"]),
+            n_passages=int(record["passages"]),
+            average_length=float(record["average_length"]),
+            tuned=dict(record["tuned"]),
+            depth=check_positive(depth, "depth"),
+            exact=exact,
+        )
+
+    @classmethod
+    def upload(
+        cls,
+        index: PassageIndex,
+        client: Any,
+        collection: str,
+        *,
+        codes: bool = True,
+        replace: bool = False,
+        batch: int = BATCH,
+        progress: Callable[[int], object] | None = None,
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> QdrantIndex:
+        """Make a collection of an index.
+
+        Parameters
+        ----------
+        index
+            What was built here.
+        client, **options
+            As for :meth:`connect`.
+        collection
+            Its name; it must not be there yet.
+        codes
+            Whether the codes of tokens and sentences go along, as base64 in the payload; if not, candidates are read again
+            when they are re-ranked, as those of a lean index.
+        replace
+            Whether a collection of that name is removed first.
+        batch
+            Points of a request.
+        progress
+            Called with the number of passages done, after each request.
+        settings
+            For ``QdrantClient.create_collection``: ``shard_number``, ``replication_factor``, ``hnsw_config``,
+            ``quantization_config``, ``on_disk_payload`` ...
+
+        Returns
+        -------
+        QdrantIndex
+            The collection. It can be opened by others from now on, not before: what describes it is written last.
+
+        Raises
+        ------
+        ArtifactError
+            If the server does not answer.
+        InputError
+            If the collection is there and `replace` is not set.
+        MissingExtraError
+            If the extra ``qdrant`` is not installed.
+        """
+        check_text(collection, "collection")
+        size = check_positive(batch, "batch")
+        client = _open(client, options)
+        if _answer(client, collection):
+            if not replace:
+                raise InputError(
+                    f"there is a collection {collection!r} already; name another, or set replace=True (--replace)"
+                )
+            client.delete_collection(collection)
+        found = index.postings
+        made = cls(
+            client=client,
+            collection=collection,
+            encoder=index.encoder,
+            interaction=index.interaction,
+            classes=index.classes,
+            thresholds=index.thresholds,
+            similarity=index.similarity,
+            form=index.form if codes else "lean",
+            codebooks=index.codebooks if codes else "",
+            document_frequencies=np.where(found.is_term, found.document_frequencies, -1),
+            n_passages=len(index),
+            average_length=max(float(found.lengths.mean()), 1e-9),
+            tuned=index.tuned,
+        )
+        made._create(index.pooled_codes.shape[1], settings or {})
+        made._send(index, size, progress)
+        made._describe()
+        return made
+
+    def _create(self, dim: int, settings: Mapping[str, Any]) -> None:
+        """Make the collection, without what describes it."""
+        models = _models()
+        dims = {"dense": dim + (self.similarity == "l2")}
+        if self.classes:
+            dims["classes"] = 2 * len(self.classes)
+        self.client.create_collection(
+            self.collection,
+            vectors_config={
+                name: models.VectorParams(size=size, distance=models.Distance.DOT) for name, size in dims.items()
+            },
+            sparse_vectors_config={"bm25": models.SparseVectorParams()},
+            **settings,
+        )
+
+    def _send(self, index: PassageIndex, batch: int, progress: Callable[[int], object] | None) -> None:
+        """Upsert every passage of an index that fits this one."""
+        models = _models()
+        for ids, vectors, payloads in _batches(index, batch, self):
+            self.client.upsert(self.collection, models.Batch(ids=ids, vectors=vectors, payloads=payloads), wait=True)
+            if progress is not None:
+                progress(len(ids))
+
+    def _describe(self) -> None:
+        """Write what :meth:`connect` reads, in one step."""
+        record = {
+            "protocol": artifacts.PROTOCOL,
+            "kind": KIND,
+            "encoder": self.encoder,
+            "interaction": self.interaction,
+            "classes": list(self.classes),
+            "thresholds": self.thresholds.tolist(),
+            "similarity": self.similarity,
+            "form": self.form,
+            "codebooks": self.codebooks,
+            "passages": self.n_passages,
+            "average_length": self.average_length,
+            "frequencies": _pack(self.document_frequencies),
+            "tuned": dict(self.tuned),
+        }
+        self.client.update_collection(self.collection, metadata={RECORD: record})
+
+    # -- living --------------------------------------------------------------------------------------------------------
+
+    def add(
+        self, passages: Iterable[Passage], *, reader: PassageReader | None = None, batch: int = BATCH
+    ) -> QdrantIndex:
+        """Add passages; one whose id is there takes the old one's place.
+
+        Document frequencies and N are counted on, and written when all passages are there. Processes that opened the
+        collection before score with what they know until they open it again. One process at a time may change a
+        collection; where several did, or one was stopped, :meth:`refresh_statistics` counts anew.
+
+        Parameters
+        ----------
+        passages
+            At least one, as for :meth:`semclass.PassageIndex.build`.
+        reader
+            The models that read passages, those that the index was made with; the shipped ones if None.
+        batch
+            Points of a request.
+
+        Returns
+        -------
+        QdrantIndex
+            The collection as it is now.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            As for :meth:`semclass.PassageIndex.build`, or if the reader is of other models.
+        """
+        reader = PassageReader.load() if reader is None else reader
+        if (reader.encoder.fingerprint, reader.interaction) != (self.encoder, self.interaction):
+            raise InputError("the reader is of another encoder than the collection; load the models that made it")
+        more = PassageIndex.build(passages, reader=reader, similarity=self.similarity, form=self.form)
+        if (more.classes, more.codebooks) != (self.classes, self.codebooks):
+            raise InputError(
+                "the reader has other classes or codebooks than the collection; load the models that made it"
+            )
+        names = [passage.id for passage in more.passages(np.arange(len(more)))]
+        old = self._terms_of(names)
+        self._send(more, check_positive(batch, "batch"), None)
+        changed = self._counted(
+            len(more) - len(old), more.postings.document_frequencies - _count(old, len(self.document_frequencies))
+        )
+        changed._describe()
+        return changed
+
+    def delete(self, ids: Iterable[str]) -> QdrantIndex:
+        """Delete passages, and take them out of the statistics; see :meth:`add` for who may do so when.
+
+        Parameters
+        ----------
+        ids
+            Of passages that are there, none twice.
+
+        Returns
+        -------
+        QdrantIndex
+            The collection as it is now.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is not there; nothing is deleted then.
+        """
+        names = check_texts(ids, "ids")
+        check_unique(names)
+        old = self._terms_of(names)
+        if missing := [name for name in names if point_id(name) not in old]:
+            raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
+        models = _models()
+        self.client.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
+        changed = self._counted(-len(old), -_count(old, len(self.document_frequencies)))
+        changed._describe()
+        return changed
+
+    def refresh_statistics(self) -> QdrantIndex:
+        """Count N and document frequencies anew, over every point, and write them down.
+
+        Returns
+        -------
+        QdrantIndex
+            The collection as it is now; :attr:`average_length` stays what the sparse vectors were made with.
+        """
+        counts, n, offset = np.zeros(len(self.document_frequencies), np.int64), 0, None
+        while True:
+            points, offset = self.client.scroll(
+                self.collection, limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
+            )
+            counts += _count({point.id: _terms(point) for point in points}, len(counts))
+            n += len(points)
+            if offset is None:
+                break
+        frequencies = np.where(self.document_frequencies >= 0, counts, -1)
+        changed = replace(self, n_passages=n, document_frequencies=frequencies)
+        changed._describe()
+        return changed
+
+    def _counted(self, more: int, frequencies: IntArray) -> QdrantIndex:
+        """The same with so many passages more, in which terms are so often."""
+        found = self.document_frequencies
+        return replace(
+            self,
+            n_passages=self.n_passages + more,
+            document_frequencies=np.where(found >= 0, np.maximum(found + frequencies, 0), -1),
+        )
+
+    def _terms_of(self, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
+        """Terms of the passages with these ids, by point, of those that are there."""
+        numbers = {point_id(name): name for name in names}
+        old = {}
+        for start in range(0, len(names), PAGE):
+            points = self.client.retrieve(
+                self.collection, list(numbers)[start : start + PAGE], with_payload=["_id"], with_vectors=["bm25"]
+            )
+            for point in points:
+                if point.payload["_id"] != numbers[point.id]:
+                    raise InputError(
+                        f"the ids {numbers[point.id]!r} and {point.payload['_id']!r} have the same hash; change one"
+                    )
+                old[point.id] = _terms(point)
+        return old
+
+    # -- searching -----------------------------------------------------------------------------------------------------
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Read passages back.
+
+        Parameters
+        ----------
+        rows
+            Their points, int64 of shape (m,).
+
+        Returns
+        -------
+        list of Passage
+            As they were handed in.
+
+        Raises
+        ------
+        InputError
+            If one is not there any more.
+        """
+        points = self.client.retrieve(self.collection, rows.tolist(), with_payload=list(_SHOWN))
+        found = {point.id: _passage(point.payload) for point in points}
+        if missing := [row for row in rows.tolist() if row not in found]:
+            raise InputError(f"there is no point {missing[0]} in collection {self.collection!r}")
+        return [found[row] for row in rows.tolist()]
+
+    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+        """Have the server score passages, and give the best; see :meth:`semclass.PassageIndex.candidates`.
+
+        Parameters
+        ----------
+        query
+            The question.
+        n
+            How many; fewer if the collection holds fewer.
+        scoring
+            How passages are scored.
+        reader
+            The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
+            rows are empty.
+
+        Returns
+        -------
+        Candidates
+            Best first, equal scores by id. With the passages, which come in the same response.
+        """
+        idf = self.idf
+        routes = self._routes(query, scoring, idf)
+        points = self._best(routes, n, codes=reader is not None and self.form != "lean")
+        read = self._components([point.id for point in points], routes)
+        # a passage that another process deleted between the two requests is left out
+        points = [point for point in points if point.id in read["dense"]]
+        dense = np.array([read["dense"][point.id] for point in points], np.float64) + self._offset(query)
+        lexical = np.array([read["bm25"].get(point.id, 0.0) for point in points], np.float64)
+        classes = [point.vector["classes"][: len(self.classes)] if self.classes else [] for point in points]
+        probabilities = np.array(classes, np.float32).reshape(len(points), len(self.classes))
+        parts, matched = {"dense": dense, "bm25": scoring.bm25_weight * lexical}, None
+        if scoring.match is not None:
+            matched = class_match(query.probabilities, probabilities, self.thresholds, scoring.match)
+            parts["match"] = scoring.match_weight * matched
+        score = sum_of(parts)
+        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -score))
+        points = [points[place] for place in order]
+        passages = tuple(_passage(point.payload) for point in points)
+        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(points) + 1, np.int64))
+        tokens, sentences, terms = (nothing,) * 3 if reader is None else self._evidence(points, passages, reader)
+        return Candidates(
+            rows=np.array([point.id for point in points], np.int64),
+            dense=dense[order],
+            bm25=lexical[order],
+            match=None if matched is None else matched[order],
+            parts={name: values[order] for name, values in parts.items()},
+            score=score[order],
+            probabilities=probabilities[order],
+            thresholds=self.thresholds,
+            tokens=tokens,
+            sentences=sentences,
+            terms=terms,
+            idf=idf,
+            passages=passages,
+        )
+
+    def _routes(self, query: Query, scoring: Scoring, idf: FloatArray) -> list[_Route]:
+        """What the question is compared with, and what the results are multiplied with."""
+        models = _models()
+        pooled = unit(query.pooled) if self.similarity == "cosine" else query.pooled
+        # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): passages bring |p|**2 / 2 as one component more
+        dense = np.append(pooled, np.float32(-1)) if self.similarity == "l2" else pooled
+        routes = [_Route("dense", dense.tolist(), 1.0)]
+        terms, counts = np.unique(query.terms, return_counts=True)
+        known = idf[terms] > 0
+        if known.any():
+            weights = (counts * idf[terms])[known]
+            sparse = models.SparseVector(indices=terms[known].tolist(), values=weights.tolist())
+            routes.append(_Route("bm25", sparse, scoring.bm25_weight))
+        if scoring.match is not None:
+            asked, nothing = query.probabilities, np.zeros_like(query.probabilities)
+            if scoring.match == "hard":
+                asked, nothing = nothing, (np.arange(len(asked)) == asked.argmax()).astype(np.float64)
+            routes.append(_Route("classes", [*asked.tolist(), *nothing.tolist()], scoring.match_weight))
+        return routes
+
+    def _offset(self, query: Query) -> float:
+        """What belongs to the similarity and is the same for all passages."""
+        return 1 - float(query.pooled @ query.pooled) / 2 if self.similarity == "l2" else 0.0
+
+    def _best(self, routes: Sequence[_Route], n: int, *, codes: bool) -> list[Any]:
+        """The one request that scores: points with payload and class vector, best first."""
+        models = _models()
+        params = models.SearchParams(exact=self.exact)
+        depth = max(self.depth, n)
+        counting = [route for route in routes if route.weight > 0]
+
+        def best() -> list[Any]:
+            return [
+                models.Prefetch(query=route.vector, using=route.using, limit=depth, params=params) for route in counting
+            ]
+
+        # every route scores what any of them found: what a flat prefetch lacks would count as 0
+        nested = [
+            models.Prefetch(
+                prefetch=best(), query=route.vector, using=route.using, limit=len(counting) * depth, params=params
+            )
+            for route in counting
+        ]
+        names = [f"$score[{place}]" for place in range(len(counting))]
+        terms = [models.MultExpression(mult=[route.weight, name]) for route, name in zip(counting, names, strict=True)]
+        return list(
+            self.client.query_points(
+                self.collection,
+                prefetch=nested,
+                query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
+                limit=n,
+                with_payload=[*_SHOWN, *(_CODES if codes else ())],
+                with_vectors=["classes"] if self.classes else False,
+            ).points
+        )
+
+    def _components(self, points: Sequence[int], routes: Sequence[_Route]) -> dict[str, dict[int, float]]:
+        """Similarity and BM25 score of some points, by name and point; a point without any of the terms has no BM25."""
+        models = _models()
+        read: dict[str, dict[int, float]] = {"dense": {}, "bm25": {}}
+        asked = [route for route in routes if route.using in read]
+        if not points:
+            return read
+        these = models.Filter(must=[models.HasIdCondition(has_id=list(points))])
+        requests = [
+            models.QueryRequest(
+                query=models.NearestQuery(nearest=route.vector),
+                using=route.using,
+                filter=these,
+                limit=len(points),
+                params=models.SearchParams(exact=True),
+            )
+            for route in asked
+        ]
+        responses = self.client.query_batch_points(self.collection, requests)
+        for route, response in zip(asked, responses, strict=True):
+            read[route.using] = {point.id: point.score for point in response.points}
+        return read
+
+    def _evidence(
+        self, points: Sequence[Any], passages: Sequence[Passage], reader: PassageReader
+    ) -> tuple[Ragged, Ragged, Ragged]:
+        """What re-ranking needs of candidates, see :meth:`semclass.PassageIndex.evidence`."""
+        if self.form == "lean" or not points:
+            return reader.read_sentences([searchable(passage) for passage in passages])
+        books = reader.codebooks if self.codebooks else None
+        token_dim = reader.encoder.views["tokens"] if reader.branch is None else reader.branch.dim
+        terms = _bytes(points, "terms", np.dtype("<u4"), 1)
+        tokens = _vectors(points, "tokens", None if books is None else books.tokens, token_dim)
+        sentences = _vectors(
+            points, "sentences", None if books is None else books.sentences, reader.encoder.views["pooled"]
+        )
+        return tokens, sentences, Ragged(terms.values[:, 0], terms.offsets)
+
+
+def point_id(name: str) -> int:
+    """Number of the point that holds a passage: 63 bits of a hash of its id.
+
+    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4; adding
+    the second is refused.
+    """
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def _open(client: Any, options: Mapping[str, Any]) -> Any:
+    """A client for an address."""
+    if not isinstance(client, str):
+        return client
+    return import_extra("qdrant_client", "qdrant").QdrantClient(url=client, **options)
+
+
+def _models() -> Any:
+    return import_extra("qdrant_client.models", "qdrant")
+
+
+def _answer(client: Any, collection: str) -> bool:
+    """Whether the collection is there, from a server that answers."""
+    errors = import_extra("qdrant_client.http.exceptions", "qdrant")
+    try:
+        return bool(client.collection_exists(collection))
+    except errors.ApiException as error:
+        raise ArtifactError(
+            f"the Qdrant server does not answer as it should: {error}; is the address right?"
+        ) from error
+
+
+def _batches(
+    index: PassageIndex, batch: int, target: QdrantIndex
+) -> Iterator[tuple[list[int], dict[str, Any], list[dict[str, Any]]]]:
+    """Points of an index: numbers, vectors by name, and payloads."""
+    models = _models()
+    for begin in range(0, len(index), BLOCK):
+        end = min(begin + BLOCK, len(index))
+        terms, values = bm25.impacts(index.postings, begin, end, target.average_length)
+        for first in range(begin, end, batch):
+            rows = np.arange(first, min(first + batch, end))
+            dense = _dense(index, rows)
+            vectors: dict[str, Any] = {"dense": dense.tolist(), "bm25": []}
+            for row in rows - begin:
+                here = slice(terms.offsets[row], terms.offsets[row + 1])
+                sparse = models.SparseVector(indices=terms.values[here].tolist(), values=values[here].tolist())
+                vectors["bm25"].append(sparse)
+            if index.classes:
+                probabilities = index.probabilities[rows]
+                labels = probabilities >= index.thresholds
+                vectors["classes"] = np.concatenate([probabilities, labels], axis=1).tolist()
+            passages = index.passages(rows)
+            payloads = [
+                {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)} for passage in passages
+            ]
+            if target.form != "lean":
+                _put_codes(payloads, index, rows)
+            yield [point_id(passage.id) for passage in passages], vectors, payloads
+
+
+def _dense(index: PassageIndex, rows: IntArray) -> FloatArray:
+    """Vectors that an inner product compares, float32 of shape (m, dim), or (m, dim + 1) for ``"l2"``.
+
+    They are those that the index compares: not stretched to length 1 again, from which rounding took them.
+    """
+    codes = index.pooled_codes[rows]
+    vectors = codes if codes.dtype == np.float32 else from_int8(codes, index.pooled_levels[rows])
+    if index.similarity != "l2":
+        return np.asarray(vectors)
+    squares = np.einsum("nd,nd->n", vectors, vectors)
+    return np.concatenate([vectors, squares[:, None] / 2], axis=1)
+
+
+def _put_codes(payloads: Sequence[dict[str, Any]], index: PassageIndex, rows: IntArray) -> None:
+    """Add what re-ranking needs: bytes of codes, and term ids of four bytes each."""
+    for name in _CODES:
+        found: Ragged = getattr(index, name).take(rows)
+        values = found.values.astype("<u4") if name == "terms" else found.values
+        for place, payload in enumerate(payloads):
+            payload[name] = base64.b64encode(values[found.offsets[place] : found.offsets[place + 1]].tobytes()).decode()
+
+
+def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -> Ragged:
+    """Rows of `width` values each, from the payloads."""
+    pieces = [base64.b64decode(point.payload[name]) for point in points]
+    lengths = np.array([len(piece) // (dtype.itemsize * width) for piece in pieces], np.int64)
+    values = np.frombuffer(b"".join(pieces), dtype).reshape(-1, width)
+    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def _vectors(points: Sequence[Any], name: str, book: Codebook | None, dim: int) -> Ragged:
+    """Unit vectors from codes, as the index decodes them."""
+    if book is None:
+        found = _bytes(points, name, np.dtype(np.int8), dim)
+        return Ragged(unit(found.values.astype(np.float32)), found.offsets)
+    found = _bytes(points, name, np.dtype(np.uint8), book.parts)
+    return Ragged(unit(book.decode(found.values)), found.offsets)
+
+
+def _passage(payload: Mapping[str, Any]) -> Passage:
+    return Passage(payload["_id"], payload["text"], payload["metadata"])
+
+
+def _terms(point: Any) -> npt.NDArray[Any]:
+    found = (point.vector or {}).get("bm25")
+    return np.array([] if found is None else found.indices, np.int64)
+
+
+def _count(terms: Mapping[int, npt.NDArray[Any]], vocabulary: int) -> IntArray:
+    """In how many of some passages each term is, int64 of shape (vocabulary,)."""
+    joined = np.concatenate([np.zeros(0, np.int64), *terms.values()])
+    return np.bincount(joined, minlength=vocabulary)
+
+
+def _pack(frequencies: IntArray) -> str:
+    """Document frequencies as text: 32 bits each, one more than they are, compressed."""
+    return base64.b64encode(zlib.compress((frequencies + 1).astype("<u4").tobytes(), 9)).decode()
+
+
+def _unpack(text: str) -> IntArray:
+    try:
+        return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u4").astype(np.int64) - 1
+    except (ValueError, zlib.error) as error:
+        raise ArtifactError(f"the statistics of the collection are damaged ({error}); {_REMEDY}") from error
