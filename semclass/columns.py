@@ -7,7 +7,8 @@ A field is a path: keys of nested objects are joined by dots, ``author.name``; a
 for each of its elements, objects in it included. What is null or an empty list is as if it were not there.
 
 Numbers are compared exactly as long as they are integers of 64 bits or float64; larger integers are rounded to float64.
-``3`` and ``3.0`` are the same number, ``true`` and ``1`` are not. Strings are in the order of their code points.
+``3`` and ``3.0`` are the same number, ``true`` and ``1`` are not. Texts are in the order of their code points;
+those of more than `LONGEST` characters are there, but equal to nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ Scalar: TypeAlias = "str | bool | int | float"
 Codes: TypeAlias = npt.NDArray[np.unsignedinteger[Any]]
 
 MISSING, OTHER, FALSE, TRUE, FIRST = range(5)
-"""Codes: no value; an object, or null or a list within a list; the two booleans; the first of the table."""
+"""Codes: no value; an object, a long text, or null or a list within a list; the two booleans; the first of the table."""
+
+LONGEST = 512
+"""Characters of the longest text that is compared: longer ones are text to read, and would be kept twice."""
 
 VALUES, DIRECTORY = "columns.npy", "columns.json"
 """The two files of saved columns: all arrays one after another, and where each of them is."""
@@ -50,7 +54,8 @@ _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - zones are reckoned apart, where 
 _MICROSECOND = timedelta(microseconds=1)
 _DATE = re.compile(
     r"\s*([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
-    r"(?:[Tt ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]{1,9}))?(?:([Zz])|([+-])([0-9]{2}):?([0-9]{2})?)?)?)?"
+    r"(?:[Tt ]([0-9]{1,2}):([0-9]{1,2})(?::([0-9]{1,2})(?:\.([0-9]+))?"
+    r"(?: ?(?:[Zz]|UTC)| ?([+-])([0-9]{2}):?([0-9]{2})?)?)?)?"
 )
 
 
@@ -252,7 +257,7 @@ def instant(text: str) -> int | None:
     found = _DATE.fullmatch(text)
     if found is None:
         return None
-    year, month, day, hour, minute, second, fraction, _, sign, hours, minutes = found.groups()
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
     try:
         moment = datetime(  # noqa: DTZ001
             int(year), int(month), int(day), int(hour or 0), int(minute or 0), int(second or 0)
@@ -317,11 +322,10 @@ def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: M
         for item in value if isinstance(value, (list, tuple)) else (value,):
             column = growing[path]
             column.rows.append(row)
-            # most are strings and integers, so they are asked for first
-            if (type(item) in (str, int)) or (is_scalar(item) and not isinstance(item, bool)):
-                column.codes.append(column.seen[item])
-            elif isinstance(item, bool):
+            if isinstance(item, bool):
                 column.codes.append(TRUE if item else FALSE)
+            elif is_scalar(item):
+                column.codes.append(column.seen[item])
             else:
                 column.codes.append(OTHER)
                 if isinstance(item, dict):
@@ -329,9 +333,10 @@ def _walk(growing: defaultdict[str, _Growing], row: int, prefix: str, mapping: M
 
 
 def is_scalar(value: object) -> bool:
-    """Say whether a value can be compared: a string, a boolean, or a number other than NaN."""
-    # a NaN is not equal to itself
-    return isinstance(value, (str, int, float)) and value == value
+    """Say whether a value can be compared: a text of at most `LONGEST`, a boolean, or a number other than NaN."""
+    if isinstance(value, str):
+        return len(value) <= LONGEST
+    return isinstance(value, (int, float)) and value == value  # a NaN is not equal to itself
 
 
 def key_text(key: object) -> str:

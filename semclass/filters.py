@@ -34,7 +34,18 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.columns import NO_TIME, Column, Columns, Scalar, instant, is_scalar, key_text, microseconds, number
+from semclass.columns import (
+    LONGEST,
+    NO_TIME,
+    Column,
+    Columns,
+    Scalar,
+    instant,
+    is_scalar,
+    key_text,
+    microseconds,
+    number,
+)
 from semclass.errors import InputError, InputTypeError
 from semclass.types import IntArray
 from semclass.validation import short
@@ -231,6 +242,8 @@ def _value(value: object, at: str) -> Scalar | date:
     if isinstance(value, (bool, date)):
         return value
     if isinstance(value, str):
+        if len(value) > LONGEST:
+            raise InputError(f"{at} has {len(value)} characters; texts are compared up to {LONGEST}: {short(value)}")
         return str(value)
     if not isinstance(value, (int, float)):
         hint = "; write {'$in': [...]} for one of several values" if isinstance(value, (list, tuple)) else ""

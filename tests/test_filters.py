@@ -96,6 +96,7 @@ def test_what_is_found(where, wanted):
         ({"page": {"$gte": True}}, "no order"),
         ({"page": float("nan")}, "finite"),
         ({"page": 10**400}, "finite"),
+        ({"text": "x" * 513}, "513 characters; texts are compared up to 512"),
         ({"page": {"$in": [None]}}, "must be a string"),
         ({"page": {"$exists": 1}}, "true or false"),
         ({"_id": 3}, "ids are strings"),
@@ -116,6 +117,18 @@ def test_filters_are_not_nested_without_end():
     for where in (filters, {"a": fields}):
         with pytest.raises(InputError, match="deep"):
             parse(where)
+
+
+def test_long_texts_are_there_and_equal_nothing():
+    metadata = [{"window": "x" * length} for length in (512, 513)]
+    columns = columns_of(metadata)
+    for where, wanted in (
+        ({"window": {"$exists": True}}, [True, True]),
+        ({"window": "x" * 512}, [True, False]),
+        ({"window": {"$gt": "x"}}, [True, False]),
+    ):
+        assert mask(parse(where), columns).tolist() == [matches(parse(where), each) for each in metadata] == wanted
+    assert columns.fields["window"].strings.nbytes == 512
 
 
 def test_ids_need_rows():
