@@ -552,7 +552,10 @@ def load(folder: Path) -> Columns:
 
 
 def _view(whole: npt.NDArray[np.uint8], dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
-    return whole[begin : begin + length * np.dtype(dtype).itemsize].view(dtype)
+    values = whole[begin : begin + length * np.dtype(dtype).itemsize].view(dtype)
+    if len(values) != length:
+        raise ValueError(f"{length} numbers at byte {begin} go beyond the end")
+    return values
 
 
 def _padded(size: int) -> int:

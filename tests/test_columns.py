@@ -4,11 +4,11 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
-from semclass.columns import VALUES, columns_of, concatenate, instant, load, number, save
+from semclass.columns import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
 from semclass.errors import ArtifactError
 from semclass.filters import mask, matches, parse
 
@@ -62,6 +62,7 @@ def test_codes_are_small_and_lists_and_rare_fields_are_kept_apart():
     assert (tags.codes.shape, rare.rows.tolist()) == ((300,), [7])
 
 
+@settings(deadline=None)
 @given(
     st.lists(METADATA, max_size=5), st.lists(METADATA, max_size=5), st.data(), st.lists(WHERE, min_size=1, max_size=4)
 )
@@ -112,6 +113,14 @@ def test_damaged_columns_are_an_error(tmp_path):
         (tmp_path / VALUES).write_bytes(damaged)
         with pytest.raises(ArtifactError, match=VALUES):
             load(tmp_path)
+    (tmp_path / VALUES).write_bytes(whole)
+    directory = (tmp_path / DIRECTORY).read_text()
+    for damaged in (directory.replace("100", "900"), directory.replace('"codes"', '"cods"'), "{}"):
+        (tmp_path / DIRECTORY).write_text(damaged)
+        with pytest.raises(ArtifactError, match=VALUES):
+            load(tmp_path)
+    (tmp_path / DIRECTORY).write_text(directory)
+    load(tmp_path)
     (tmp_path / VALUES).unlink()
     with pytest.raises(ArtifactError, match=VALUES):
         load(tmp_path)

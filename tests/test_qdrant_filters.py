@@ -48,9 +48,10 @@ def engine_core(metadata, wheres):
         ]
         shard.update(edge.UpdateOperation.upsert_points(points))
         for where in wheres:
-            if "true" in json.dumps(where, default=str) or "false" in json.dumps(where, default=str):
-                continue  # its Python binding takes true for 1
-            condition = edge_filter(to_qdrant(parse(where), point_id=point_id))
+            try:
+                condition = edge_filter(to_qdrant(parse(where), point_id=point_id))
+            except NotImplementedError:
+                continue
             found, _ = shard.scroll(edge.ScrollRequest(limit=1000, filter=condition, with_payload=True))
             yield where, sorted(point.payload["row"] for point in found)
         shard.close()
