@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from semclass.errors import InputError, InputTypeError
@@ -44,6 +45,9 @@ SHINGLE = 3
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\b[^\W\d]*\d\w*")
+
+_STOP = re.compile(r"[.?!:;]['\")\]”’]*$")
+_NEW_ITEM = re.compile(r"\s*\n\s*(?:\n|[-*+•|]|\d+[.)]\s)")
 
 _POSITIONS = ("start", "paragraph", "position")
 """Metadata that tell where in its document a passage stands; the first that all its passages have."""
@@ -127,9 +131,10 @@ def build_context(
 ) -> Context:
     """Make one text of hits, for a language model to answer from.
 
-    Duplicates are dropped (:func:`drop_duplicates`), passages become windows (:func:`expand_window`) or their parents
-    (:func:`expand_parents`), the best that fit are taken and others cut to what room is left (:func:`fit_budget`), the best
-    are put first and last (:func:`reorder_for_long_context`), and all are written with numbers (:func:`as_prompt`).
+    Duplicates are dropped (:func:`drop_duplicates`). Passages become windows (:func:`expand_window`), from the best on as
+    long as all hits fit, so that no neighbour takes the room of a hit; or their parents (:func:`expand_parents`). The best
+    that fit are taken, others cut to what room is left (:func:`fit_budget`). The best are put first and last
+    (:func:`reorder_for_long_context`), and all are written with numbers (:func:`as_prompt`).
 
     Parameters
     ----------
@@ -166,14 +171,15 @@ def build_context(
     chosen = drop_duplicates(hits)
     if parents is not None:
         chosen = expand_parents(chosen, parents)
+    most = len(chosen)  # no number in the text is longer than this one
+
+    def written(hit: Hit) -> str:
+        return _block(hit, most, template, cite or cite_hit) + SEPARATOR
+
     if documents is not None:
-        chosen = expand_window(chosen, documents, before=before, after=after)
+        room = None if budget is None else check_positive(budget, "budget")
+        chosen = _widened(chosen, documents, before, after, room, lambda hit: _counted(count, written(hit)))
     if budget is not None:
-        most = len(chosen)  # no number in the text is longer than this one
-
-        def written(hit: Hit) -> str:
-            return _block(hit, most, template, cite or cite_hit) + SEPARATOR
-
         chosen = fit_budget(chosen, budget, count=count, cut=True, written=written)
     while True:
         context = as_prompt(reorder_for_long_context(chosen), template=template, cite=cite, count=count)
@@ -181,6 +187,18 @@ def build_context(
         if budget is None or context.count <= budget or not chosen:
             return context
         chosen = chosen[:-1]
+
+
+def _widened(
+    hits: Sequence[Hit], documents: Documents, before: int, after: int, room: int | None, length: Callable[[Hit], int]
+) -> list[Hit]:
+    """Give windows from the best hit on, as long as all hits have room."""
+    names = {hit.metadata["document"]: None for hit in hits if isinstance(hit.metadata.get("document"), str)}
+    windows = partial(expand_window, hits, _known(documents, list(names)), before=before, after=after)
+    if room is None:
+        return windows()
+    best = bisect_right(range(1, len(hits) + 1), room, key=lambda best: sum(map(length, windows(best=best))))
+    return windows(best=best)
 
 
 # -- duplicates -------------------------------------------------------------------------------------------------------
@@ -288,7 +306,9 @@ def by_document(passages: Iterable[Passage]) -> dict[str, list[Passage]]:
     return dict(found)
 
 
-def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1, after: int = 1) -> list[Hit]:
+def expand_window(
+    hits: Sequence[Hit], documents: Documents, *, before: int = 1, after: int = 1, best: int | None = None
+) -> list[Hit]:
     """Give each passage with its neighbours: search finds sentences, but they are read in their surroundings.
 
     Known as sentence-window retrieval (Haystack's ``SentenceWindowRetriever``, LlamaIndex's
@@ -308,6 +328,8 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
         Where neighbours are, all of one level; :func:`by_document` makes it of a list of passages.
     before, after
         How many neighbours to add on each side, at least 0; fewer where the document begins or ends.
+    best
+        How many hits, from the best on, get neighbours, at least 0; None: all.
 
     Returns
     -------
@@ -323,7 +345,8 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
         If an option is not allowed, or `documents` does not hold a hit.
     """
     ranked = _ranked(hits)
-    before, after = (_check_count(value, name) for value, name in ((before, "before"), (after, "after")))
+    before, after = _check_count(before, "before"), _check_count(after, "after")
+    best = len(ranked) if best is None else _check_count(best, "best")
     members: defaultdict[str, list[int]] = defaultdict(list)
     placed: list[tuple[int, Hit]] = []
     for place, hit in enumerate(ranked):
@@ -331,8 +354,7 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
             placed.append((place, hit))
         else:
             members[_check_name(document, "document", hit)].append(place)
-    names = list(members)
-    found = documents if isinstance(documents, Mapping) else by_document(documents(names) if names else ())
+    found = _known(documents, list(members))
     for document, places in members.items():
         passages = _in_order(found.get(document, ()))
         position = {passage.id: number for number, passage in enumerate(passages)}
@@ -341,11 +363,13 @@ def expand_window(hits: Sequence[Hit], documents: Documents, *, before: int = 1,
                 f"documents holds no passage {missing[0]!r} of the document {document!r}; hand in the passages that were "
                 "searched"
             )
-        windows = [(max(position[ranked[place].id] - before, 0), place) for place in places]
-        ends = {place: min(position[ranked[place].id] + after + 1, len(passages)) for place in places}
-        for first, last, inside in _joined(sorted(windows), ends, passages):
-            best = min(inside)
-            placed.append((best, _window([ranked[place] for place in sorted(inside)], passages[first:last])))
+        windows = []
+        for place in places:
+            middle = position[ranked[place].id]
+            first, last = (middle - before, middle + after) if place < best else (middle, middle)
+            windows.append((max(first, 0), min(last + 1, len(passages)), place))
+        for first, last, inside in _joined(sorted(windows), passages):
+            placed.append((min(inside), _window([ranked[place] for place in sorted(inside)], passages[first:last])))
     return _numbered([hit for _, hit in sorted(placed, key=lambda item: item[0])])
 
 
@@ -433,6 +457,12 @@ def _looked_up(parents: Parents, names: Sequence[str]) -> Iterable[Passage]:
     return parents(names) if names else ()
 
 
+def _known(documents: Documents, names: Sequence[str]) -> Mapping[str, Sequence[Passage]]:
+    if isinstance(documents, Mapping):
+        return documents
+    return by_document(documents(names) if names else ())
+
+
 def _in_order(passages: Iterable[Passage]) -> list[Passage]:
     found = list(passages)
     for name in _POSITIONS:
@@ -441,21 +471,19 @@ def _in_order(passages: Iterable[Passage]) -> list[Passage]:
     return found
 
 
-def _joined(
-    windows: Sequence[tuple[int, int]], ends: Mapping[int, int], passages: Sequence[Passage]
-) -> list[tuple[int, int, list[int]]]:
+def _joined(windows: Sequence[tuple[int, int, int]], passages: Sequence[Passage]) -> list[tuple[int, int, list[int]]]:
     """Join windows that overlap: first passage, the one after the last, and the hits inside."""
     joined: list[tuple[int, int, list[int]]] = []
-    for first, place in windows:
+    for first, last, place in windows:
         if joined:
             begin, end, inside = joined[-1]
             # cut with a great overlap, passages share characters with others than the next, too
             stretch = _stretch(passages[first])
             covered = max((reach[1] for passage in passages[begin:end] if (reach := _stretch(passage))), default=0)
             if first < end or (stretch is not None and stretch[0] < covered):
-                joined[-1] = (begin, max(end, ends[place]), [*inside, place])
+                joined[-1] = (begin, max(end, last), [*inside, place])
                 continue
-        joined.append((first, ends[place], [place]))
+        joined.append((first, last, [place]))
     return joined
 
 
@@ -611,7 +639,7 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
 
 
 def _sentence_ends(text: str) -> list[int]:
-    """Where the sentences of a text end: they are the text again, but for its white space."""
+    """Where a text may be cut: after its sentences, items of lists and rows of tables, not at the ends of wrapped lines."""
     ends, at = [], 0
     for sentence in split_sentences(text):
         at += len(text[at:]) - len(text[at:].lstrip())
@@ -621,7 +649,9 @@ def _sentence_ends(text: str) -> list[int]:
             for word in sentence.split():
                 at = text.index(word, at) + len(word)
         ends.append(at)
-    return ends
+    stops = [end for end in ends if _STOP.search(text, max(end - 4, 0), end) or _NEW_ITEM.match(text, end)]
+    # a text without full stops, such as rows of values, is cut at its lines
+    return stops if stops[-1:] == ends[-1:] else ends if not stops else [*stops, ends[-1]]
 
 
 def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:

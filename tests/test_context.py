@@ -294,6 +294,16 @@ def test_the_best_that_fit_are_taken_and_what_does_not_fit_is_left_out_or_cut():
     assert (cut.text, cut.metadata) == ("The first sentence is kept whole.", {"cut": True})
 
 
+def test_wrapped_lines_are_not_cut_but_items_and_rows_are():
+    prose = "A sentence that goes on in\nthe next line. And another one that goes on in\nthe next line, too."
+    assert [item.text for item in fit_budget(hits_of(prose), 16, cut=True)] == [prose[: prose.index(" And")]]
+    assert fit_budget(hits_of(prose), 8, cut=True) == []
+    items = "- the first item of the list\n- the second item of the list"
+    assert [item.text for item in fit_budget(hits_of(items), 8, cut=True)] == ["- the first item of the list"]
+    rows = "name and height: Eiffel Tower 330\nname and height: Tokyo Tower 333"
+    assert [item.text for item in fit_budget(hits_of(rows), 8, cut=True)] == ["name and height: Eiffel Tower 330"]
+
+
 def test_what_is_cut_is_cut_around_what_was_found():
     passages = sentences()
     (window,) = expand_window(found(passages, 4), by_document(passages), before=3, after=2)
@@ -441,13 +451,36 @@ def test_a_context_is_never_longer_than_its_budget(texts, budget, count):
     assert len(made.sources) == len(made.hits) == len({item.id for item in made.hits})
 
 
-def test_windows_are_cut_to_the_budget_and_still_hold_what_was_found():
+def test_neighbours_are_added_from_the_best_hit_on_and_take_the_room_of_none():
     passages = sentences()
-    hits = found(passages, 4, 1)
-    made = build_context(hits, documents=by_document(passages), budget=30)
-    assert made.count <= 30
-    assert "It was finished after nine years." in made.text
-    assert build_context(hits, documents=by_document(passages)).count > 30
+    hits = found(passages, 6, 1)
+    store = by_document(passages)
+    texts = [passage.text for passage in passages]
+    assert build_context(hits, documents=store, budget=60).text == (
+        f"[1] harbour.md\n{texts[4]} {texts[5]}\n\n[2] harbour.md\n{texts[0]} {texts[1]}"
+    )
+    assert build_context(hits, documents=store, budget=34).text == (
+        f"[1] harbour.md\n{texts[4]} {texts[5]}\n\n[2] harbour.md\n{texts[0]}"
+    )
+    assert build_context(hits, documents=store, budget=25).text == (
+        f"[1] harbour.md\n{texts[5]}\n\n[2] harbour.md\n{texts[0]}"
+    )
+    assert build_context(hits, documents=store, budget=12).text == f"[1] harbour.md\n{texts[5]}"
+    assert expand_window(hits, store, best=0) == hits
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None)
+def test_with_windows_a_budget_is_kept_too_and_no_hit_is_lost_that_fits_without(data):
+    passages = sentences()
+    hits = found(passages, *data.draw(st.lists(st.integers(1, len(passages)), unique=True, min_size=1)))
+    budget = data.draw(st.integers(1, 120))
+    count = data.draw(st.sampled_from([count_words, len]))
+    plain = build_context(hits, budget=budget, count=count)
+    made = build_context(hits, budget=budget, count=count, documents=by_document(passages))
+    assert made.count <= budget
+    held = {name for item in made.hits for name in item.metadata.get("found", [item.id])}
+    assert held >= {item.id for item in plain.hits if "cut" not in item.metadata}
 
 
 def test_parents_come_with_their_own_sources():
