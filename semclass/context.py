@@ -17,10 +17,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, TypeAlias
 
+from semclass.chunking import count_words
+from semclass.duplicates import THRESHOLD, WORDS
 from semclass.errors import InputError, InputTypeError
-from semclass.sentences import split_sentences
+from semclass.sentences import Span, sentence_spans
 from semclass.types import Hit, Passage
 from semclass.validation import check_positive, check_probability, short
 
@@ -36,12 +39,6 @@ TEMPLATE = "[{number}] {source}\n{text}"
 
 SEPARATOR = "\n\n"
 """What stands between two sources."""
-
-NEAR = 0.9
-"""Resemblance from which two texts count as one: about one word changed in sixty."""
-
-SHINGLE = 3
-"""Words of a shingle."""
 
 _WORD = re.compile(r"\w+")
 _NUMBER = re.compile(r"\b[^\W\d]*\d\w*")
@@ -100,23 +97,6 @@ class Context:
     hits: tuple[Hit, ...]
 
 
-def count_words(text: str) -> int:
-    """Count what white space separates.
-
-    These are words, not tokens: language models see more of them, how many more depends on model and language. For a budget
-    in tokens, count with the tokenizer of the model.
-
-    Examples
-    --------
-    >>> count_words("Two words.")
-    2
-
-    With a tokenizer: ``lambda text: len(tiktoken.get_encoding("o200k_base").encode(text))``, or by the word pieces of the
-    shipped encoder, ``lambda text: len(encoder.tokenize([text]).values)``.
-    """
-    return len(text.split())
-
-
 def build_context(
     hits: Sequence[Hit],
     *,
@@ -143,7 +123,7 @@ def build_context(
     budget
         How long the whole text may be, numbers and sources included, as `count` counts; None for no limit.
     count
-        Length of a text; words by default, see :func:`count_words` for tokens.
+        Length of a text; words by default, see :func:`fit_budget` for tokens.
     documents
         To add neighbours to each passage: where they are.
     parents
@@ -204,7 +184,7 @@ def _widened(
 # -- duplicates -------------------------------------------------------------------------------------------------------
 
 
-def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = NEAR, words: int = SHINGLE) -> list[Hit]:
+def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = THRESHOLD, words: int = WORDS) -> list[Hit]:
     """Keep the best of hits that say the same.
 
     Two hits are duplicates if they have one id; if one is marked as the other's, or both as a third's, by
@@ -222,7 +202,8 @@ def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = NEAR, word
     hits
         n hits.
     threshold
-        In [0, 1]; None: texts that merely resemble each other are kept.
+        In [0, 1]; None: texts that merely resemble each other are kept. The default is that of
+        :func:`semclass.duplicates.mark_duplicates`, as is that of `words`.
     words
         Words of a shingle.
 
@@ -574,7 +555,10 @@ def fit_budget(
     budget
         Sum of the lengths of what is taken, at least 1.
     count
-        Length of a text; words by default, see :func:`count_words` for tokens.
+        Length of a text; by default its words, which are not tokens: models see more of those, how many more depends on the
+        model and the language. For a budget in tokens give the tokenizer of the model that will read the text, ``lambda
+        text: len(tokenizer.encode(text))``; ``lambda text: len(encoder.tokenize([text]).values)`` counts the word pieces
+        of the shipped encoder.
     cut
         Whether a hit that does not fit is cut at the ends of sentences, around what was found (``metadata["core"]``, else
         its beginning). Such a hit has ``metadata["cut"]``, and no ``found`` and ``passages``, some of which may be gone. If
@@ -613,18 +597,16 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
     """The longest run of sentences around what was found that fits; the shortest there is if none does."""
     if not hit.text.strip():
         return hit
-    ends = _sentence_ends(hit.text)
-    starts = [0, *ends[:-1]]
+    parts = _parts(hit.text)
     core = hit.metadata.get("core") or [0, 1]
-    low = next(number for number, end in enumerate(ends) if end > core[0] or number == len(ends) - 1)
-    high = max(low, max(number for number, start in enumerate(starts) if start < core[1]))
+    low = next((number for number, (_, end) in enumerate(parts) if end > core[0]), len(parts) - 1)
+    high = max([low, *(number for number, (start, _) in enumerate(parts) if start < core[1])])
     # from the first sentence of what was found to all of it, and from there to both sides
     runs = [(low, last) for last in range(low, high + 1)]
-    runs += [(max(low - more, 0), min(high + more, len(ends) - 1)) for more in range(1, len(ends))]
+    runs += [(max(low - more, 0), min(high + more, len(parts) - 1)) for more in range(1, len(parts))]
 
     def shortened(run: tuple[int, int]) -> Hit:
-        begin, end = starts[run[0]], ends[run[1]]
-        begin += len(hit.text[begin:end]) - len(hit.text[begin:end].lstrip())
+        begin, end = parts[run[0]][0], parts[run[1]][1]
         kept = {key: value for key, value in hit.metadata.items() if key not in ("found", "passages")}
         metadata = {**kept, "cut": True}
         if _is_exact(Passage(hit.id, hit.text, hit.metadata)):
@@ -638,20 +620,17 @@ def _cut(hit: Hit, room: int, length: Callable[[Hit], int]) -> Hit:
     return shortened(runs[max(fitting - 1, 0)])
 
 
-def _sentence_ends(text: str) -> list[int]:
-    """Where a text may be cut: after its sentences, items of lists and rows of tables, not at the ends of wrapped lines."""
-    ends, at = [], 0
-    for sentence in split_sentences(text):
-        at += len(text[at:]) - len(text[at:].lstrip())
-        if text.startswith(sentence, at):
-            at += len(sentence)
-        else:  # with other white space between its words
-            for word in sentence.split():
-                at = text.index(word, at) + len(word)
-        ends.append(at)
-    stops = [end for end in ends if _STOP.search(text, max(end - 4, 0), end) or _NEW_ITEM.match(text, end)]
+def _parts(text: str) -> list[Span]:
+    """Between what a text may be cut: sentences, items of lists and rows of tables, but not wrapped lines."""
+    spans = sentence_spans(text)
+    stops = [
+        place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
+    ]
     # a text without full stops, such as rows of values, is cut at its lines
-    return stops if stops[-1:] == ends[-1:] else ends if not stops else [*stops, ends[-1]]
+    if not stops:
+        return spans
+    stops = sorted({*stops, len(spans) - 1})
+    return [(spans[before + 1][0], spans[last][1]) for before, last in pairwise([-1, *stops])]
 
 
 def reorder_for_long_context(hits: Sequence[Hit]) -> list[Hit]:

@@ -13,11 +13,11 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import jaccard_score
 
 from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, context
+from semclass.chunking import count_words
 from semclass.context import (
     as_prompt,
     build_context,
     by_document,
-    count_words,
     drop_duplicates,
     expand_parents,
     expand_window,
