@@ -72,7 +72,7 @@ def by_size(
             seen, unseen = order[:size], order[size:]
             fold = tuning.fold_of(size, 5, 0)
             item = tuning.search("bm25", default, tuning.BM25_GRID, ranks[seen], current[seen], fold)
-            column = int(np.searchsorted(tuning.BM25_GRID, item.best))
+            column = int(np.searchsorted(tuning.BM25_GRID, item.weight))
             gains.append(values[unseen, column].mean() - current[unseen].mean() if item.helps else 0.0)
         found[str(size)] = {
             "stored": float(np.mean(np.array(gains) != 0)),

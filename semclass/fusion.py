@@ -346,15 +346,51 @@ def fused(
     return Fused(parts["dense"] + parts["bm25"], parts)
 
 
+def line(
+    dense: DoubleArray, bm25: DoubleArray, method: str, *, kind: str = "min-max"
+) -> tuple[DoubleArray, DoubleArray]:
+    """Write a method as base + weight * signal, so that every weight can be tried at once.
+
+    Parameters
+    ----------
+    dense, bm25
+        Scores of the same n passages, float64 of shape (n,); NaN where not known.
+    method
+        ``"linear"``, where the weight is that of BM25, or ``"convex"``, where it is alpha.
+    kind
+        Of ``"convex"``, see :func:`normalise`.
+
+    Returns
+    -------
+    base, signal
+        float64 of shape (n,): dense and bm25, or N(bm25) and N(dense) - N(bm25).
+
+    Raises
+    ------
+    InputError
+        If the method is none of the two.
+    """
+    check_choice(method, ("linear", "convex"), "method")
+    if method == "linear":
+        return _filled(dense), _filled(bm25)
+    vectors, words = _scaled(dense, bm25, kind)
+    return words, vectors - words
+
+
 def _linear(dense: DoubleArray, bm25: DoubleArray, weight: float) -> tuple[DoubleArray, ...]:
     return _filled(dense), check_weight(weight, "weight") * _filled(bm25)
 
 
 def _convex(dense: DoubleArray, bm25: DoubleArray, alpha: float, kind: str) -> tuple[DoubleArray, ...]:
     share = check_probability(alpha, "alpha")
+    vectors, words = _scaled(dense, bm25, kind)
+    return share * vectors, (1 - share) * words
+
+
+def _scaled(dense: DoubleArray, bm25: DoubleArray, kind: str) -> tuple[DoubleArray, DoubleArray]:
+    """Both scores on one scale."""
     lows = (DENSE_LOW, BM25_LOW) if kind == "theoretical" else (None, None)
-    first, second = (normalise(scores, kind, low=low) for scores, low in zip((dense, bm25), lows, strict=True))
-    return share * first, (1 - share) * second
+    return normalise(dense, kind, low=lows[0]), normalise(bm25, kind, low=lows[1])
 
 
 def _reciprocal(lists: Sequence[IntArray], k: int, weights: Sequence[float] | None) -> list[DoubleArray]:

@@ -10,8 +10,20 @@ import pytest
 from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
 from semclass.components import Components
 from semclass.evaluation import Dataset
+from semclass.fusion import KINDS, fused
 from semclass.index import store_tuned
-from semclass.tuning import GRID, TUNED, fold_of, search, search_integrated, tune
+from semclass.tuning import (
+    ALPHA_GRID,
+    BM25_GRID,
+    FEW,
+    GRID,
+    TUNED,
+    fold_of,
+    search,
+    search_integrated,
+    search_weights,
+    tune,
+)
 
 QUESTIONS = {
     "Who designed the lighthouse?": "lighthouse-3",
@@ -100,6 +112,87 @@ def test_folds_are_of_about_equal_size_and_the_same_for_a_seed():
     assert sorted(np.bincount(fold)) == [4, 4, 5, 5, 5]
     np.testing.assert_array_equal(fold, fold_of(23, 5, 7))
     assert (fold != fold_of(23, 5, 8)).any()
+
+
+def two_systems(n: int, seed: int = 0, passages: int = 60):
+    """n questions whose answer is passage 0; BM25 finds it at once, the vectors know next to nothing."""
+    rng = np.random.default_rng(seed)
+    dense, bm25 = rng.uniform(0, 1, (n, passages)), rng.exponential(3, (n, passages))
+    bm25[:, 0] += 9
+    return list(zip(dense, bm25, strict=True)), [np.array([0])] * n
+
+
+@pytest.mark.parametrize("n", [10, 20, 50, 200])
+def test_a_default_that_is_far_off_is_noticed(n):
+    found = search_weights(*two_systems(n), default=1.0)
+    assert found.name == "alpha"
+    assert found.helps
+    assert found.weight < 0.9
+    assert found.mrr[np.searchsorted(ALPHA_GRID, found.weight)] > 2 * found.mrr_default
+
+
+@pytest.mark.parametrize("n", [10, 20, 50])
+def test_few_questions_leave_a_default_that_is_right(n):
+    """Both systems know as much as each other, and the best alpha of few questions lies anywhere."""
+    found = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        both = rng.normal(10, 1, (n, 2, 60))
+        both[:, :, 0] += 1.5
+        found.append(search_weights(list(both), [np.array([0])] * n, default=0.5))
+    assert any(abs(item.best - 0.5) > 0.1 for item in found)
+    assert sum(item.helps for item in found) <= 2
+    assert all(item.weight == 0.5 for item in found if not item.helps)
+
+
+def test_from_few_questions_no_larger_step_is_taken_than_most_of_them_ask_for():
+    """A weight of 0.51 puts the answers of all but one question in front, and that one needs 1.51."""
+    n = FEW - 1
+    parts, relevant = by_hand(n, 0.5)
+    parts = replace(parts, score=np.where(np.arange(n)[:, None] == 0, 3, 1) * parts.score)
+    few = search_integrated(parts, relevant, fold_of(n, 5, 0), by="entailment", default=0.0)
+    assert few.helps
+    assert few.best == pytest.approx(1.51)
+    assert few.weight == few.cautious == pytest.approx(0.51)
+    twice = components(np.tile(parts.score, (2, 1)), np.tile(parts.entailment, (2, 1)))
+    many = search_integrated(twice, np.tile(relevant, (2, 1)), fold_of(2 * n, 5, 0), by="entailment", default=0.0)
+    assert many.weight == many.best == few.best
+
+
+@pytest.mark.parametrize(("method", "grid"), [("convex", ALPHA_GRID), ("linear", BM25_GRID)])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("depth", [None, 15])
+def test_the_curve_of_a_fusion_is_what_fusing_gives(method, grid, kind, depth):
+    scores, places = two_systems(12)
+    scores = [(dense, bm25 - 9 * (np.arange(60) == 0)) for dense, bm25 in scores]
+    name = "alpha" if method == "convex" else "weight"
+    found = search_weights(scores, places, method, default=0.37, kind=kind, depth=depth)
+
+    def mrr(weight):
+        ranks = []
+        for pair in scores:
+            score = fused(*pair, method, kind=kind, depth=depth, **{name: weight}).score
+            ranks.append(1 + np.sum(score > score[0]) if score[0] > -np.inf else 11)
+        return np.mean([1 / rank if rank <= 10 else 0 for rank in ranks])
+
+    for place in (3, 20, 77):
+        assert found.mrr[place] == pytest.approx(mrr(grid[place]))
+    assert found.mrr_default == pytest.approx(mrr(0.37))
+
+
+def test_one_question_may_be_left_out_at_a_time():
+    found = search_weights(*two_systems(10), default=1.0, folds=10)
+    assert len(found.fold_weights) == 10
+
+
+def test_a_search_of_what_is_not_there_is_refused():
+    scores, places = two_systems(4)
+    with pytest.raises(InputError, match="5 folds need at least 5 questions, and at least 2 folds; there are 4"):
+        search_weights(scores, places)
+    with pytest.raises(InputError, match="method is 'rrf'"):
+        search_weights(scores, places, "rrf", folds=2)
+    with pytest.raises(InputError, match="must begin with 0 and ascend"):
+        search_weights(scores, places, folds=2, grid=np.array([0.5, 1.0]))
 
 
 def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
