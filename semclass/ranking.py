@@ -12,6 +12,9 @@ from semclass.types import DoubleArray, FloatArray, IntArray
 BLOCK = 4096
 """Passages that are compared at a time: int8 rows are widened to float32, and so many of them stay in the cache."""
 
+SAMPLE = 8192
+"""Scores that are looked at to guess how large the first ones are, where there are many more."""
+
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
 
@@ -81,10 +84,34 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
     n = len(scores)
     if k >= n:
         return np.argsort(-scores, kind="stable")
+    if n > 4 * SAMPLE and (found := _above_most(scores, k)) is not None:
+        return found
     # everything that reaches the k-th score takes part, so that ties at the cut are broken by place, not by chance
     cut = np.partition(scores, n - k)[n - k]
-    candidates = np.flatnonzero(scores >= cut)
-    return candidates[np.argsort(-scores[candidates], kind="stable")][:k]
+    return _sorted(scores, np.flatnonzero(scores >= cut))[:k]
+
+
+def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
+    """What :func:`top_k` gives, from the few scores above a guess of the k-th; None if the guess was too high.
+
+    Partitioning a million scores takes ten milliseconds, and ten times as long where most of them are equal, as BM25 scores
+    are: 0. To compare them all with a number takes less than one.
+    """
+    sample = scores[:: len(scores) // SAMPLE]
+    rank = 10 + 4 * k * len(sample) // len(scores)  # with room, as a guess that is too low costs little
+    if rank >= len(sample):
+        return None
+    guess = np.partition(sample, len(sample) - rank)[len(sample) - rank]
+    above = np.flatnonzero(scores > guess)
+    if len(above) >= k:
+        return above[top_k(scores[above], k)]
+    equal = np.flatnonzero(scores == guess)[: k - len(above)]
+    return np.concatenate([_sorted(scores, above), equal]) if len(above) + len(equal) == k else None
+
+
+def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
+    """Some places, best first."""
+    return rows[np.argsort(-scores[rows], kind="stable")]
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:

@@ -24,6 +24,27 @@ def test_top_k_is_the_beginning_of_a_stable_sort(scores, k):
     assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
+@given(
+    arrays(np.float64, st.integers(30, 400), elements=st.sampled_from([-np.inf, 0.0, 0.0, 0.0, 0.5, 1.0, 2.0])),
+    st.integers(1, 40),
+    st.integers(1, 8),
+)
+def test_top_k_of_many_is_the_beginning_of_a_stable_sort_too(scores, k, sample):
+    """A sample of the scores tells which to look at; whatever it says, the result is the same."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "SAMPLE", sample)
+        assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
+@pytest.mark.parametrize("hits", [0, 3, 5_000, 100_000])
+def test_top_k_of_scores_that_are_mostly_zero(hits):
+    rng = np.random.default_rng(hits)
+    scores = np.zeros(100_000)
+    scores[rng.permutation(100_000)[:hits]] = np.round(rng.exponential(5, hits), 2)
+    for k in (1, 10, 100, 20_000):
+        assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
 def test_stable_re_ranking_moves_positives_first_and_changes_nothing_else():
     # the reference system: passages with the label first, both groups in the order of the retriever
     assert stable_partition(np.array([False, True, False, True, True])).tolist() == [1, 3, 4, 0, 2]
