@@ -415,9 +415,8 @@ def _filled(scores: DoubleArray) -> DoubleArray:
 
 def _first(scores: DoubleArray, depth: int | None, above: float) -> IntArray:
     """Places of the first scores that are known and larger than a bound, best first."""
-    unknown = np.isnan(scores)
-    if unknown.any():
-        scores = np.where(unknown, -np.inf, scores)
+    if np.isnan(np.min(scores, initial=np.inf)):  # quicker than to look for it in every place
+        scores = np.where(np.isnan(scores), -np.inf, scores)
     found = top_k(scores, len(scores) if depth is None else depth)
     return found[scores[found] > above]
 
