@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.ranking import nth_at_least, top_k
 from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
 K1 = 1.5
@@ -30,6 +31,9 @@ B = 0.75
 
 BLOCK = 1 << 18
 """Postings that are looked at together: bounds memory, changes no value."""
+
+FREQUENT = 8
+"""A term is frequent if more than one passage of so many has it: then a byte a passage is no more than its postings are."""
 
 
 def idf_table(document_frequency: IntArray, n_passages: int) -> FloatArray:
@@ -101,6 +105,36 @@ class Postings:
     def longest(self) -> int:
         """Terms of the longest passage."""
         return int(self.lengths.max(initial=0))
+
+    def is_frequent(self, term: int) -> bool:
+        """Whether a term is in so many passages that looking it up pays a byte for each passage."""
+        return int(self.ends[term + 1] - self.ends[term]) * FREQUENT > len(self)
+
+    def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
+        """How often passages have a term; `rows` are their places, shape (m,)."""
+        if self.is_frequent(term):
+            return np.asarray(self._column(term)[rows])
+        here = slice(self.ends[term], self.ends[term + 1])
+        passages, counts = self.passages[here], self.counts[here]
+        if not len(passages):
+            return np.zeros(len(rows), np.uint8)
+        # the needles in the type of the haystack, which would be converted whole otherwise
+        places = np.searchsorted(passages, rows.astype(passages.dtype)).clip(max=len(passages) - 1)
+        return np.asarray(counts[places] * (passages[places] == rows))
+
+    def _column(self, term: int) -> npt.NDArray[Any]:
+        """How often each passage has a frequent term, made when it is first asked for; shape (n,)."""
+        column = self._columns.get(term)
+        if column is None:
+            here = slice(self.ends[term], self.ends[term + 1])
+            column = np.zeros(len(self), self.counts.dtype)
+            column[self.passages[here]] = self.counts[here]
+            self._columns[term] = column
+        return column
+
+    @cached_property
+    def _columns(self) -> dict[int, npt.NDArray[Any]]:
+        return {}
 
 
 @dataclass(frozen=True)
@@ -282,14 +316,17 @@ def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float3
     for term, weight in asked:
         for begin in range(part.ends[term], part.ends[term + 1], BLOCK):
             here = slice(begin, min(begin + BLOCK, part.ends[term + 1]))
-            passages = part.passages[here]
-            found[passages] += _share(part.counts[here], part.lengths[passages], norms, weight)
+            # one conversion to the type that places have, instead of one at each access
+            passages = part.passages[here].astype(np.intp)
+            shares = _share(part.counts[here], part.lengths.take(passages, mode="clip"), norms, weight)
+            shares += found.take(passages, mode="clip")
+            found[passages] = shares
 
 
 def _share(counts: npt.NDArray[Any], lengths: npt.NDArray[Any], norms: FloatArray, weight: np.float32) -> FloatArray:
     """What a term adds to the scores of passages that have it `counts` times, float32 of the same shape."""
     frequency = counts.astype(np.float32)
-    below = norms[lengths]
+    below = norms.take(lengths, mode="clip")
     below += frequency
     frequency *= np.float32(K1 + 1)
     frequency /= below
@@ -424,6 +461,111 @@ def load(folder: Path) -> Postings:
     # plain views of the mapped files: every slice of a memmap object would cost microseconds
     arrays = (np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _PARTS)
     return Postings(*map(np.asarray, arrays))
+
+
+def scores_at(
+    parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any], rows: npt.NDArray[Any]
+) -> FloatArray:
+    """Score some passages for a question: the same numbers as of :func:`scores`, to the last bit.
+
+    Parameters
+    ----------
+    parts, known, terms
+        As for :func:`scores`.
+    rows
+        Places of passages, rising, shape (m,).
+
+    Returns
+    -------
+    ndarray
+        float32 of shape (m,).
+    """
+    asked, found, first = weighted(known, terms), np.zeros(len(rows), np.float32), 0
+    for part in parts:
+        here = slice(*np.searchsorted(rows, [first, first + len(part)]))
+        some, norms = rows[here] - first, known.norms(part.longest)
+        for term, weight in asked if len(some) else ():
+            _complete(part, norms, term, weight, some, found[here])
+        first += len(part)
+    return found
+
+
+def _complete(
+    part: Postings, norms: FloatArray, term: int, weight: np.float32, rows: IntArray, found: FloatArray
+) -> None:
+    """Add the scores of a term to those of some passages of a segment."""
+    counts = part.counts_at(term, rows)
+    found += _share(counts, part.lengths[rows], norms, weight)
+
+
+def best(
+    parts: Sequence[Postings],
+    known: Statistics,
+    terms: npt.NDArray[Any],
+    n: int,
+    allowed: npt.NDArray[np.bool_] | None = None,
+) -> tuple[IntArray, FloatArray]:
+    """Find the passages with the n best scores without scoring all of them.
+
+    Terms in few passages are summed first. A passage that is so far behind the n-th best sum that the other terms cannot
+    bring it back, were they at their upper bounds, is dropped, and these terms are only looked up where they matter: the
+    idea of MaxScore (Turtle & Flood 1995), which changes no result.
+
+    Parameters
+    ----------
+    parts, known, terms
+        As for :func:`scores`.
+    n
+        How many, at least 1.
+    allowed
+        Which passages may be found, bool of shape (n_passages,); all if None.
+
+    Returns
+    -------
+    tuple of ndarray
+        Places, int64 of shape (m,), and scores, float32 of shape (m,): best first, equal ones in their order. m is less
+        than n where fewer passages have a term of the question.
+    """
+    asked, first, places, values = weighted(known, terms), 0, [], []
+    for part in parts:
+        here = None if allowed is None else allowed[first : first + len(part)]
+        rows, found = _best(part, known.norms(part.longest), asked, n, here)
+        places.append(rows + first)
+        values.append(found)
+        first += len(part)
+    rows, found = np.concatenate(places), np.concatenate(values)
+    order = top_k(found, n)
+    return rows[order], found[order]
+
+
+def _best(
+    part: Postings,
+    norms: FloatArray,
+    asked: Sequence[tuple[int, np.float32]],
+    n: int,
+    allowed: npt.NDArray[np.bool_] | None,
+) -> tuple[IntArray, FloatArray]:
+    """Passages of a segment among which its n best are, rising, and their scores."""
+    frequent = [part.is_frequent(term) for term, _ in asked]
+    rare = frequent.index(True) if True in frequent else len(asked)
+    found = np.zeros(len(part), np.float32)
+    _add(part, norms, asked[:rare], found)
+    if allowed is not None:
+        np.copyto(found, -np.inf, where=~allowed)
+    # no share is above k1 + 1; a little more, as sums are rounded
+    tops = [1.0001 * (K1 + 1) * float(weight) for _, weight in asked[rare:]]
+    rows: IntArray | None = None
+    for place, (term, weight) in enumerate(asked[rare:]):
+        least = nth_at_least(found, n) - sum(tops[place:])
+        if least > 0:
+            stay = np.flatnonzero(found >= least)
+            rows, found = (stay if rows is None else rows[stay]), found[stay]
+        if rows is None:
+            _add(part, norms, [(term, weight)], found)
+        else:
+            _complete(part, norms, term, weight, rows, found)
+    stay = np.flatnonzero(found >= max(nth_at_least(found, n), np.finfo(np.float32).tiny))
+    return (stay if rows is None else rows[stay]), found[stay]
 
 
 def score_few(passages: Ragged, question: npt.NDArray[Any], idf: FloatArray) -> DoubleArray:

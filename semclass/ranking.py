@@ -15,6 +15,9 @@ BLOCK = 4096
 SAMPLE = 8192
 """Scores that are looked at to guess how large the first ones are, where there are many more."""
 
+GROUPS, LARGEST = 8, 64
+"""How many groups of scores are looked at for each one that is wanted, and how large they may be."""
+
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
 
@@ -112,6 +115,30 @@ def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
 def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
     """Some places, best first."""
     return rows[np.argsort(-scores[rows], kind="stable")]
+
+
+def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
+    """A number that the n-th largest of some scores is not below, and mostly near to.
+
+    Parameters
+    ----------
+    scores
+        Any dtype that has an order, shape (m,).
+    n
+        At least 1.
+
+    Returns
+    -------
+    scalar
+        The n-th largest of the largest scores of small groups, which is found in a fraction of the time that the n-th
+        largest of all would take; the least possible value of the dtype if m < n.
+    """
+    if len(scores) < n:
+        return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
+    width = min(max(len(scores) // (GROUPS * n), 1), LARGEST)
+    count = len(scores) // width
+    largest = scores if width == 1 else scores[: count * width].reshape(width, count).max(axis=0)
+    return np.partition(largest, count - n)[count - n]
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import bm25
+from semclass.ranking import top_k
 from semclass.types import Ragged, ragged
 
 VOCABULARY = 50
@@ -164,3 +165,37 @@ def test_segments_are_merged_on_the_disk(terms, tmp_path):
     merged = bm25.merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
     assert_same(merged, build(terms))
     assert_same(bm25.load(tmp_path / "bm25"), merged)
+
+
+@st.composite
+def asked(draw):
+    """Segments, a question, how many passages are wanted, and which may be found."""
+    rows = draw(st.lists(st.lists(st.integers(0, 15), max_size=8), min_size=1, max_size=40))
+    parts = stretches(
+        ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64)), draw(st.integers(0, len(rows)))
+    )
+    question = np.array(draw(st.lists(st.integers(0, 15), max_size=6)), np.int64)
+    allowed = draw(st.none() | st.lists(st.booleans(), min_size=len(rows), max_size=len(rows)).map(np.array))
+    return parts, question, draw(st.integers(1, 45)), allowed
+
+
+@given(asked())
+def test_the_best_are_those_of_scoring_all_ties_included(made):
+    parts, question, n, allowed = made
+    known = bm25.statistics(parts)
+    every = bm25.scores(parts, known, question)
+    reachable = every if allowed is None else np.where(allowed, every, 0)
+    expected = top_k(reachable, n)
+    expected = expected[reachable[expected] > 0]
+    rows, found = bm25.best(parts, known, question, n, allowed)
+    np.testing.assert_array_equal(rows, expected)
+    np.testing.assert_array_equal(found, every[expected])
+
+
+@given(asked(), st.data())
+def test_some_passages_score_as_among_all(made, data):
+    parts, question, _, _ = made
+    known = bm25.statistics(parts)
+    every = bm25.scores(parts, known, question)
+    rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(every) - 1)))), np.int64)
+    np.testing.assert_array_equal(bm25.scores_at(parts, known, question, rows), every[rows])

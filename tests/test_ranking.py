@@ -88,3 +88,11 @@ def test_int8_passages_are_compared_in_blocks(kind, monkeypatch):
     monkeypatch.setattr(ranking, "BLOCK", 3)
     np.testing.assert_allclose(similarity(codes, question, kind, levels), whole, atol=1e-5)
     np.testing.assert_allclose(similarity(from_int8(codes, levels), question, kind), whole, atol=1e-6)
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))
+def test_a_number_that_the_nth_largest_is_not_below(values, n):
+    scores = np.array(values, np.float32)
+    found = ranking.nth_at_least(scores, n)
+    assert np.count_nonzero(scores >= found) >= min(n, len(scores))
+    assert found == -np.inf or found in scores
