@@ -1,0 +1,161 @@
+"""Do the engines agree? The embedded index, Qdrant's local mode and Qdrant's Rust core answer the same questions.
+
+Each set is indexed once and uploaded to both. Every question is asked with each form of class match; what is compared is the
+score and each of its components of the passages that both sides give, the number that the engine itself computed, and
+whether the ten best are the same in the same order. Neither engine is a networked server: requests do not travel, and there is
+one shard. Needs the extra ``bench``.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bench import timing
+from bench.qdrant_edge import EdgeClient
+from bench.steps import Bench
+from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker, evaluation
+from semclass.candidates import Candidates, Query
+from semclass.errors import import_extra
+
+FOLDERS = ("squad4", "pubmedqa")
+
+QUESTIONS = 1000
+
+N = 10
+"""Passages that are compared."""
+
+MATCHES = (None, "soft", "hard")
+
+DEPTHS = (50, 100, 200, 400, 800)
+"""Values of :attr:`semclass.QdrantIndex.depth` whose ten best are compared with those of a full search."""
+
+
+class Listening:
+    """A client that remembers the scores which the engine gave last."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.scores: dict[int, float] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the client's."""
+        return getattr(self.client, name)
+
+    def query_points(self, *arguments: Any, **options: Any) -> Any:
+        found = self.client.query_points(*arguments, **options)
+        self.scores = {point.id: point.score for point in found.points}
+        return found
+
+
+def differences(mine: Candidates, theirs: Candidates, ids: Sequence[str], engine: Sequence[float]) -> dict[str, float]:
+    """Largest differences of what both sides say of the passages that both found; `ids` are those of `mine`."""
+    place = {name: row for row, name in enumerate(ids)}
+    both = [(place[item.id], row) for row, item in enumerate(theirs.passages or ()) if item.id in place]
+    here, there = (np.array(rows, np.int64) for rows in zip(*both, strict=True))
+    names = ["score", "dense", "bm25", *(["match"] if mine.match is not None else [])]
+    found = {name: float(np.abs(getattr(mine, name)[here] - getattr(theirs, name)[there]).max()) for name in names}
+    # the engine leaves out what is the same for all passages; with cosines that is nothing
+    return {**found, "engine_score": float(np.abs(mine.score[here] - np.array(engine)[there]).max())}
+
+
+def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Sequence[Query]) -> dict[str, Any]:
+    """Compare two retrievers, question by question, with each form of class match."""
+    index, client = retriever.embedded, found.index.client  # type: ignore[attr-defined]
+    result: dict[str, Any] = {}
+    for match in MATCHES:
+        largest: dict[str, float] = {}
+        same, order = 0, 0
+        for query in queries:
+            mine = retriever.candidates(query, N, match=match, evidence=False)
+            theirs = found.candidates(query, N, match=match, evidence=False)
+            ids = [passage.id for passage in index.passages(mine.rows)]
+            others = [passage.id for passage in theirs.passages or ()]
+            same += set(ids) == set(others)
+            order += ids == others
+            engine = [client.scores[row] for row in theirs.rows.tolist()]
+            for name, value in differences(mine, theirs, ids, engine).items():
+                largest[name] = max(largest.get(name, 0.0), value)
+        result[str(match).lower()] = {
+            "questions": len(queries),
+            "same_passages": same,
+            "same_order": order,
+            "largest_difference": {name: float(f"{value:.2g}") for name, value in largest.items()},
+        }
+    return result
+
+
+def lost_by_depth(retriever: HybridRetriever, found: HybridRetriever, queries: Sequence[Query]) -> dict[str, float]:
+    """Share of the ten best of a full search that the engine finds with each depth; soft class match."""
+    index: Any = found.index
+    rows = [retriever.retrieve(query, N, match="soft") for query in queries]
+    wanted = [{passage.id for passage in retriever.index.passages(row)} for row in rows]
+    shares = {}
+    for depth in DEPTHS:
+        at = replace(found, index=replace(index, depth=depth))
+        given = [at.candidates(query, N, match="soft", evidence=False).passages or () for query in queries]
+        hits = [len(want & {item.id for item in items}) for want, items in zip(wanted, given, strict=True)]
+        shares[str(depth)] = round(float(np.mean(hits)) / N, 4)
+    return shares
+
+
+def payload_bytes(index: PassageIndex, client: Any) -> dict[str, float]:
+    """Bytes of a passage on the wire, as JSON: what a payload is without codes and with them."""
+    sizes = {}
+    for name, codes in (("lean", False), ("codes", True)):
+        made = QdrantIndex.upload(index, client, f"bytes-{name}", codes=codes)
+        points, _ = client.scroll(made.collection, limit=500, offset=None, with_payload=True, with_vectors=False)
+        sizes[name] = round(float(np.mean([len(json.dumps(point.payload)) for point in points])), 1)
+        client.delete_collection(made.collection)
+    return sizes
+
+
+def measure(folder: str, indices: str, questions: int) -> dict[str, Any]:
+    """Everything on one set."""
+    qdrant = import_extra("qdrant_client", "bench")
+    warnings.filterwarnings("ignore", "Local mode performs exact")
+    ranker = Ranker.load()
+    index = evaluation.cached_index(folder, indices, ranker.reader)
+    dataset = evaluation.load_dataset(folder, limit=questions)
+    retriever = HybridRetriever(index, ranker)
+    queries = retriever.encode(list(dataset.questions.values()))
+    result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}
+    with tempfile.TemporaryDirectory() as place:
+        engines = {"local": Listening(qdrant.QdrantClient(":memory:")), "rust_core": Listening(EdgeClient(place))}
+        result["payload_bytes"] = payload_bytes(index, engines["rust_core"])
+        found = {
+            name: HybridRetriever(QdrantIndex.upload(index, client, "passages"), ranker)
+            for name, client in engines.items()
+        }
+        # every passage of these small sets is scored, so that nothing but the arithmetic can differ
+        for name, remote in found.items():
+            full = replace(remote, index=replace(remote.index, depth=len(index)))  # type: ignore[type-var]
+            result[name] = agreement(retriever, full, queries)
+        result["recall_by_depth"] = lost_by_depth(retriever, found["rust_core"], queries)
+        jobs = {
+            name: lambda query, used=used: used.candidates(query, N, match="soft", evidence=False)
+            for name, used in {"embedded": retriever, **found}.items()
+        }
+        seconds = timing.by_turns(queries[:100], jobs)  # type: ignore[arg-type]
+        result["milliseconds"] = timing.percentiles(seconds, 1000, 2)
+    return result
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for each set."""
+    return {
+        name: bench.step(
+            f"engines/{name}",
+            "bench.engines:measure",
+            folder=bench.beir(name),
+            indices=bench.indices,
+            questions=100 if bench.quick else QUESTIONS,
+        )
+        for name in FOLDERS
+    }
