@@ -33,7 +33,8 @@ PIECES = 135
 def run(bench: Bench) -> dict[str, Any]:
     """Multiply; nothing is measured here."""
     scale = _kept(bench, "scale")
-    machine = prices.find("machines", "cpu")
+    reader = prices.find("machines", "cpu")
+    server = prices.find("machines", "memory")
     largest = max(scale["sizes"], key=lambda row: row["passages"])
     rate = max(scale["builds"], key=lambda row: row["passages"])["per_second"]
     kinds = largest["bytes_per_passage"]
@@ -41,7 +42,8 @@ def run(bench: Bench) -> dict[str, Any]:
     return {
         "what": {
             "passages": PASSAGES,
-            "machine": machine["name"],
+            "machine": reader["name"],
+            "serving_machine": server["name"],
             "reading": "every passage is read once, on machines that do nothing else, each as fast as the one that was "
             "measured; no time for starting them, none for passages that are read twice",
             "serving": "each machine holds a part of the passages, every search asks all of them at once and joins their "
@@ -49,9 +51,9 @@ def run(bench: Bench) -> dict[str, Any]:
             "to what a user waits for than its p50; the network is not counted",
             "not run": "no cluster was run; see the README for what of one was",
         },
-        "reading": [reading(rate, machine)],
+        "reading": [reading(rate, reader)],
         "bytes": [bytes_of(kinds)],
-        "serving": [serving(largest, memory, machine)],
+        "serving": [serving(largest, memory, server)],
         "prompting": [prompting()],
     }
 
