@@ -14,10 +14,11 @@ from typing import Any
 
 from bench import timing
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, artifacts, evaluation
+from semclass import HybridRetriever, Ranker, evaluation
 from semclass.documents import read_corpus
 from semclass.evidence import Evidence, PassageReader
 from semclass.index import FORMS, PassageIndex
+from semclass.manifest import describe
 
 TIMED = 300
 """Questions whose re-ranking is timed."""
@@ -46,9 +47,9 @@ class Remembering(PassageReader):
 def sizes(index: PassageIndex, folder: Path) -> dict[str, float]:
     """Bytes a passage by file, beyond the text."""
     index.save(folder)
-    files = artifacts.read_json(folder / artifacts.MANIFEST)["files"]
-    found = {name: record["bytes"] / len(index) for name, record in files.items() if name not in TEXT}
-    found["offsets of the text"] = files["record_offsets.npy"]["bytes"] / len(index)
+    files = describe(folder)["bytes"]
+    found = {name: size / len(index) for name, size in files.items() if name not in TEXT}
+    found["offsets of the text"] = files["record_offsets.npy"] / len(index)
     return {name: round(value, 1) for name, value in found.items()}
 
 

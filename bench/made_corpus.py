@@ -26,12 +26,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25
+from semclass import bm25
 from semclass.bulk import CHUNK
+from semclass.columns import Columns
 from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
+from semclass.manifest import describe
 from semclass.quantise import to_int8
 from semclass.ranking import unit
+from semclass.reading import Recipe
+from semclass.segment import Segment, hash_table, hashes_of
 from semclass.sentences import split_sentences
 from semclass.types import FloatArray, Ragged, ragged
 
@@ -249,14 +253,8 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             )
             lengths.append(np.stack([terms.lengths(), [len(line) for line in lines]]))
         ends = np.cumsum(np.concatenate([np.zeros((2, 1), np.int64), *lengths], axis=1), axis=1)
-        index = PassageIndex(
-            encoder=reader.encoder.fingerprint,
-            interaction=reader.interaction,
-            classes=reader.classifier.classes,
-            thresholds=reader.classifier.thresholds,
-            similarity="cosine",
-            form="standard",
-            codebooks=reader.codebooks.fingerprint,
+        hashes, rows = hash_table(hashes_of([str(number) for number in range(n)]))
+        segment = Segment(
             pooled_codes=arrays.get("pooled"),
             pooled_levels=arrays.get("levels"),
             probabilities=arrays.get("probabilities"),
@@ -265,7 +263,12 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             terms=Ragged(arrays.get("terms"), ends[0]),
             postings=bm25.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),
+            columns=Columns(n, {}),
+            id_hashes=hashes,
+            id_rows=rows,
         )
+        header = Recipe.of(reader, "cosine", "standard").header()
+        index = PassageIndex(**header, segments=(segment,), removed=(None,))
         made = time.perf_counter()
         index.save(folder)
     return {"make_s": round(made - started, 2), "write_s": round(time.perf_counter() - made, 2)}
@@ -278,14 +281,15 @@ def _line(number: int, passage: str) -> bytes:
 
 def bytes_of(folder: Path) -> dict[str, int]:
     """Bytes of an index by what they hold."""
-    files = artifacts.read_json(folder / artifacts.MANIFEST)["files"]
+    files = describe(folder)["bytes"]
     kinds = {"pooled": "vectors", "pooled_levels": "vectors", "sentences": "sentences", "sentence_offsets": "sentences"}
     kinds |= {"tokens": "tokens", "token_offsets": "tokens", "terms": "terms", "term_offsets": "terms"}
     kinds |= {"probabilities": "classes", "records": "text", "record_offsets": "text"}
+    kinds |= {"id_hashes": "ids", "id_rows": "ids", "columns": "metadata", "columns.json": "metadata"}
     found: dict[str, int] = {}
-    for name, record in files.items():
+    for name, size in files.items():
         kind = "BM25" if name.startswith("bm25") else kinds.get(name.removesuffix(".npy"), "other")
-        found[kind] = found.get(kind, 0) + record["bytes"]
+        found[kind] = found.get(kind, 0) + size
     return found
 
 

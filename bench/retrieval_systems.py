@@ -21,7 +21,7 @@ from bench.peers.cross_encoder import FEW, CrossEncoder, orders
 from semclass import HybridRetriever, Ranker, evaluation
 from semclass.documents import read_corpus
 from semclass.errors import MissingExtraError
-from semclass.index import searchable
+from semclass.evidence import searchable
 from semclass.ranking import top_k
 
 DEPTH = evaluation.DEPTH

@@ -96,9 +96,21 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+        flush_folder(path.parent)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+
+
+def flush_folder(folder: Path) -> None:
+    """Have the names in a folder survive a loss of power: those of new files, and of renamed ones."""
+    if os.name == "nt":
+        return  # folders cannot be opened there; the file system writes its own journal
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def dump_json(value: Any) -> bytes:
@@ -168,13 +180,13 @@ def save(
     return folder / MANIFEST
 
 
-def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str) -> None:
+def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, protocol: int = PROTOCOL) -> None:
     """Refuse a manifest of another kind or of a protocol that this version does not read."""
     if manifest.get("kind") != kind:
         raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")
-    if manifest.get("protocol") != PROTOCOL:
+    if manifest.get("protocol") != protocol:
         raise ArtifactError(
-            f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {PROTOCOL}: "
+            f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {protocol}: "
             "install the version that wrote it, or make it again"
         )
 

@@ -149,7 +149,15 @@ class SearchIndex(Protocol):
     def __len__(self) -> int:
         """Count the passages."""
 
-    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+    def candidates(
+        self,
+        query: Query,
+        n: int,
+        scoring: Scoring,
+        *,
+        reader: PassageReader | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Candidates:
         """Score passages and give the n best, see :meth:`semclass.index.PassageIndex.candidates`."""
 
     def passages(self, rows: IntArray) -> list[Passage]:

@@ -314,7 +314,7 @@ def index_build(
 ) -> None:
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
     from semclass.documents import read_passages
-    from semclass.index import check_target
+    from semclass.manifest import check_target
     from semclass.processors import available_threads
 
     check_target(out)
@@ -341,7 +341,7 @@ def index_build(
 @_json
 def index_info(folder: Path, *, as_json: bool) -> None:
     """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
-    from semclass.index import describe
+    from semclass.manifest import describe
 
     found = describe(folder)
     if as_json:
@@ -532,7 +532,7 @@ def tune(
     """
     from semclass import artifacts, figures, tuning
     from semclass.evaluation import read_dataset
-    from semclass.index import store_tuned
+    from semclass.manifest import store_tuned
     from semclass.processors import available_threads
 
     if reset:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts
+from semclass import artifacts, manifest
 from semclass.components import collect
 from semclass.documents import read_corpus, read_json_lines
 from semclass.errors import ArtifactError, InputError, import_extra
@@ -254,7 +254,7 @@ def cached_index(
         reader.interaction,
         similarity,
         str(form),
-        str(artifacts.PROTOCOL),
+        str(manifest.PROTOCOL),
     ]
     if reader.codebooks:
         identity.append(reader.codebooks.fingerprint)

@@ -1,63 +1,64 @@
 """The passage index: everything about passages that does not depend on the question, computed once.
 
-On disk an index is a folder with ``manifest.json`` and one folder of data that the manifest names. A build writes new
-data beside the old and then replaces the manifest in one step, so that at every moment, also after a crash, the index is
-all of the old one or all of the new one. Arrays are memory-mapped: opening costs little, and processes share memory.
+An index is a row of segments (:mod:`semclass.segment`) in a folder whose manifest names them (:mod:`semclass.manifest`).
+One that was loaded is a snapshot: whoever changes the folder (:mod:`semclass.writer`) does not disturb it, and
+:meth:`PassageIndex.refresh` gives the newer one. Arrays are memory-mapped: opening costs little, processes share memory.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
-import os
-import shutil
-import uuid
-import warnings
+import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25
-from semclass.bm25 import Postings
-from semclass.bulk import CHUNK
+from semclass import artifacts, bm25, filters, manifest
+from semclass.bm25 import Postings, Removed, Statistics
 from semclass.candidates import Candidates, Query, Scoring, sum_of
-from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
-from semclass.evidence import Evidence, PassageReader, searchable
-from semclass.quantise import Codebook, Codebooks, from_int8, to_int8
-from semclass.ranking import SIMILARITIES, class_match, similarity, top_k, unit
-from semclass.stored import open_ragged
+from semclass.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.evidence import PassageReader, searchable
+from semclass.manifest import Entry, Manifest
+from semclass.ranking import class_match, similarity, top_k
+from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
+from semclass.segment import Part, Segment, join
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
-from semclass.validation import check_choice, check_text, check_unique
+from semclass.validation import check_unique
 
-FORMS = ("standard", "lean", "exact")
-"""How much an index keeps of each passage.
+__all__ = ["FORMS", "PassageIndex", "Source"]
 
-``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks. ``"lean"``: pooled
-vectors in int8, and no more; candidates are read again when they are re-ranked. ``"exact"``: pooled vectors in float32,
-those of sentences and of tokens in int8.
-"""
+MASKS = 8
+"""Filters whose passages are remembered."""
 
-SCALE = 127
-"""Unit vectors in int8 without a scale of their own hold round(127 * component)."""
+BoolArray = npt.NDArray[np.bool_]
 
-BUILDING = ".building-"
-"""What the names of folders begin with in which an index is being written."""
 
-_FIELDS = ("data", "files", "encoder", "classes", "thresholds", "similarity", "interaction", "form", "codebooks")
+@dataclass(frozen=True)
+class Source:
+    """Where an index was loaded from.
 
-_REMEDY = "build it again with `semclass index build`"
+    Attributes
+    ----------
+    folder
+        The folder.
+    manifest
+        What it held then.
+    """
+
+    folder: Path
+    manifest: Manifest
 
 
 @dataclass(frozen=True)
 class PassageIndex:
     """Passages with their vectors, terms and classes. Read-only; many threads may share one.
+
+    Passages are numbered through all segments: their rows. A removed passage keeps its row until segments are joined; it is
+    never found, and not counted. Attributes that are made of those of the segments have its row, too.
 
     Attributes
     ----------
@@ -72,27 +73,17 @@ class PassageIndex:
     similarity
         How `pooled` is compared with a question's vector, see :func:`semclass.ranking.similarity`.
     form
-        One of :data:`FORMS`.
+        One of :data:`semclass.reading.FORMS`.
     codebooks
         Fingerprint of the codebooks that `tokens` and `sentences` were written with; empty if with none.
-    pooled_codes
-        Pooled vectors, float32 or int8 of shape (n, dim); of unit length where the similarity is ``"cosine"``.
-    pooled_levels
-        What an int8 row is to be multiplied with, float32 of shape (n,); ones for float32.
-    probabilities
-        P(class | passage), float32 of shape (n, n_classes).
-    tokens
-        Ragged unit token vectors, one for each of `terms`: codes (uint8), or int8 with components times 127.
-    sentences
-        Ragged unit vectors of each passage's sentences, written likewise.
-    terms
-        Ragged word-piece ids of the whole passages. It, `tokens` and `sentences` are without rows in a lean index.
-    postings
-        What BM25 is computed from.
-    records
-        The passages as JSON lines, ragged uint8.
+    segments
+        The passages, at least one segment.
+    removed
+        What was removed from each segment; None for one of which all is there.
     tuned
         What ``semclass tune`` found, see :meth:`semclass.tuning.Tuning.as_record`; empty if it was never run.
+    source
+        Where it was loaded from; None for one in memory.
     """
 
     encoder: str
@@ -102,26 +93,127 @@ class PassageIndex:
     similarity: str
     form: str
     codebooks: str
-    pooled_codes: npt.NDArray[Any]
-    pooled_levels: FloatArray
-    probabilities: FloatArray
-    tokens: Ragged
-    sentences: Ragged
-    terms: Ragged
-    postings: Postings
-    records: Ragged
+    segments: tuple[Segment, ...]
+    removed: tuple[Removed | None, ...]
     tuned: Mapping[str, Any] = field(default_factory=dict)
+    source: Source | None = None
 
     def __len__(self) -> int:
-        """Count the passages."""
-        return len(self.pooled_codes)
+        """Count the passages, without removed ones."""
+        return self.statistics.passages
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """First row of each segment, and the number of all rows; int64 of shape (segments + 1,)."""
+        return np.cumsum([0, *map(len, self.segments)], dtype=np.int64)
+
+    @cached_property
+    def live(self) -> BoolArray | None:
+        """Which rows are those of passages that are there, bool of shape (rows,); None if all are."""
+        if not any(gone is not None and len(gone.rows) for gone in self.removed):
+            return None
+        found = np.ones(self.starts[-1], np.bool_)
+        for first, gone in zip(self.starts.tolist(), self.removed, strict=False):
+            if gone is not None:
+                found[first + gone.rows] = False
+        return found
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Rows of the passages that are there, ascending, int64 of shape (len(index),)."""
+        return np.arange(self.starts[-1]) if self.live is None else np.flatnonzero(self.live)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """What BM25 has to know of all passages that are there."""
+        return bm25.statistics([segment.postings for segment in self.segments], self.removed)
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        return self.statistics.idf
+
+    @cached_property
+    def pooled_codes(self) -> npt.NDArray[Any]:
+        """Pooled vectors as they are kept, see :attr:`semclass.segment.Segment.pooled_codes`; shape (rows, dim)."""
+        return self._flat("pooled_codes")
+
+    @cached_property
+    def pooled_levels(self) -> FloatArray:
+        """What an int8 row is to be multiplied with, float32 of shape (rows,)."""
+        return self._flat("pooled_levels")
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """P(class | passage), float32 of shape (rows, n_classes)."""
+        return self._flat("probabilities")
+
+    @cached_property
+    def tokens(self) -> Ragged:
+        """Token vectors as they are kept, see :attr:`semclass.segment.Segment.tokens`."""
+        return self._ragged("tokens")
+
+    @cached_property
+    def sentences(self) -> Ragged:
+        """Vectors of sentences as they are kept, see :attr:`semclass.segment.Segment.sentences`."""
+        return self._ragged("sentences")
+
+    @cached_property
+    def terms(self) -> Ragged:
+        """Word-piece ids of whole passages; without rows in a lean index."""
+        return self._ragged("terms")
+
+    @cached_property
+    def records(self) -> Ragged:
+        """Passages as JSON lines, ragged uint8."""
+        return self._ragged("records")
+
+    @cached_property
+    def postings(self) -> Postings:
+        """What BM25 is computed from, of all rows."""
+        parts = [segment.postings for segment in self.segments]
+        return parts[0] if len(parts) == 1 else bm25.merge(parts)
 
     @property
     def pooled(self) -> FloatArray:
-        """Pooled vectors, float32 of shape (n, dim), for a look at all of them: int8 is widened at each access."""
-        if self.pooled_codes.dtype == np.float32:
-            return self.pooled_codes
-        return from_int8(self.pooled_codes, self.pooled_levels)
+        """Pooled vectors, float32 of shape (rows, dim), for a look at all of them: int8 is widened at each access."""
+        return _one([segment.pooled for segment in self.segments])
+
+    def _flat(self, name: str) -> npt.NDArray[Any]:
+        return _one([getattr(segment, name) for segment in self.segments])
+
+    def _rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
+        """Some rows of an array, read from their segments."""
+        values = getattr(self.segments[0], name)
+        if len(self.segments) == 1:
+            return np.asarray(values[rows])
+        found = np.empty((len(rows), *values.shape[1:]), values.dtype)
+        for segment, places, local in self._within(rows):
+            found[places] = getattr(segment, name)[local]
+        return found
+
+    def _ragged(self, name: str) -> Ragged:
+        """A ragged array of all rows; copied where there are several segments."""
+        return _chained([getattr(segment, name) for segment in self.segments])
+
+    def _take(self, name: str, rows: IntArray) -> Ragged:
+        """Some rows of a ragged array, read from their segments."""
+        if len(self.segments) == 1:
+            return getattr(self.segments[0], name).take(rows)  # type: ignore[no-any-return]
+        places, parts = [], []
+        for segment, here, local in self._within(rows):
+            places.append(here)
+            parts.append(getattr(segment, name).take(local))
+        if not parts:
+            return getattr(self.segments[0], name).take(rows)  # type: ignore[no-any-return]
+        return _chained(parts).take(np.argsort(np.concatenate(places)))
+
+    def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+        """Each segment that has some of the rows: which of `rows` they are, and their places in the segment."""
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            yield self.segments[number], here, rows[here] - self.starts[number]
 
     def evidence(self, rows: IntArray, reader: PassageReader) -> tuple[Ragged, Ragged, Ragged]:
         """Give what re-ranking needs of some passages.
@@ -141,10 +233,10 @@ class PassageIndex:
         if self.form == "lean":
             return reader.read_sentences([searchable(passage) for passage in self.passages(rows)])
         books = reader.codebooks if self.codebooks else None
-        tokens, sentences, terms = self.tokens.take(rows), self.sentences.take(rows), self.terms.take(rows)
+        tokens, sentences, terms = (self._take(name, rows) for name in ("tokens", "sentences", "terms"))
         return (
-            Ragged(_decode(tokens.values, None if books is None else books.tokens), tokens.offsets),
-            Ragged(_decode(sentences.values, None if books is None else books.sentences), sentences.offsets),
+            Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
+            Ragged(decoded(sentences.values, None if books is None else books.sentences), sentences.offsets),
             terms,
         )
 
@@ -165,24 +257,93 @@ class PassageIndex:
         list of Passage
             As they were handed in.
         """
-        lines = self.records.take(rows).values.tobytes().splitlines()
-        records = [json.loads(line) for line in lines]
-        return [Passage(record["_id"], record["text"], record["metadata"]) for record in records]
+        if len(self.segments) == 1:
+            return self.segments[0].passages(rows)
+        found: dict[int, Passage] = {}
+        for segment, places, local in self._within(np.asarray(rows, np.int64)):
+            found |= zip(places.tolist(), segment.passages(local), strict=True)
+        return [found[place] for place in range(len(found))]
+
+    def find(self, ids: Sequence[str]) -> IntArray:
+        """Find passages by their ids.
+
+        Parameters
+        ----------
+        ids
+            m ids.
+
+        Returns
+        -------
+        ndarray
+            Their rows, -1 for an id that no passage has; int64 of shape (m,).
+        """
+        found = np.full(len(ids), -1, np.int64)
+        for first, segment, gone in zip(self.starts.tolist(), self.segments, self.removed, strict=False):
+            rows = segment.find(ids)
+            if gone is not None:
+                rows[np.isin(rows, gone.rows)] = -1
+            found = np.where(rows >= 0, first + rows, found)
+        return found
+
+    def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
+        """Tell which passages match a filter.
+
+        Parameters
+        ----------
+        where
+            A filter over the metadata, see :mod:`semclass.filters`; None matches all.
+
+        Returns
+        -------
+        ndarray
+            bool of shape (rows,); False for removed passages. It is remembered, and must not be changed.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the filter is not one.
+        """
+        if where is None:
+            return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live
+        condition = filters.parse(where)
+        key, known = repr(condition), self._masks
+        if key not in known:
+            found = np.concatenate([matching(condition, segment) for segment in self.segments])
+            # a new table each time: threads that read the old one are not disturbed
+            known = {**dict(list(known.items())[-MASKS + 1 :]), key: found if self.live is None else found & self.live}
+            self.__dict__["_masks"] = known
+        return known[key]
+
+    @cached_property
+    def _masks(self) -> dict[str, BoolArray]:
+        return {}
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
-        """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""
-        levels = None if self.pooled_codes.dtype == np.float32 else self.pooled_levels
-        return similarity(self.pooled_codes, pooled, self.similarity, levels)
+        """Similarity of every row with a question's vector (dim,), float64 of shape (rows,)."""
+
+        def of(segment: Segment) -> DoubleArray:
+            levels = None if segment.pooled_codes.dtype == np.float32 else segment.pooled_levels
+            return similarity(segment.pooled_codes, pooled, self.similarity, levels)
+
+        return _one([of(segment) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
-        """BM25 score of every passage for a question's word pieces, float32 of shape (n,)."""
-        return bm25.scores([self.postings], self.statistics, terms)
+        """BM25 score of every row for a question's word pieces, float32 of shape (rows,)."""
+        return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every passage, each float64 of shape (n,)."""
+        """Similarity and BM25 score of every row, each float64 of shape (rows,); those of removed passages mean nothing."""
         return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
 
-    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+    def candidates(
+        self,
+        query: Query,
+        n: int,
+        scoring: Scoring,
+        *,
+        reader: PassageReader | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> Candidates:
         """Score passages and give the best.
 
         Parameters
@@ -190,25 +351,37 @@ class PassageIndex:
         query
             The question.
         n
-            How many; fewer if the index holds fewer.
+            How many; fewer if the index holds fewer, or fewer match.
         scoring
             How passages are scored.
         reader
             The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
             rows are empty.
+        where
+            A filter over the metadata, see :mod:`semclass.filters`: passages that do not match are not ranked.
 
         Returns
         -------
         Candidates
-            Best first.
+            Best first, the earlier row of equally good ones.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the filter is not one.
         """
+        allowed = self.live if where is None else self.mask(where)
         dense, lexical = self.scores(query)
         parts, matched = {"dense": dense, "bm25": scoring.bm25_weight * lexical}, None
         if scoring.match is not None:
             matched = class_match(query.probabilities, self.probabilities, self.thresholds, scoring.match)
             parts["match"] = scoring.match_weight * matched
         score = sum_of(parts)
-        rows = top_k(score, n)
+        if allowed is None:
+            rows = top_k(score, n)
+        else:
+            among = np.flatnonzero(allowed)
+            rows = among[top_k(score[among], n)]
         nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
         tokens, sentences, terms = (nothing,) * 3 if reader is None else self.evidence(rows, reader)
         return Candidates(
@@ -218,23 +391,13 @@ class PassageIndex:
             match=None if matched is None else matched[rows],
             parts={name: values[rows] for name, values in parts.items()},
             score=score[rows],
-            probabilities=np.asarray(self.probabilities[rows]),
+            probabilities=self._rows("probabilities", rows),
             thresholds=self.thresholds,
             tokens=tokens,
             sentences=sentences,
             terms=terms,
             idf=self.idf,
         )
-
-    @cached_property
-    def statistics(self) -> bm25.Statistics:
-        """What BM25 has to know of all passages."""
-        return bm25.statistics([self.postings])
-
-    @property
-    def idf(self) -> FloatArray:
-        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
-        return self.statistics.idf
 
     @classmethod
     def build(
@@ -246,7 +409,7 @@ class PassageIndex:
         form: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages.
+        """Index passages in memory; :func:`semclass.build.build_index` builds on the disk, and goes on after a stop.
 
         Parameters
         ----------
@@ -259,7 +422,7 @@ class PassageIndex:
             ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.ranking.similarity`; which one an encoder was trained
             for, its model card says.
         form
-            One of :data:`FORMS`; if None, ``"standard"``, or ``"exact"`` for a reader without codebooks.
+            One of :data:`semclass.reading.FORMS`; if None, ``"standard"``, or ``"exact"`` for a reader without codebooks.
         progress
             Called with the number of passages done, now and then.
 
@@ -273,70 +436,41 @@ class PassageIndex:
         InputError, InputTypeError
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
-        check_choice(similarity, SIMILARITIES, "similarity")
-        reader = PassageReader.load() if reader is None else reader
-        encoder, classifier, books = reader.encoder, reader.classifier, reader.codebooks
-        form = ("exact" if books is None else "standard") if form is None else form
-        check_choice(form, FORMS, "form")
-        if form != "standard":
-            books = None
-        elif books is None:
-            raise InputError(
-                "an index of the form 'standard' needs codebooks for this encoder: make them with "
-                "training/train_codebooks.py, or build it with form='exact'"
-            )
+        recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
         ids: list[str] = []
-        lines: list[bytes] = []
-        parts: list[Evidence] = []
-        pooled: list[tuple[npt.NDArray[Any], FloatArray]] = []
+        parts: list[Part] = []
         cut: list[str] = []
-        for chunk in _chunks(passages, CHUNK):
-            texts = [searchable(passage) for passage in chunk]
+        for chunk in chunks(passages):
+            found, long = recipe.read(chunk)
             ids += [passage.id for passage in chunk]
-            lines += [_line(passage) for passage in chunk]
-            found, rows = reader.read(texts)
-            vectors = unit(found.pooled) if similarity == "cosine" else found.pooled
-            pooled.append((vectors, np.ones(len(vectors), np.float32)) if form == "exact" else to_int8(vectors))
-            parts.append(_written(found, books) if form != "lean" else found)
-            cut += [chunk[row].id for row in rows]
+            parts.append((found, None))
+            cut += long
             if progress is not None:
                 progress(len(chunk))
         if not ids:
             raise InputError("there are no passages to index; give at least one")
         check_unique(ids, "passage id")
-        if cut:
-            message = (
-                f"{len(cut)} of {len(ids)} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
-                "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
-            )
-            warnings.warn(TruncationWarning(message), stacklevel=2)
-        terms = _join([part.terms for part in parts])
-        is_term = encoder.is_term
-        return cls(
-            encoder=encoder.fingerprint,
-            interaction=reader.interaction,
-            classes=classifier.classes,
-            thresholds=classifier.thresholds,
-            similarity=similarity,
-            form=form,
-            codebooks="" if books is None else books.fingerprint,
-            pooled_codes=np.concatenate([codes for codes, _ in pooled]),
-            pooled_levels=np.concatenate([levels for _, levels in pooled]),
-            probabilities=np.concatenate([part.probabilities for part in parts]),
-            tokens=_join([part.tokens for part in parts]) if form != "lean" else NOTHING,
-            sentences=_join([part.sentences for part in parts]) if form != "lean" else NOTHING,
-            terms=Ragged(terms.values.astype(np.min_scalar_type(len(is_term))), terms.offsets)
-            if form != "lean"
-            else NOTHING,
-            postings=bm25.postings(terms, is_term),
-            records=Ragged(
-                np.frombuffer(b"".join(lines), np.uint8),
-                np.concatenate([np.zeros(1, np.int64), np.cumsum([len(line) for line in lines])]),
-            ),
-        )
+        warn_of_long(cut, len(ids), stacklevel=3)
+        return cls(**recipe.header(), segments=(join(parts),), removed=(None,))
+
+    def header(self) -> dict[str, Any]:
+        """What the manifest says about the whole index."""
+        fields = {name: getattr(self, name) for name in manifest.HEADER}
+        return {**fields, "classes": list(self.classes), "thresholds": self.thresholds.tolist()}
+
+    def parts(self) -> list[Part]:
+        """Each segment, and which of its passages are there."""
+        found: list[Part] = []
+        for segment, gone in zip(self.segments, self.removed, strict=True):
+            keep = None
+            if gone is not None and len(gone.rows):
+                keep = np.ones(len(segment), np.bool_)
+                keep[gone.rows] = False
+            found.append((segment, keep))
+        return found
 
     def save(self, folder: str | Path) -> None:
-        """Write the index; an older one in the same folder stays whole until the new one is complete.
+        """Write the index as one segment; an older one in the same folder stays whole until the new one is complete.
 
         Parameters
         ----------
@@ -346,56 +480,18 @@ class PassageIndex:
         Raises
         ------
         ArtifactError
-            If the folder holds something else, or cannot be written, for example for want of space.
+            If the folder holds something else, is being changed, or cannot be written, for example for want of space.
         """
         folder = Path(folder)
-        check_target(folder)
-        try:
-            beside = folder / f"{BUILDING}{uuid.uuid4().hex}"
-            beside.mkdir(parents=True)
-        except OSError as error:
-            raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
-        try:
-            for name, array in self._arrays().items():
-                np.save(beside / name, array, allow_pickle=False)
-            bm25.save(self.postings, beside / "bm25")
-            names = sorted(str(path.relative_to(beside)) for path in beside.rglob("*") if path.is_file())
-            records = {name: _record(beside / name) for name in names}
-            fields = {
-                "encoder": self.encoder,
-                "interaction": self.interaction,
-                "classes": list(self.classes),
-                "thresholds": self.thresholds.tolist(),
-                "similarity": self.similarity,
-                "form": self.form,
-                "codebooks": self.codebooks,
-                "passages": len(self),
-                "files": records,
-            }
-            data = "data-" + hashlib.sha256(artifacts.dump_json(fields)).hexdigest()[:16]
-            if not (folder / data).exists():
-                beside.rename(folder / data)
-            manifest = {**fields, "protocol": artifacts.PROTOCOL, "kind": "index", "data": data}
-            if self.tuned:
-                manifest["tuned"] = dict(self.tuned)
-            artifacts.write_atomic(folder / artifacts.MANIFEST, artifacts.dump_json(manifest))
-        except OSError as error:
-            reason = error.strerror or f"{error} (is the disk full?)"
-            raise ArtifactError(
-                f"cannot write the index {folder}: {reason}; an older index there is unchanged"
-            ) from error
-        finally:
-            shutil.rmtree(beside, ignore_errors=True)
-        # the old data, and what builds that were killed left behind
-        for old in [*folder.glob("data-*"), *folder.glob(f"{BUILDING}*")]:
-            if old.name != data:
-                shutil.rmtree(old, ignore_errors=True)
-        for part in folder.glob(f".{artifacts.MANIFEST}.*.part"):
-            part.unlink(missing_ok=True)
+        manifest.check_target(folder)
+        with manifest.locked(folder), manifest.beside(folder) as place, manifest.reported(folder):
+            entry = manifest.install(self.parts(), folder, place)
+            generation = manifest.generation_of(folder) + 1
+            manifest.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True) -> PassageIndex:
-        """Open an index.
+        """Open an index as it is now; what is changed in the folder later does not change it.
 
         Parameters
         ----------
@@ -419,195 +515,159 @@ class PassageIndex:
             If the index was made with another encoder.
         """
         folder = Path(folder)
-        path = folder / artifacts.MANIFEST
-        if not path.is_file():
-            raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {_REMEDY}")
-        manifest = artifacts.read_json(path)
-        artifacts.check_protocol(manifest, path, "index")
-        missing = [name for name in _FIELDS if name not in manifest]
-        if missing:
-            raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
-        if encoder is not None and manifest["encoder"] != encoder:
-            raise EncoderMismatchError(
-                f"the index {folder} was made with encoder {manifest['encoder']}, but is used with {encoder}; name the "
-                f"encoder that made it (--encoder), or {_REMEDY}"
+        return cls._open(folder, manifest.read(folder), encoder, {}, verify=verify)
+
+    def refresh(self, *, verify: bool = False) -> PassageIndex:
+        """Give the index as its folder holds it now; what did not change is shared with this one.
+
+        Parameters
+        ----------
+        verify
+            Whether to compare the SHA-256 of files that are new.
+
+        Returns
+        -------
+        PassageIndex
+            This one itself if nothing changed.
+
+        Raises
+        ------
+        InputError
+            If it was not loaded from a folder.
+        ArtifactError
+            As for :meth:`load`.
+        """
+        if self.source is None:
+            raise InputError("this index was built in memory; save it, and load it to see changes")
+        found = manifest.read(self.source.folder)
+        if found == self.source.manifest:
+            return self
+        known = {
+            _key(entry): pair
+            for entry, pair in zip(
+                self.source.manifest.segments, zip(self.segments, self.removed, strict=True), strict=True
             )
-        data = folder / manifest["data"]
-        artifacts.check_files(data, manifest["files"], _REMEDY, hashes=verify)
+        }
+        known |= {
+            (entry.name, ""): (segment, None)
+            for (entry, segment) in zip(self.source.manifest.segments, self.segments, strict=True)
+        }
+        return self._open(self.source.folder, found, None, known, verify=verify)
 
-        def read(name: str) -> npt.NDArray[Any]:
-            # a plain view of the mapped file: every slice of a memmap object would cost microseconds
-            return np.asarray(np.load(data / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-
+    @classmethod
+    def _open(
+        cls,
+        folder: Path,
+        found: Manifest,
+        encoder: str | None,
+        known: Mapping[tuple[str, str], tuple[Segment, Removed | None]],
+        *,
+        verify: bool,
+    ) -> PassageIndex:
+        """Open what a manifest names, and start again if it is replaced meanwhile."""
+        while True:
+            if encoder is not None and found.header["encoder"] != encoder:
+                raise EncoderMismatchError(
+                    f"the index {folder} was made with encoder {found.header['encoder']}, but is used with {encoder}; "
+                    f"name the encoder that made it (--encoder), or {manifest.REMEDY}"
+                )
+            try:
+                pairs = [_open_entry(folder, entry, known, verify=verify) for entry in found.segments]
+                break
+            except ArtifactError:
+                newer = manifest.read(folder)
+                if newer == found:
+                    raise
+                found = newer
+        header = found.header
         return cls(
-            encoder=manifest["encoder"],
-            interaction=str(manifest["interaction"]),
-            classes=tuple(manifest["classes"]),
-            thresholds=np.array(manifest["thresholds"]),
-            similarity=str(manifest["similarity"]),
-            form=str(manifest["form"]),
-            codebooks=str(manifest["codebooks"]),
-            pooled_codes=read("pooled"),
-            pooled_levels=read("pooled_levels"),
-            probabilities=read("probabilities"),
-            tokens=open_ragged(data / "tokens.npy", read("token_offsets")),
-            sentences=open_ragged(data / "sentences.npy", read("sentence_offsets")),
-            terms=open_ragged(data / "terms.npy", read("term_offsets")),
-            postings=bm25.load(data / "bm25"),
-            records=open_ragged(data / "records.npy", read("record_offsets")),
-            tuned=_tuned(manifest, path),
+            encoder=str(header["encoder"]),
+            interaction=str(header["interaction"]),
+            classes=tuple(header["classes"]),
+            thresholds=np.array(header["thresholds"], np.float64),
+            similarity=str(header["similarity"]),
+            form=str(header["form"]),
+            codebooks=str(header["codebooks"]),
+            segments=tuple(segment for segment, _ in pairs),
+            removed=tuple(gone for _, gone in pairs),
+            tuned=found.tuned,
+            source=Source(folder, found),
         )
 
-    def _arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return {
-            "pooled.npy": self.pooled_codes,
-            "pooled_levels.npy": self.pooled_levels,
-            "probabilities.npy": self.probabilities,
-            "tokens.npy": self.tokens.values,
-            "token_offsets.npy": self.tokens.offsets,
-            "sentences.npy": self.sentences.values,
-            "sentence_offsets.npy": self.sentences.offsets,
-            "terms.npy": self.terms.values,
-            "term_offsets.npy": self.terms.offsets,
-            "records.npy": self.records.values,
-            "record_offsets.npy": self.records.offsets,
-        }
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry.name, str(entry.removed.get("name", ""))
 
 
-def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
-    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written.
+def _open_entry(
+    folder: Path,
+    entry: Entry,
+    known: Mapping[tuple[str, str], tuple[Segment, Removed | None]],
+    *,
+    verify: bool,
+) -> tuple[Segment, Removed | None]:
+    """Open a segment and what was removed from it, as far as they are not known."""
+    if (pair := known.get(_key(entry))) is not None:
+        return pair
+    shared = known.get((entry.name, ""))
+    if shared is None:
+        artifacts.check_files(folder / entry.name, entry.files, manifest.REMEDY, hashes=verify)
+        segment = Segment.open(folder / entry.name)
+    else:
+        segment = shared[0]
+    if len(segment) != entry.passages:
+        raise ArtifactError(
+            f"{folder / entry.name} holds {len(segment)} passages where {entry.passages} belong; {manifest.REMEDY}"
+        )
+    if not entry.removed:
+        return segment, None
+    return segment, read_removed(folder, entry.removed)
 
-    Parameters
-    ----------
-    folder
-        Holds an index.
-    tuned
-        As :attr:`PassageIndex.tuned`; None removes it.
 
-    Raises
-    ------
-    ArtifactError
-        If there is no index, or it cannot be written; the old manifest is whole then.
-    """
-    path = Path(folder) / artifacts.MANIFEST
-    manifest = artifacts.read_json(path)
-    artifacts.check_protocol(manifest, path, "index")
-    manifest.pop("tuned", None)
-    if tuned is not None:
-        manifest["tuned"] = dict(tuned)
-    artifacts.write_atomic(path, artifacts.dump_json(manifest))
+def removed_bytes(gone: Removed) -> bytes:
+    """What passages took along, as a file."""
+    file = io.BytesIO()
+    np.savez(file, rows=gone.rows, document_frequencies=gone.document_frequencies, terms=np.array(gone.terms))
+    return file.getvalue()
 
 
-def describe(folder: str | Path) -> dict[str, Any]:
-    """What an index holds, from its manifest alone.
-
-    Parameters
-    ----------
-    folder
-        Holds an index.
-
-    Returns
-    -------
-    dict
-        ``passages``, ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``:
-        see :attr:`PassageIndex.tuned`.
+def read_removed(folder: Path, record: Mapping[str, Any]) -> Removed:
+    """Read what was removed from a segment.
 
     Raises
     ------
     ArtifactError
-        If there is no index, or its manifest is damaged.
+        If the file is missing or was changed.
     """
-    path = Path(folder) / artifacts.MANIFEST
-    manifest = artifacts.read_json(path)
-    artifacts.check_protocol(manifest, path, "index")
-    if missing := [name for name in (*_FIELDS, "passages") if name not in manifest]:
-        raise ArtifactError(f"{path} has no field {missing[0]!r}; {_REMEDY}")
-    return {
-        **{name: manifest[name] for name in ("passages", "encoder", "similarity", "form", "classes")},
-        "bytes": {name: record["bytes"] for name, record in manifest["files"].items()},
-        "tuned": _tuned(manifest, path),
-    }
-
-
-def _tuned(manifest: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    """The field ``tuned`` of a manifest, with its weights found to be finite numbers of at least 0."""
-    tuned = manifest.get("tuned", {})
-    weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
-    numbers = isinstance(weights, dict) and all(
-        isinstance(value, (int, float)) and 0 <= value < float("inf") for value in weights.values()
-    )
-    if not numbers:
-        raise ArtifactError(f"{path} holds tuned weights that are no numbers of at least 0; `semclass tune --reset` it")
-    return dict(tuned)
-
-
-def check_target(folder: str | Path) -> None:
-    """Refuse to build an index into a folder that holds something else, before hours of work and not after.
-
-    Raises
-    ------
-    ArtifactError
-        If `folder` is a file, or holds other things than an index.
-    """
-    folder = Path(folder)
-    if folder.is_file():
-        raise ArtifactError(f"{folder} is a file; name a folder for the index")
-    with contextlib.suppress(FileNotFoundError):
-        names = [path.name for path in folder.iterdir()]
-        ours = [name for name in names if name == artifacts.MANIFEST or name.startswith((".", "data-"))]
-        if len(ours) < len(names):
-            other = sorted(set(names) - set(ours))[0]
-            raise ArtifactError(f"{folder} holds other things ({other!r}); name a new or empty folder for the index")
-
-
-def _line(passage: Passage) -> bytes:
-    """One passage as a JSON line, to be read back when it is found."""
-    check_text(passage.id, "passage id")
-    record = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
+    name = str(record["name"])
+    artifacts.check_files(folder, {name: record}, manifest.REMEDY)
     try:
-        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
-    except (TypeError, ValueError) as error:
-        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
+        with np.load(folder / name, allow_pickle=False) as found:
+            return Removed(found["rows"], found["document_frequencies"], int(found["terms"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise ArtifactError(f"{folder / name} cannot be read ({error}); {manifest.REMEDY}") from error
 
 
-def _chunks(passages: Iterable[Passage], size: int) -> Iterator[Sequence[Passage]]:
-    stream = iter(passages)
-    while chunk := list(islice(stream, size)):
-        yield chunk
+def matching(condition: filters.Filter, segment: Segment) -> BoolArray:
+    """Which passages of a segment match a filter, bool of shape (n,)."""
+
+    def rows_of(ids: Sequence[str]) -> IntArray:
+        rows = segment.find(ids)
+        return rows[rows >= 0]
+
+    return filters.mask(condition, segment.columns, rows_of)
 
 
-NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""What a lean index has of tokens, sentences and terms."""
+Kind = TypeVar("Kind", bound=np.generic)
 
 
-def _written(found: Evidence, books: Codebooks | None) -> Evidence:
-    """Write the vectors of tokens and sentences as an index keeps them."""
-    tokens, sentences = found.tokens, found.sentences
-    return replace(
-        found,
-        tokens=Ragged(_encode(tokens.values, None if books is None else books.tokens), tokens.offsets),
-        sentences=Ragged(_encode(sentences.values, None if books is None else books.sentences), sentences.offsets),
-    )
+def _one(parts: Sequence[npt.NDArray[Kind]]) -> npt.NDArray[Kind]:
+    """All parts in one array; a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
-def _encode(vectors: FloatArray, book: Codebook | None) -> npt.NDArray[Any]:
-    return np.rint(vectors * SCALE).astype(np.int8) if book is None else book.encode(vectors)
-
-
-def _decode(codes: npt.NDArray[Any], book: Codebook | None) -> FloatArray:
-    """Unit vectors again: rounding changes lengths, and cosines are wanted."""
-    return unit(codes.astype(np.float32) if book is None else book.decode(codes))
-
-
-def _join(parts: Sequence[Ragged]) -> Ragged:
-    """Concatenate ragged arrays."""
-    lengths = np.concatenate([part.lengths() for part in parts])
-    values = np.concatenate([part.values for part in parts])
-    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-
-
-def _record(path: Path) -> dict[str, Any]:
-    """Flush a file to the disk and describe it for the manifest."""
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-    return {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
+def _chained(parts: Sequence[Ragged]) -> Ragged:
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths() for part in parts)])
+    return Ragged(np.concatenate([part.values for part in parts]), np.cumsum(lengths))

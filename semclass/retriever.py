@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,19 @@ class HybridRetriever:
         """The same without the weights that the index stores; needs an embedded index."""
         return replace(self, index=replace(self.embedded, tuned={}))
 
+    def refresh(self) -> HybridRetriever:
+        """Give a retriever over the index as its folder holds it now, with the same models; this one stays as it is.
+
+        Raises
+        ------
+        InputError
+            If the index was not loaded from a folder, or was built again with other classes.
+        ArtifactError
+            If the index is damaged, or was built again with another encoder.
+        """
+        newer = self.embedded.refresh()
+        return self if newer is self.index else replace(self, index=newer)
+
     def search(
         self,
         question: str,
@@ -143,6 +156,7 @@ class HybridRetriever:
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
         explain: bool = False,
+        where: Mapping[str, Any] | None = None,
     ) -> list[Hit]:
         """Find the passages that answer a question.
 
@@ -164,6 +178,9 @@ class HybridRetriever:
             How many passages are re-ranked; at least `k` are.
         explain
             Whether hits say what their scores were made of, see :class:`semclass.types.Explanation`.
+        where
+            A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.filters`. It applies before
+            anything is ranked: `k` passages that match are given, if there are so many.
 
         Returns
         -------
@@ -188,6 +205,7 @@ class HybridRetriever:
             rerank_weight=rerank_weight,
             candidates=candidates,
             explain=explain,
+            where=where,
         )[0]
 
     def search_many(
@@ -204,6 +222,7 @@ class HybridRetriever:
         rerank_weight: float | None = None,
         candidates: int = CANDIDATES,
         explain: bool = False,
+        where: Mapping[str, Any] | None = None,
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together.
 
@@ -211,7 +230,7 @@ class HybridRetriever:
         ----------
         questions
             n non-empty texts.
-        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain
+        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain, where
             As for :meth:`search`.
 
         Returns
@@ -235,7 +254,13 @@ class HybridRetriever:
         results = []
         for query in self.encode(texts):
             found = self.candidates(
-                query, depth, match=match, bm25_weight=bm25_weight, match_weight=match_weight, evidence=read
+                query,
+                depth,
+                match=match,
+                bm25_weight=bm25_weight,
+                match_weight=match_weight,
+                evidence=read,
+                where=where,
             )
             order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
             passages = self.index.passages(found.rows) if found.passages is None else found.passages
@@ -263,6 +288,7 @@ class HybridRetriever:
         bm25_weight: float | None = None,
         match_weight: float | None = None,
         evidence: bool = True,
+        where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Score every passage and give the n best.
 
@@ -276,6 +302,8 @@ class HybridRetriever:
             As for :meth:`search`.
         evidence
             Whether token vectors, sentence vectors and terms are wanted; without them their rows are empty.
+        where
+            As for :meth:`search`.
 
         Returns
         -------
@@ -288,7 +316,8 @@ class HybridRetriever:
             If an option is not allowed.
         """
         reader = self.ranker.reader if evidence else None
-        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight), reader=reader)
+        scoring = self.scoring(match, bm25_weight, match_weight)
+        return self.index.candidates(query, n, scoring, reader=reader, where=where)
 
     def retrieve(
         self,
@@ -298,9 +327,10 @@ class HybridRetriever:
         match: str | None = None,
         bm25_weight: float | None = None,
         match_weight: float | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> IntArray:
         """Places in the index of the passages that :meth:`candidates` gives, without what re-ranking needs; (n,)."""
-        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight)).rows
+        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight), where=where).rows
 
     def scoring(
         self, match: str | None = None, bm25_weight: float | None = None, match_weight: float | None = None

@@ -73,7 +73,7 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     kinds = {}
     index = retriever.embedded
-    for row in range(len(index)):
+    for row in index.rows.tolist():
         passage = index.passage(row)
         if passage.id in wanted:
             kinds[passage.id] = passage_kind(passage.text)

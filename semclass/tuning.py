@@ -526,7 +526,7 @@ def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[li
 
 def _ids(retriever: HybridRetriever) -> Iterator[tuple[int, str]]:
     index = retriever.embedded
-    for row in range(len(index)):
+    for row in index.rows.tolist():
         yield row, index.passage(row).id
 
 
@@ -600,9 +600,8 @@ def ranks_in_index(
         if kind is not None:
             base = base + bm25_weight * signal
             signal = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
-        relevant = np.zeros(len(index), np.bool_)
-        relevant[place] = True
-        found, reciprocal = _ranks_on_line(base, signal, relevant, weights, default)
+        relevant = np.isin(index.rows, place)
+        found, reciprocal = _ranks_on_line(base[index.rows], signal[index.rows], relevant, weights, default)
         ranks.append(found)
         current.append(reciprocal)
         step(1)

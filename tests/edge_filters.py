@@ -5,8 +5,9 @@ from typing import Any
 
 def edge_filter(condition: Any) -> Any:
     """Translate what :func:`semclass.qdrant_filters.to_qdrant` gives."""
-    import qdrant_edge as edge
     from qdrant_client import models
+
+    import qdrant_edge as edge
 
     if isinstance(condition, models.Filter):
         parts = {name: getattr(condition, name) for name in ("must", "should", "must_not")}

@@ -263,7 +263,7 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
     import shutil
 
     from semclass.artifacts import sha256_of
-    from semclass.index import store_tuned
+    from semclass.manifest import store_tuned
 
     monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
     copy = tmp_path / "index"
@@ -285,7 +285,7 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
 def test_what_an_index_holds_is_told(run, index, tmp_path):
     import shutil
 
-    from semclass.index import store_tuned
+    from semclass.manifest import store_tuned
 
     copy = tmp_path / "index"
     shutil.copytree(index, copy)

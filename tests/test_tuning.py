@@ -11,7 +11,7 @@ from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
 from semclass.components import Components
 from semclass.evaluation import Dataset
 from semclass.fusion import KINDS, fused
-from semclass.index import store_tuned
+from semclass.manifest import store_tuned
 from semclass.tuning import (
     ALPHA_GRID,
     BM25_GRID,

@@ -1,0 +1,358 @@
+"""The folder of an index: what its manifest says, how it is replaced, and who may.
+
+An index is what ``manifest.json`` names, and nothing else in the folder. A change is written beside, flushed to the disk,
+renamed, and becomes the index when the manifest is replaced, in one step; what the old manifest named is removed after
+that. So at every moment, also after a crash or a loss of power, the folder holds all of the old index or all of the new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from semclass import artifacts, segment
+from semclass.errors import ArtifactError
+from semclass.segment import Part
+
+PROTOCOL = 2
+"""Version of the folder's format."""
+
+BUILDING = ".building-"
+"""What the names of folders begin with in which a change is being written."""
+
+AREA = ".build"
+"""Folder in which a long build keeps what it has done, so that it can go on after a stop."""
+
+REMOVED = "removed-"
+"""What the names of files begin with that say which passages of a segment were removed."""
+
+LOCK = ".lock"
+"""File that whoever changes the index holds a lock on. It stays: removing it could let two in."""
+
+REMEDY = "build it again with `semclass index build`"
+
+HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
+"""Fields about the whole index."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A segment, as the manifest names it.
+
+    Attributes
+    ----------
+    name
+        Its folder.
+    passages
+        Its passages, removed ones included.
+    files
+        By file: ``bytes`` and ``sha256``.
+    removed
+        Empty, or what was removed of it: ``name`` of the file, ``passages``, ``bytes`` and ``sha256``.
+    """
+
+    name: str
+    passages: int
+    files: Mapping[str, Mapping[str, Any]]
+    removed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def live(self) -> int:
+        """How many passages are left."""
+        return self.passages - int(self.removed.get("passages", 0))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What makes files an index.
+
+    Attributes
+    ----------
+    header
+        The fields of :data:`HEADER`.
+    segments
+        In the order of their rows.
+    generation
+        Rises by 1 with every change of the passages.
+    tuned
+        See :attr:`semclass.index.PassageIndex.tuned`.
+    """
+
+    header: Mapping[str, Any]
+    segments: tuple[Entry, ...]
+    generation: int = 1
+    tuned: Mapping[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> bytes:
+        """Give the file's bytes."""
+        entries = [
+            {"name": entry.name, "passages": entry.passages, "files": entry.files}
+            | ({"removed": entry.removed} if entry.removed else {})
+            for entry in self.segments
+        ]
+        fields = {"protocol": PROTOCOL, "kind": "index", "generation": self.generation, "segments": entries}
+        fields["passages"] = sum(entry.live for entry in self.segments)
+        return artifacts.dump_json({**self.header, **fields, **({"tuned": dict(self.tuned)} if self.tuned else {})})
+
+
+def read(folder: Path) -> Manifest:
+    """Read the manifest of an index.
+
+    Raises
+    ------
+    ArtifactError
+        If there is none, or it is damaged or of another protocol.
+    """
+    path = folder / artifacts.MANIFEST
+    if not path.is_file():
+        raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {REMEDY}")
+    return parse(artifacts.read_json(path), path)
+
+
+def generation_of(folder: Path) -> int:
+    """Generation of the index in a folder; 0 where there is none that can be read."""
+    try:
+        return read(folder).generation
+    except ArtifactError:
+        return 0
+
+
+def parse(values: Mapping[str, Any], path: Path) -> Manifest:
+    """Check what a manifest holds."""
+    if values.get("kind") == "index" and values.get("protocol") == 1:
+        raise ArtifactError(f"{path} was written by an earlier version of semclass (protocol 1); {REMEDY}")
+    artifacts.check_protocol(values, path, "index", PROTOCOL)
+    missing = [name for name in (*HEADER, "segments", "generation") if name not in values]
+    if missing:
+        raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
+    try:
+        entries = tuple(
+            Entry(str(entry["name"]), int(entry["passages"]), dict(entry["files"]), dict(entry.get("removed", {})))
+            for entry in values["segments"]
+        )
+        generation = int(values["generation"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"{path} does not describe its segments as it should ({error!r}); {REMEDY}") from error
+    header = {name: values[name] for name in HEADER}
+    return Manifest(header, entries, generation, _tuned(values, path))
+
+
+def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """The field ``tuned`` of a manifest, with its weights found to be finite numbers of at least 0."""
+    tuned = values.get("tuned", {})
+    weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
+    numbers = isinstance(weights, dict) and all(
+        isinstance(value, (int, float)) and 0 <= value < float("inf") for value in weights.values()
+    )
+    if not numbers:
+        raise ArtifactError(f"{path} holds tuned weights that are no numbers of at least 0; `semclass tune --reset` it")
+    return dict(tuned)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the right to change an index; the system takes it back when the process ends, however it ends.
+
+    Raises
+    ------
+    ArtifactError
+        If another process, or another writer of this one, holds it; or if the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / LOCK).open("ab")
+    except OSError as error:
+        raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
+    with file:
+        if not _lock(file):
+            raise ArtifactError(
+                f"the index {folder} is being changed by another writer; wait until it is done, or end it: its lock ends "
+                "with its process"
+            )
+        yield
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Take the lock, which closing the file gives back; False if it is taken."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def beside(folder: Path) -> Iterator[Path]:
+    """Give an empty folder within that of the index, for what is being written; it is gone afterwards."""
+    place = folder / f"{BUILDING}{uuid.uuid4().hex}"
+    try:
+        with reported(folder):
+            place.mkdir(parents=True)
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def reported(folder: Path) -> Iterator[None]:
+    """Say what cannot be written, for example for want of space, and that the index is as it was.
+
+    Raises
+    ------
+    ArtifactError
+        In place of an OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or f"{error} (is the disk full?)"
+        raise ArtifactError(f"cannot write the index {folder}: {reason}; an older index there is unchanged") from error
+
+
+def install(parts: list[Part], folder: Path, place: Path) -> Entry:
+    """Write one segment of some others' passages, flush it to the disk, and give it its name; no manifest names it yet.
+
+    Parameters
+    ----------
+    parts
+        What is kept of which segments.
+    folder
+        That of the index.
+    place
+        What :func:`beside` gave.
+
+    Returns
+    -------
+    Entry
+        For the manifest.
+    """
+    made = place / uuid.uuid4().hex
+    files = segment.write(parts, made)
+    name = segment.name_of(files)
+    if not (folder / name).exists():  # where it does, it is the same to the last bit: its name is its hash
+        made.rename(folder / name)
+        artifacts.flush_folder(folder)
+    passages = sum(len(part) if keep is None else int(keep.sum()) for part, keep in parts)
+    return Entry(name, passages, files)
+
+
+def commit(folder: Path, manifest: Manifest) -> None:
+    """Make a manifest the index, in one step, and remove what it does not name."""
+    artifacts.write_atomic(folder / artifacts.MANIFEST, manifest.as_json())
+    clean(folder, manifest)
+
+
+def clean(folder: Path, manifest: Manifest | None) -> None:
+    """Remove what earlier changes, whole ones and killed ones, left behind; the lock must be held."""
+    named = set()
+    if manifest is not None:
+        named = {entry.name for entry in manifest.segments}
+        named |= {str(entry.removed["name"]) for entry in manifest.segments if entry.removed}
+    for path in folder.iterdir():
+        if path.name.startswith((segment.PREFIX, BUILDING, "data-")) and path.name not in named:
+            # under another name first: no folder is ever half of a segment
+            gone = folder / f"{BUILDING}{uuid.uuid4().hex}"
+            with contextlib.suppress(OSError):
+                path.rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
+        elif path.name.startswith((REMOVED, ".")) and path.name not in named and path.name.endswith((".npz", ".part")):
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse to build an index into a folder that holds something else, before hours of work and not after.
+
+    Raises
+    ------
+    ArtifactError
+        If `folder` is a file, or holds other things than an index.
+    """
+    folder = Path(folder)
+    if folder.is_file():
+        raise ArtifactError(f"{folder} is a file; name a folder for the index")
+    ours = (".", segment.PREFIX, REMOVED, "data-")
+    with contextlib.suppress(FileNotFoundError):
+        names = {path.name for path in folder.iterdir()}
+        other = sorted(name for name in names - {artifacts.MANIFEST} if not name.startswith(ours))
+        if other:
+            raise ArtifactError(f"{folder} holds other things ({other[0]!r}); name a new or empty folder for the index")
+
+
+def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
+    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written.
+
+    Parameters
+    ----------
+    folder
+        Holds an index.
+    tuned
+        As :attr:`semclass.index.PassageIndex.tuned`; None removes it.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no index, if it is being changed, or cannot be written; the old manifest is whole then.
+    """
+    folder = Path(folder)
+    path = folder / artifacts.MANIFEST
+    values = artifacts.read_json(path)
+    with locked(folder):
+        values = {**artifacts.read_json(path), "tuned": {}}  # also what a damaged one held
+        found = parse(values, path)
+        changed = replace(found, tuned=dict(tuned or {}))
+        artifacts.write_atomic(path, changed.as_json())
+
+
+def describe(folder: str | Path) -> dict[str, Any]:
+    """What an index holds, from its manifest alone.
+
+    Parameters
+    ----------
+    folder
+        Holds an index.
+
+    Returns
+    -------
+    dict
+        ``passages``, ``removed`` (passages that still take space), ``segments`` (passages of each), ``generation``,
+        ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``: see
+        :attr:`semclass.index.PassageIndex.tuned`.
+
+    Raises
+    ------
+    ArtifactError
+        If there is no index, or its manifest is damaged.
+    """
+    found = read(Path(folder))
+    sizes: dict[str, int] = {}
+    for entry in found.segments:
+        for name, record in entry.files.items():
+            sizes[name] = sizes.get(name, 0) + int(record["bytes"])
+        if entry.removed:
+            sizes["removed"] = sizes.get("removed", 0) + int(entry.removed["bytes"])
+    live = sum(entry.live for entry in found.segments)
+    return {
+        "passages": live,
+        "removed": sum(entry.passages for entry in found.segments) - live,
+        "segments": [entry.live for entry in found.segments],
+        "generation": found.generation,
+        **{name: found.header[name] for name in ("encoder", "similarity", "form", "classes")},
+        "bytes": sizes,
+        "tuned": found.tuned,
+    }

@@ -1,0 +1,339 @@
+"""A segment: some passages of an index with everything that is kept of them. It never changes once it is written.
+
+An index is a row of segments. New passages become a new segment; removed ones stay in theirs, and are left out, until
+segments are joined: then what is kept is copied, block by block, and nothing is encoded again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import artifacts, bm25, columns
+from semclass.bm25 import Postings
+from semclass.columns import Columns
+from semclass.errors import ArtifactError
+from semclass.quantise import from_int8
+from semclass.stored import open_ragged
+from semclass.types import FloatArray, IntArray, Passage, Ragged
+
+BLOCK = 4096
+"""Passages that are copied at a time: bounds memory, changes no value."""
+
+NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
+"""What a lean index has of tokens, sentences and terms."""
+
+PREFIX = "segment-"
+"""What the names of segments on disk begin with; the hash of what they hold follows."""
+
+_FLAT = {"pooled_codes": "pooled", "pooled_levels": "pooled_levels", "probabilities": "probabilities"}
+_RAGGED = {
+    "tokens": ("tokens", "token_offsets"),
+    "sentences": ("sentences", "sentence_offsets"),
+    "terms": ("terms", "term_offsets"),
+    "records": ("records", "record_offsets"),
+}
+
+
+@dataclass(frozen=True)
+class Segment:
+    """n passages, in memory or memory-mapped. Read-only; many threads and many indices may share one.
+
+    Attributes
+    ----------
+    pooled_codes
+        Pooled vectors, float32 or int8 of shape (n, dim); of unit length where the similarity is ``"cosine"``.
+    pooled_levels
+        What an int8 row is to be multiplied with, float32 of shape (n,); ones for float32.
+    probabilities
+        P(class | passage), float32 of shape (n, n_classes).
+    tokens
+        Ragged unit token vectors, one for each of `terms`: codes (uint8), or int8 with components times 127.
+    sentences
+        Ragged unit vectors of each passage's sentences, written likewise.
+    terms
+        Ragged word-piece ids of the whole passages. It, `tokens` and `sentences` are without rows in a lean index.
+    postings
+        What BM25 is computed from.
+    records
+        The passages as JSON lines, ragged uint8.
+    columns
+        Their metadata, for filters.
+    id_hashes, id_rows
+        Hashes of the ids, uint64 of shape (n,), ascending, and the passage of each: an id is found without a table of
+        all ids as strings.
+    name
+        What its folder is called; empty for a segment in memory.
+    """
+
+    pooled_codes: npt.NDArray[Any]
+    pooled_levels: FloatArray
+    probabilities: FloatArray
+    tokens: Ragged
+    sentences: Ragged
+    terms: Ragged
+    postings: Postings
+    records: Ragged
+    columns: Columns
+    id_hashes: npt.NDArray[np.uint64]
+    id_rows: npt.NDArray[Any]
+    name: str = ""
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return len(self.pooled_codes)
+
+    @property
+    def pooled(self) -> FloatArray:
+        """Pooled vectors, float32 of shape (n, dim): int8 is widened at each access."""
+        if self.pooled_codes.dtype == np.float32:
+            return self.pooled_codes
+        return from_int8(self.pooled_codes, self.pooled_levels)
+
+    def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
+        """Read passages back as they were handed in; `rows` are their places, shape (m,)."""
+        return [Passage(record["_id"], record["text"], record["metadata"]) for record in self._records(rows)]
+
+    def ids(self, rows: npt.NDArray[Any]) -> list[str]:
+        """Ids of some passages; `rows` are their places, shape (m,)."""
+        return [str(record["_id"]) for record in self._records(rows)]
+
+    def _records(self, rows: npt.NDArray[Any]) -> list[Any]:
+        lines = self.records.take(np.asarray(rows, np.int64)).values.tobytes().split(b"\n")
+        return [json.loads(line) for line in lines[:-1]]
+
+    def find(self, ids: Sequence[str], hashes: npt.NDArray[np.uint64] | None = None) -> IntArray:
+        """Places of the passages with these ids, -1 for an id that is not here; int64 of shape (m,).
+
+        `hashes` are those of :func:`hashes_of`, where they are known.
+        """
+        found = np.full(len(ids), -1, np.int64)
+        hashes = hashes_of(ids) if hashes is None else hashes
+        first = np.searchsorted(self.id_hashes, hashes, side="left")
+        count = np.searchsorted(self.id_hashes, hashes, side="right") - first
+        # as good as always one; two ids of one hash are told apart by what is written
+        for more in range(int(count.max(initial=0))):
+            asked = np.flatnonzero(count > more)
+            rows = self.id_rows[first[asked] + more].astype(np.int64)
+            same = [ids[place] == name for place, name in zip(asked.tolist(), self.ids(rows), strict=True)]
+            found[asked[same]] = rows[same]
+        return found
+
+    @classmethod
+    def open(cls, folder: Path) -> Segment:
+        """Open a segment, memory-mapped. Everything is opened now: it can be read after its files were removed.
+
+        Raises
+        ------
+        ArtifactError
+            If a file is missing or is not what it should be.
+        """
+
+        def read(name: str) -> npt.NDArray[Any]:
+            # a plain view of the mapped file: every slice of a memmap object would cost microseconds
+            return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+
+        try:
+            return cls(
+                pooled_codes=read("pooled"),
+                pooled_levels=read("pooled_levels"),
+                probabilities=read("probabilities"),
+                tokens=open_ragged(folder / "tokens.npy", read("token_offsets")),
+                sentences=open_ragged(folder / "sentences.npy", read("sentence_offsets")),
+                terms=open_ragged(folder / "terms.npy", read("term_offsets")),
+                postings=bm25.load(folder / "bm25"),
+                records=open_ragged(folder / "records.npy", read("record_offsets")),
+                columns=columns.load(folder),
+                id_hashes=read("id_hashes"),
+                id_rows=read("id_rows"),
+                name=folder.name,
+            )
+        except (OSError, ValueError, EOFError) as error:
+            raise ArtifactError(f"{folder} cannot be opened ({error}); build the index again") from error
+
+
+Part = tuple[Segment, npt.NDArray[np.bool_] | None]
+"""A segment, and which of its passages are kept, bool of shape (n,); None for all."""
+
+
+def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """Hash ids to 64 bits each, uint64 of shape (n,); the same on every machine."""
+    digests = (hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in ids)
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
+
+
+def hash_table(hashes: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+    """Sort the hashes of passages, and tell which passage each belongs to."""
+    order = np.argsort(hashes, kind="stable")
+    return hashes[order], order.astype(np.min_scalar_type(max(len(order) - 1, 0)))
+
+
+def join(parts: Sequence[Part]) -> Segment:
+    """Join segments in memory: the passages of all of them, one after another, without those that are not kept."""
+    hashes, places = hash_table(_hashes(parts))
+
+    def rows_of(name: str) -> Ragged:
+        return Ragged(np.concatenate(list(_ragged_blocks(parts, name))), _offsets(parts, name))
+
+    return Segment(
+        pooled_codes=np.concatenate(list(_flat_blocks(parts, "pooled_codes"))),
+        pooled_levels=np.concatenate(list(_flat_blocks(parts, "pooled_levels"))),
+        probabilities=np.concatenate(list(_flat_blocks(parts, "probabilities"))),
+        tokens=rows_of("tokens"),
+        sentences=rows_of("sentences"),
+        terms=rows_of("terms"),
+        postings=bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
+        records=rows_of("records"),
+        columns=_columns(parts),
+        id_hashes=hashes,
+        id_rows=places,
+    )
+
+
+def write(parts: Sequence[Part], folder: Path) -> dict[str, dict[str, Any]]:
+    """Join segments on the disk, in bounded memory.
+
+    Parameters
+    ----------
+    parts
+        At least one segment; what is kept of them.
+    folder
+        Is made. All of it is on the disk when this returns.
+
+    Returns
+    -------
+    dict
+        By file: ``bytes`` and ``sha256``.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written.
+    """
+    folder.mkdir(parents=True)
+    files: dict[str, dict[str, Any]] = {}
+
+    def save(name: str, blocks: Iterable[npt.NDArray[Any]], rows: int) -> None:
+        files[f"{name}.npy"] = _write(folder / f"{name}.npy", blocks, rows)
+
+    kept = sum(_kept(part) for part in parts)
+    for name, file in _FLAT.items():
+        save(file, _flat_blocks(parts, name), kept)
+    for name, (values, place) in _RAGGED.items():
+        offsets = _offsets(parts, name)
+        save(values, _ragged_blocks(parts, name), int(offsets[-1]))
+        save(place, [offsets], len(offsets))
+    hashes, rows = hash_table(_hashes(parts))
+    save("id_hashes", [hashes], kept)
+    save("id_rows", [rows], kept)
+    columns.save(_columns(parts), folder)
+    if len(parts) == 1 and parts[0][1] is None:
+        bm25.save(parts[0][0].postings, folder / "bm25")
+    else:
+        bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
+    for path in [*sorted((folder / "bm25").iterdir()), folder / columns.VALUES, folder / columns.DIRECTORY]:
+        files[path.relative_to(folder).as_posix()] = record(path)
+    artifacts.flush_folder(folder / "bm25")
+    artifacts.flush_folder(folder)
+    return files
+
+
+def name_of(files: dict[str, dict[str, Any]]) -> str:
+    """What a segment with these files is called: the same passages have the same name."""
+    return PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
+
+
+def record(path: Path) -> dict[str, Any]:
+    """Flush a file to the disk and describe it for the manifest."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+    return {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
+
+
+class _Hashing:
+    """A file that is hashed while it is written."""
+
+    def __init__(self, file: Any) -> None:
+        self.file, self.digest = file, hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return int(self.file.write(data))
+
+
+def _write(path: Path, blocks: Iterable[npt.NDArray[Any]], rows: int) -> dict[str, Any]:
+    """Write one array block by block, flushed to the disk; at least one block, which gives dtype and item shape."""
+    with path.open("wb") as file:
+        hashing, first = _Hashing(file), True
+        for block in blocks:
+            if first:
+                header = {"descr": np.lib.format.dtype_to_descr(block.dtype), "fortran_order": False}
+                np.lib.format.write_array_header_1_0(hashing, {**header, "shape": (rows, *block.shape[1:])})
+                first = False
+            # not through a memory map: a full disk would end the process and not raise an error
+            hashing.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
+        file.flush()
+        os.fsync(file.fileno())
+        return {"bytes": file.tell(), "sha256": hashing.digest.hexdigest()}
+
+
+def _kept(part: Part) -> int:
+    segment, keep = part
+    return len(segment) if keep is None else int(keep.sum())
+
+
+def _flat_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    yield getattr(parts[0][0], name)[:0]
+    for segment, keep in parts:
+        values = getattr(segment, name)
+        for begin in range(0, len(segment), BLOCK):
+            here = slice(begin, begin + BLOCK)
+            yield values[here] if keep is None else values[here][keep[here]]
+
+
+def _ragged_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    yield getattr(parts[0][0], name).values[:0]
+    for segment, keep in parts:
+        rows = getattr(segment, name)
+        for begin in range(0, len(rows), BLOCK):
+            end = min(begin + BLOCK, len(rows))
+            if keep is None or keep[begin:end].all():
+                yield rows.values[rows.offsets[begin] : rows.offsets[end]]
+            else:
+                chosen = begin + np.flatnonzero(keep[begin:end])
+                # through the memory map: in one go, and not row by row
+                yield Ragged(rows.values, rows.offsets).take(chosen).values
+
+
+def _offsets(parts: Sequence[Part], name: str) -> IntArray:
+    lengths = [np.zeros(1, np.int64)]
+    for segment, keep in parts:
+        rows = getattr(segment, name)
+        if len(rows):  # a lean index has none
+            lengths.append(rows.lengths() if keep is None else rows.lengths()[keep])
+    return np.cumsum(np.concatenate(lengths))
+
+
+def _hashes(parts: Sequence[Part]) -> npt.NDArray[np.uint64]:
+    found = []
+    for segment, keep in parts:
+        hashes = np.empty(len(segment), np.uint64)
+        hashes[segment.id_rows] = segment.id_hashes
+        found.append(hashes if keep is None else hashes[keep])
+    return np.concatenate(found)
+
+
+def _columns(parts: Sequence[Part]) -> Columns:
+    if len(parts) == 1 and parts[0][1] is None:
+        return parts[0][0].columns
+    return columns.concatenate(
+        (segment.columns, None if keep is None else np.flatnonzero(keep)) for segment, keep in parts
+    )

@@ -1,0 +1,335 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import ROOT, FakeEncoder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import (
+    ArtifactError,
+    EncoderMismatchError,
+    InputError,
+    InputTypeError,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    manifest,
+    writer,
+)
+from semclass.candidates import Query, Scoring
+from semclass.evidence import PassageReader
+from semclass.manifest import describe
+from semclass.writer import IndexWriter, compact
+
+WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
+
+
+@pytest.fixture(scope="module")
+def reader():
+    return PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+
+
+class Counting(FakeEncoder):
+    """Remembers what it was asked to encode."""
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "seen", [])
+
+    def encode(self, texts, *, views=("pooled",)):
+        self.seen.extend(texts)
+        return super().encode(texts, views=views)
+
+
+def passages(*numbers, text="the {} boat", **metadata):
+    return [Passage(str(number), text.format(WORDS[number % 10] + str(number)), metadata) for number in numbers]
+
+
+@pytest.fixture
+def folder(reader, tmp_path):
+    PassageIndex.build(passages(*range(20)), reader=reader).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def ids(index):
+    return [passage.id for passage in index.passages(index.rows)]
+
+
+def query(reader, text):
+    found = reader.encoder.encode([text], views=("pooled", "tokens"))
+    tokens = found.tokens.row(0)
+    nothing = np.zeros(0)
+    return Query(text, found.pooled[0], nothing, nothing, tokens, np.ones(len(tokens), np.float32), found.terms.row(0))
+
+
+def ranking(index, reader, text, n=1000, **options):
+    found = index.candidates(query(reader, text), n, Scoring(0.1), reader=reader, **options)
+    return [(passage.id, score) for passage, score in zip(index.passages(found.rows), found.score, strict=True)]
+
+
+def same_as_built_anew(index, reader):
+    """Whether an index ranks as one that is built from its passages."""
+    anew = PassageIndex.build(index.passages(index.rows), reader=reader)
+    np.testing.assert_array_equal(index.idf, anew.idf)
+    for text in ("the red0 boat", "green1 boat boat", "new words", "lake5"):
+        ours, theirs = ranking(index, reader, text), ranking(anew, reader, text)
+        # a product is rounded as its place in the matrix has it, so that equal ones may change places
+        np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], atol=1e-6)
+        assert dict(ours) == pytest.approx(dict(theirs), abs=1e-6)
+
+
+def test_passages_are_added_replaced_and_removed(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+        assert changed.add(passages(20, 21)) == 2
+        assert changed.update(passages(3, text="a {} hill")) == 1
+        assert changed.delete(["0", "20"]) == 2
+        assert len(changed) == 20
+        assert len(PassageIndex.load(folder)) == 20, "nothing is seen before the commit"
+        assert "0" in ids(PassageIndex.load(folder))
+    index = PassageIndex.load(folder)
+    assert ids(index) == [str(number) for number in range(1, 20) if number != 3] + ["21", "3"]
+    assert index.passages(index.find(["3"]))[0].text == "a lake3 hill".replace("lake", "boat")
+    assert index.find(["0", "20", "21"]).tolist()[:2] == [-1, -1]
+    same_as_built_anew(index, reader)
+
+
+def test_only_new_texts_are_encoded(folder):
+    encoder = Counting()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.update(passages(4, page=7))
+        changed.delete(["5"])
+    assert encoder.seen == []
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(30))
+    assert set(encoder.seen) == {"the red30 boat"}
+    index = PassageIndex.load(folder)
+    assert index.passages(index.find(["4"]))[0].metadata == {"page": 7}
+    same_as_built_anew(index, reader)
+
+
+def test_an_update_that_changes_nothing_is_no_change(folder, reader):
+    before = (folder / "manifest.json").read_bytes()
+    with IndexWriter.open(folder, reader=reader) as changed:
+        assert changed.update(passages(4)) == 0
+    assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_a_block_that_fails_changes_nothing(folder, reader):
+    before = sorted(path.name for path in folder.rglob("*"))
+
+    def mistaken():
+        with IndexWriter.open(folder, reader=reader) as changed:
+            changed.add(passages(20))
+            changed.delete(["1"])
+            raise KeyError("a mistake of the caller")
+
+    with pytest.raises(KeyError):
+        mistaken()
+    assert sorted(path.name for path in folder.rglob("*") if path.name != ".lock") == [
+        name for name in before if name != ".lock"
+    ]
+    assert len(PassageIndex.load(folder)) == 20
+
+
+def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+        with pytest.raises(InputError, match=r"passage id '3' is in the index already; update"):
+            changed.add(passages(40, 3))
+        with pytest.raises(InputError, match=r"2 passage ids \('x', 'y'\) are not in the index"):
+            changed.delete(["x", "1", "y"])
+        with pytest.raises(InputError, match=r"passage id '77' is not in the index"):
+            changed.update(passages(1, 77, text="{}"))
+        with pytest.raises(InputError, match="comes twice"):
+            changed.add(passages(50, 50))
+        with pytest.raises(InputTypeError, match="type Passage"):
+            changed.add(["text"])
+        with pytest.raises(InputError, match="ids or a filter"):
+            changed.delete()
+        with pytest.raises(InputError, match="missing"):
+            changed.delete(["1"], missing="whatever")
+        assert len(changed) == 20
+        assert changed.delete(["x", "1"], missing="ignore") == 1
+        assert changed.update(passages(1, 77), missing="add") == 2
+    assert len(PassageIndex.load(folder)) == 21
+
+
+def test_passages_are_removed_by_a_filter(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(30, 31, 32, lang="de"))
+        assert changed.delete(where={"lang": "de", "_id": {"$in": ["30", "31"]}}) == 2
+    assert ids(PassageIndex.load(folder))[-1] == "32"
+    with IndexWriter.open(folder) as changed:
+        assert changed.delete(where={"lang": "de"}) == 1
+        assert changed.delete(where={"lang": "de"}) == 0
+    assert len(PassageIndex.load(folder)) == 20
+
+
+def test_a_filter_applies_before_ranking(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(30, 31, page=1))
+        changed.add(passages(32, page=2))
+        changed.delete(["31"])
+    index = PassageIndex.load(folder)
+    found = ranking(index, reader, "the red0 boat", 2, where={"page": {"$gte": 1}})
+    assert {name for name, _ in found} == {"30", "32"}
+    assert index.mask({"page": 1}).sum() == 1
+    assert index.mask({"page": 1}) is index.mask({"page": 1}), "it is remembered"
+    for page in range(3, 20):
+        assert not index.mask({"page": page}).any()
+    assert index.mask().sum() == len(index) == 22
+
+
+def test_all_can_be_removed_and_others_added(folder, reader):
+    with IndexWriter.open(folder) as changed:
+        changed.delete(where={})
+    index = PassageIndex.load(folder)
+    assert len(index) == 0
+    assert ranking(index, reader, "red") == []
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(3))
+    assert ids(PassageIndex.load(folder)) == ["3"]
+    same_as_built_anew(PassageIndex.load(folder), reader)
+
+
+def test_a_snapshot_is_not_disturbed(folder, reader):
+    snapshot = PassageIndex.load(folder)
+    before = ranking(snapshot, reader, "the red0 boat")
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(20, text="red0 {}"))
+        changed.delete([str(number) for number in range(12)])
+    compact(folder)
+    assert ranking(snapshot, reader, "the red0 boat") == before
+    assert snapshot.passage(3).id == "3"
+    newer = snapshot.refresh()
+    assert ids(newer) == [str(number) for number in range(12, 21)]
+    assert newer.refresh() is newer
+
+
+def test_refresh_shares_what_did_not_change(folder, reader):
+    snapshot = PassageIndex.load(folder)
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(20))
+        changed.delete(["1"])
+    newer = snapshot.refresh()
+    assert newer.segments[0] is snapshot.segments[0]
+    with IndexWriter.open(folder) as changed:
+        changed.delete(["20"])
+    assert newer.refresh().removed[0] is newer.removed[0]
+    with pytest.raises(InputError, match="built in memory"):
+        PassageIndex.build(passages(1), reader=reader).refresh()
+
+
+def test_there_is_one_writer(folder, reader):
+    other = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from semclass.writer import IndexWriter
+try:
+    with IndexWriter.open({str(folder)!r}) as changed:
+        print(changed.delete(["1"]))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+    run = [sys.executable, "-c", other]
+    with IndexWriter.open(folder):
+        with pytest.raises(ArtifactError, match="is being changed by another writer; wait"), IndexWriter.open(folder):
+            pass
+        with pytest.raises(ArtifactError, match="another writer"):
+            PassageIndex.build(passages(1), reader=reader).save(folder)
+        with pytest.raises(ArtifactError, match="another writer"):
+            manifest.store_tuned(folder, {})
+        assert "ArtifactError the index" in subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+def test_the_models_must_be_those_of_the_index(folder):
+    other = PassageReader(PassageClassifier(FakeEncoder(fingerprint="other"), None), None, None)
+    said = "with encoder 'fake', the models have 'other'"
+    with pytest.raises(EncoderMismatchError, match=said), IndexWriter.open(folder, reader=other) as changed:
+        changed.add(passages(20))
+    assert len(PassageIndex.load(folder)) == 20
+    with pytest.raises(ArtifactError, match="holds no index"), IndexWriter.open(folder / "nothing"):
+        pass
+
+
+def test_segments_stay_few(folder, reader):
+    for number in range(20, 45):
+        with IndexWriter.open(folder, reader=reader) as changed:
+            changed.add(passages(number))
+    found = describe(folder)
+    assert len(found["segments"]) == writer.SEGMENTS
+    assert found["segments"][0] >= 20
+    assert found["generation"] == 26
+    same_as_built_anew(PassageIndex.load(folder), reader)
+    assert len([path for path in folder.iterdir() if path.name.startswith("segment-")]) == writer.SEGMENTS
+    assert compact(folder)
+    assert not compact(folder)
+    assert describe(folder)["segments"] == [45]
+
+
+def test_what_was_removed_goes_when_it_is_more_than_half(folder):
+    with IndexWriter.open(folder) as changed:
+        changed.delete([str(number) for number in range(10)])
+    assert (describe(folder)["passages"], describe(folder)["removed"]) == (10, 10)
+    with IndexWriter.open(folder) as changed:
+        changed.delete(["11"])
+    assert (describe(folder)["passages"], describe(folder)["removed"]) == (9, 0)
+
+
+def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
+    monkeypatch.setattr(writer, "FLUSH", 3)
+    monkeypatch.setattr(writer, "BATCH", 8)
+    monkeypatch.setattr("semclass.reading.CHUNK", 4)
+    new = passages(*range(100, 200))
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(iter(new))
+        for number in range(10):
+            changed.add(passages(300 + number))
+        changed.delete(["150", "301"])
+        changed.update(passages(160, text="{}"))
+    index = PassageIndex.load(folder)
+    assert len(index) == 128
+    assert len(index.segments) == 2
+    same_as_built_anew(index, reader)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    folder = tmp_path_factory.mktemp("any") / "index"
+    known = {str(number): Passage(str(number), f"{WORDS[number]} boat") for number in range(5)}
+    PassageIndex.build(known.values(), reader=reader).save(folder)
+    index = PassageIndex.load(folder)
+    names = st.lists(st.integers(0, 12).map(str), unique=True, max_size=6)
+    texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
+    for step in data.draw(st.lists(st.sampled_from(["add", "update", "delete", "compact", "refresh"]), max_size=12)):
+        if step == "compact":
+            compact(folder)
+        elif step == "refresh":
+            index = index.refresh()
+        else:
+            chosen = data.draw(names)
+            with IndexWriter.open(folder, reader=reader) as changed:
+                if step == "delete":
+                    changed.delete(chosen, missing="ignore")
+                    known = {name: known[name] for name in known if name not in chosen}
+                else:
+                    new = {
+                        name: Passage(name, data.draw(texts), {"n": data.draw(st.integers(0, 2))}) for name in chosen
+                    }
+                    if step == "add":
+                        new = {name: new[name] for name in new if name not in known}
+                    (changed.add if step == "add" else changed.update)(
+                        new.values(), **({} if step == "add" else {"missing": "add"})
+                    )
+                    known |= new
+    index = index.refresh()
+    assert {passage.id: passage for passage in index.passages(index.rows)} == known
+    if known:
+        same_as_built_anew(index, reader)
