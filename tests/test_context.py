@@ -108,6 +108,7 @@ TEXTS = st.lists(st.text("ab 1.\n", max_size=12), max_size=8)
 
 
 @given(TEXTS, st.sampled_from([None, 0.0, 0.5, 0.8, 1.0]), st.integers(1, 3))
+@settings(deadline=None)
 def test_dropping_duplicates_invents_nothing_and_twice_is_once(texts, threshold, words):
     hits = hits_of(*texts)
     kept = drop_duplicates(hits, threshold=threshold, words=words)
@@ -368,6 +369,7 @@ def test_the_best_are_first_and_last_as_in_haystack_and_in_langchain_but_for_the
 
 
 @given(st.lists(st.integers(1, 5), max_size=12))
+@settings(deadline=None)
 def test_reordering_is_a_permutation_and_twice_is_once(ranks):
     hits = [hit(str(place), rank=rank) for place, rank in enumerate(ranks)]
     moved = reorder_for_long_context(hits)
