@@ -1,9 +1,11 @@
 """What ``semclass tune`` brings on questions that it did not see, and how many questions it needs.
 
 The questions of each data set are cut in two halves by chance. Weights are found on one half and measured on the other, by
-MRR@10 of the plain hybrid and of re-ranking. Then w of BM25 is searched on small samples, 200 of each size: how often does
-the rule (store only what is better by a standard error in cross-validation) store something, what does that bring on all
-other questions, and how often is it worse than the default? Needs the extra ``eval``.
+MRR@10 of the plain hybrid and of re-ranking. Then w of BM25, and alpha of the convex combination, are searched on small
+samples, 200 of each size: how often does the rule (store only what cross-validation finds credible, see
+:data:`semclass.tuning.FEW`) store something, what does that bring on all other questions, how often is it worse than the
+default, and what would the best weight of the sample have brought? Alpha is searched from its default and from one that is
+far off. Needs the extra ``eval``.
 """
 
 from __future__ import annotations
@@ -13,13 +15,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, evaluation, tuning
+from semclass import HybridRetriever, Ranker, evaluation, fusion, tuning
+from semclass.types import DoubleArray
+
+FAR_OFF = 0.9
+"""An alpha that is not right for most data."""
 
 FOLDERS = ("squad4", "pubmedqa")
 
-SIZES = (50, 100, 200, 400)
+SIZES = (10, 20, 50, 100, 200, 400)
 """Questions of a sample."""
 
 DRAWS = 200
@@ -57,30 +64,48 @@ def on_the_other_half(retriever: HybridRetriever, dataset: evaluation.Dataset) -
 
 def by_size(
     retriever: HybridRetriever, dataset: evaluation.Dataset, sizes: Sequence[int]
-) -> dict[str, dict[str, float]]:
-    """What searching w on few questions brings on the others."""
+) -> dict[str, dict[str, dict[str, float]]]:
+    """What searching w and alpha on few questions brings on the others, by weight and size."""
     texts, places = tuning.answered_questions(retriever, dataset)
-    default = retriever.weights["bm25"]
-    ranks, current = tuning.ranks_in_index(retriever, retriever.encode(texts), places, tuning.BM25_GRID, default)
+    scores = [retriever.scores(query) for query in retriever.encode(texts)]
+    found = {}
+    for name, method, default, grid, depth in (
+        ("bm25", "linear", retriever.weights["bm25"], tuning.BM25_GRID, None),
+        ("alpha", "convex", fusion.ALPHA, tuning.ALPHA_GRID, fusion.DEPTH),
+        ("alpha_far_off", "convex", FAR_OFF, tuning.ALPHA_GRID, fusion.DEPTH),
+    ):
+        ranked = [
+            tuning.ranks_fused(pair, place, grid, default, method=method, depth=depth)
+            for pair, place in zip(scores, places, strict=True)
+        ]
+        ranks, current = np.stack([ranks for ranks, _ in ranked]), np.array([reciprocal for _, reciprocal in ranked])
+        found[name] = {str(size): drawn(name, default, grid, ranks, current, size) for size in sizes}
+    return found
+
+
+def drawn(
+    name: str, default: float, grid: DoubleArray, ranks: npt.NDArray[np.int8], current: DoubleArray, size: int
+) -> dict[str, float]:
+    """What samples of one size bring on the other questions."""
     values = np.where(ranks <= evaluation.DEPTH, 1 / ranks, 0.0)
     rng = np.random.default_rng(0)
-    found = {}
-    for size in sizes:
-        gains = []
-        for _ in range(DRAWS):
-            order = rng.permutation(len(current))
-            seen, unseen = order[:size], order[size:]
-            fold = tuning.fold_of(size, 5, 0)
-            item = tuning.search("bm25", default, tuning.BM25_GRID, ranks[seen], current[seen], fold)
-            column = int(np.searchsorted(tuning.BM25_GRID, item.weight))
-            gains.append(values[unseen, column].mean() - current[unseen].mean() if item.helps else 0.0)
-        found[str(size)] = {
-            "stored": float(np.mean(np.array(gains) != 0)),
-            "gain": round(float(np.mean(gains)), 4),
-            "worst": round(float(np.min(gains)), 4),
-            "worse_than_default": float(np.mean(np.array(gains) < 0)),
-        }
-    return found
+    fold = tuning.fold_of(size, 5, 0)
+    gains, best = [], []
+    for _ in range(DRAWS):
+        order = rng.permutation(len(current))
+        seen, unseen = order[:size], order[size:]
+        item = tuning.search(name, default, grid, ranks[seen], current[seen], fold)
+        mean, before = values[unseen].mean(axis=0), current[unseen].mean()
+        gains.append(mean[np.searchsorted(grid, item.weight)] - before if item.helps else 0.0)
+        best.append(mean[np.searchsorted(grid, item.best)] - before)
+    return {
+        "stored": float(np.mean(np.array(gains) != 0)),
+        "gain": round(float(np.mean(gains)), 4),
+        "worst": round(float(np.min(gains)), 4),
+        "worse_than_default": float(np.mean(np.array(gains) < 0)),
+        "gain_of_the_best": round(float(np.mean(best)), 4),
+        "worst_of_the_best": round(float(np.min(best)), 4),
+    }
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -101,5 +126,5 @@ def measure(folder: str, indices: str, sizes: list[int]) -> dict[str, Any]:
     retriever = HybridRetriever(evaluation.cached_index(folder, indices, ranker.reader), ranker)
     return {
         "other_half": on_the_other_half(retriever, dataset),
-        "bm25_by_sample_size": by_size(retriever, dataset, sizes),
+        "by_sample_size": by_size(retriever, dataset, sizes),
     }
