@@ -528,7 +528,8 @@ def tune(
     """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
 
     Each weight is searched from 0 to 10 and compared with the default by cross-validation. Only those are stored that are
-    better by more than one standard error; `search` and `evaluate --index` then use them where none are given.
+    better by more than one standard error, or 1.645 with fewer than 100 questions; `search` and `evaluate --index` then
+    use them where none are given.
     """
     from semclass import artifacts, figures, tuning
     from semclass.evaluation import read_dataset
@@ -574,9 +575,10 @@ def _print_tuning(found: Tuning) -> None:
     click.echo("best*: searched on the questions it is reported on, so too good\n")
     click.echo(f"{'weight':<16} default   best  without default    cv   gain +- error   best*")
     for s in found.searches:
+        verdict = f"better: {s.weight:g}" if s.helps else "default kept"
         click.echo(
             f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
-            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {'better' if s.helps else 'default kept'}"
+            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {verdict}"
         )
     learned = found.searches[0].learned
     if learned is not None:
@@ -587,7 +589,8 @@ def _print_tuning(found: Tuning) -> None:
         if learned.after <= found.searches[0].mrr_cross_validated:
             click.echo("with that weight the order of retrieval is as good: --rerank none costs less")
     if not found.weights:
-        click.echo("no weight is better than its default by a standard error: the defaults stay")
+        margin = found.searches[0].margin
+        click.echo(f"no weight is better than its default by {margin:g} standard errors: the defaults stay")
 
 
 @cli.command()
