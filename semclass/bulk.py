@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -49,11 +51,55 @@ def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
     return [order[start:end] for start, end in zip(cuts, [*cuts[1:], len(order)], strict=True) if end > start]
 
 
+class _Quiet(threading.local):
+    """The truncation warnings of a thread that works in bulk; None in all others."""
+
+    caught: list[TruncationWarning] | None = None
+
+
+_quiet = _Quiet()
+_entering = threading.Lock()
+_inside: list[contextlib.ExitStack] = []
+
+
+@contextlib.contextmanager
+def _caught() -> Iterator[list[TruncationWarning]]:
+    """Collect this thread's truncation warnings.
+
+    Warning filters belong to all threads of a process: the first to come in sets them, the last to leave sets them back.
+    """
+    with _entering:
+        if not _inside:
+            stack = contextlib.ExitStack()
+            stack.enter_context(warnings.catch_warnings())
+            before = warnings.showwarning
+
+            def show(message: Warning | str, *details: Any, **others: Any) -> None:
+                if isinstance(message, TruncationWarning) and _quiet.caught is not None:
+                    _quiet.caught.append(message)
+                else:
+                    before(message, *details, **others)
+
+            warnings.simplefilter("always", TruncationWarning)
+            warnings.showwarning = show
+            _inside.append(stack)
+        else:
+            _inside.append(_inside[0])
+    outer, _quiet.caught = _quiet.caught, []
+    try:
+        yield _quiet.caught
+    finally:
+        _quiet.caught = outer
+        with _entering:
+            stack = _inside.pop()
+            if not _inside:
+                stack.close()
+
+
 def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
     """Encode texts, and give the rows that were cut in place of a warning.
 
-    Meant for work in bulk, which says it once for all: the warning filters that this changes for a moment are shared by
-    all threads of a process.
+    Meant for work in bulk, which says it once for all; several threads may do so at a time.
 
     Returns
     -------
@@ -65,16 +111,9 @@ def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str])
 
 def quietly(call: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
     """Call what encodes texts, and give the rows that were cut in place of a warning; see :func:`encode_quietly`."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", TruncationWarning)
+    with _caught() as caught:
         result = call()
-    cut: tuple[int, ...] = ()
-    for item in caught:
-        if isinstance(item.message, TruncationWarning):
-            cut += item.message.rows
-        else:
-            warnings.warn_explicit(item.message, item.category, item.filename, item.lineno)
-    return result, cut
+    return result, tuple(row for item in caught for row in item.rows)
 
 
 def classify_in_chunks(

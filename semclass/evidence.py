@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass import artifacts
 from semclass.branch import SENTENCE, Branch
@@ -18,7 +16,7 @@ from semclass.passages import PassageClassifier
 from semclass.quantise import Codebooks
 from semclass.ranking import unit
 from semclass.sentences import split_sentences
-from semclass.types import Encoder, FloatArray, Passage, Ragged, ragged
+from semclass.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.validation import check_text
 from semclass.views import STATES
 
@@ -132,8 +130,28 @@ class PassageReader:
             The evidence, in the order of `texts`, and which of them are longer than the encoder reads.
         """
         items = list(texts)
-        encoding, cut = encode_quietly(self.encoder, items, ("pooled", *self.classifier.encoder_views))
-        tokens, sentences, _ = self.read_sentences(items)
+        rows = [split_sentences(text) for text in items]
+        # a passage that is one sentence is read once, and not once as either
+        one = np.array([row == [text] for row, text in zip(rows, items, strict=True)], np.bool_)
+        if one.all() or not one.any():
+            return self._read(items, rows, at_once=bool(one.all()))
+        groups = [np.flatnonzero(one), np.flatnonzero(~one)]
+        found = [
+            self._read(
+                [items[place] for place in group.tolist()], [rows[place] for place in group.tolist()], at_once=once
+            )
+            for group, once in zip(groups, (True, False), strict=True)
+        ]
+        cut = sorted(int(group[row]) for group, (_, some) in zip(groups, found, strict=True) for row in some)
+        return _ordered([part for part, _ in found], np.argsort(np.concatenate(groups))), tuple(cut)
+
+    def _read(
+        self, items: list[str], rows: Sequence[Sequence[str]], *, at_once: bool
+    ) -> tuple[Evidence, tuple[int, ...]]:
+        """Read passages that all are one sentence, or of which none is."""
+        views = ("pooled", *self.classifier.encoder_views, *((self._view,) if at_once else ()))
+        encoding, cut = encode_quietly(self.encoder, items, tuple(dict.fromkeys(views)))
+        tokens, sentences, _ = self._of_sentences(encoding) if at_once else self._read_sentences(rows)
         evidence = Evidence(
             pooled=encoding.rows("pooled"),
             probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
@@ -157,25 +175,47 @@ class PassageReader:
             Unit token vectors and unit vectors of the sentences of each passage, float32, and its word-piece ids, as many
             as token vectors.
         """
-        view = "tokens" if self.branch is None else STATES
-        rows = [split_sentences(text) for text in texts]
+        return self._read_sentences([split_sentences(text) for text in texts])
+
+    def _read_sentences(self, rows: Sequence[Sequence[str]]) -> tuple[Ragged, Ragged, Ragged]:
+        """Read the sentences of passages, each one once however often it comes."""
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        items = [sentence for row in rows for sentence in row]
-        pooled: list[FloatArray] = []
-        tokens: list[FloatArray] = []
-        terms: list[npt.NDArray[Any]] = []
+        places: dict[str, int] = {}
+        which = np.array([places.setdefault(sentence, len(places)) for row in rows for sentence in row], np.int64)
+        items = list(places)
+        parts = []
         for start in range(0, len(items), CHUNK):
-            encoding, _ = encode_quietly(self.encoder, items[start : start + CHUNK], ("pooled", view))
-            found = encoding.pieces(view)
-            vectors = found if self.branch is None else self.branch.read(found, SENTENCE).vectors
-            pooled.append(unit(encoding.rows("pooled")))
-            tokens += [vectors.row(row) for row in range(len(vectors))]
-            terms += [encoding.terms.row(row) for row in range(len(vectors))]
-        empty = np.zeros((0, self.encoder.views["tokens"] if self.branch is None else self.branch.dim), np.float32)
-        by_sentence, words = ragged(tokens, empty), ragged(terms, np.zeros(0, np.int32))
-        words = Ragged(words.values, words.offsets[ends])
-        joined = _for_each_term(Ragged(by_sentence.values, by_sentence.offsets[ends]), words)
-        return joined, Ragged(np.concatenate(pooled), ends), words
+            encoding, _ = encode_quietly(self.encoder, items[start : start + CHUNK], ("pooled", self._view))
+            parts.append(self._of_sentences(encoding))
+        tokens, sentences, terms = (chained(found) for found in zip(*parts, strict=True))
+        if len(items) < len(which):
+            tokens, sentences, terms = (found.take(which) for found in (tokens, sentences, terms))
+        words = Ragged(terms.values, terms.offsets[ends])
+        joined = _for_each_term(Ragged(tokens.values, tokens.offsets[ends]), words)
+        return joined, Ragged(sentences.values, ends), words
+
+    def _of_sentences(self, encoding: Encoding) -> tuple[Ragged, Ragged, Ragged]:
+        """Token vectors of texts that are sentences, the vector of each as a row of one, and their terms."""
+        found = encoding.pieces(self._view)
+        vectors = found if self.branch is None else self.branch.read(found, SENTENCE).vectors
+        pooled = unit(encoding.rows("pooled"))
+        return vectors, Ragged(pooled, np.arange(len(pooled) + 1)), encoding.terms
+
+    @property
+    def _view(self) -> str:
+        """What token vectors are made of."""
+        return "tokens" if self.branch is None else STATES
+
+
+def _ordered(parts: Sequence[Evidence], order: IntArray) -> Evidence:
+    """Evidence of several groups of passages in another order."""
+    return Evidence(
+        pooled=np.concatenate([part.pooled for part in parts])[order],
+        probabilities=np.concatenate([part.probabilities for part in parts])[order],
+        tokens=chained([part.tokens for part in parts]).take(order),
+        sentences=chained([part.sentences for part in parts]).take(order),
+        terms=chained([part.terms for part in parts]).take(order),
+    )
 
 
 def _for_each_term(tokens: Ragged, terms: Ragged) -> Ragged:

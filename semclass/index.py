@@ -26,7 +26,7 @@ from semclass.manifest import Entry, Manifest
 from semclass.ranking import class_match, similarity, top_k
 from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
 from semclass.segment import Part, Segment, join
-from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.validation import check_unique
 
 __all__ = ["FORMS", "PassageIndex", "Source"]
@@ -194,7 +194,7 @@ class PassageIndex:
 
     def _ragged(self, name: str) -> Ragged:
         """A ragged array of all rows; copied where there are several segments."""
-        return _chained([getattr(segment, name) for segment in self.segments])
+        return chained([getattr(segment, name) for segment in self.segments])
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
         """Some rows of a ragged array, read from their segments."""
@@ -206,7 +206,7 @@ class PassageIndex:
             parts.append(getattr(segment, name).take(local))
         if not parts:
             return getattr(self.segments[0], name).take(rows)  # type: ignore[no-any-return]
-        return _chained(parts).take(np.argsort(np.concatenate(places)))
+        return chained(parts).take(np.argsort(np.concatenate(places)))
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
         """Each segment that has some of the rows: which of `rows` they are, and their places in the segment."""
@@ -664,10 +664,3 @@ Kind = TypeVar("Kind", bound=np.generic)
 def _one(parts: Sequence[npt.NDArray[Kind]]) -> npt.NDArray[Kind]:
     """All parts in one array; a single one as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _chained(parts: Sequence[Ragged]) -> Ragged:
-    if len(parts) == 1:
-        return parts[0]
-    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths() for part in parts)])
-    return Ragged(np.concatenate([part.values for part in parts]), np.cumsum(lengths))

@@ -114,12 +114,18 @@ def read(folder: Path) -> Manifest:
     return parse(artifacts.read_json(path), path)
 
 
+def find(folder: Path) -> Manifest | None:
+    """Read the manifest of an index; None where there is none that can be read."""
+    try:
+        return read(folder)
+    except ArtifactError:
+        return None
+
+
 def generation_of(folder: Path) -> int:
     """Generation of the index in a folder; 0 where there is none that can be read."""
-    try:
-        return read(folder).generation
-    except ArtifactError:
-        return 0
+    found = find(folder)
+    return 0 if found is None else found.generation
 
 
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
@@ -246,7 +252,7 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
     name = segment.name_of(files)
     if not (folder / name).exists():  # where it does, it is the same to the last bit: its name is its hash
         made.rename(folder / name)
-        artifacts.flush_folder(folder)
+        artifacts.flush(folder)
     passages = sum(len(part) if keep is None else int(keep.sum()) for part, keep in parts)
     return Entry(name, passages, files)
 

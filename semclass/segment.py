@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,8 +127,15 @@ class Segment:
         return found
 
     @classmethod
-    def open(cls, folder: Path) -> Segment:
+    def open(cls, folder: Path, *, by_row: bool = True) -> Segment:
         """Open a segment, memory-mapped. Everything is opened now: it can be read after its files were removed.
+
+        Parameters
+        ----------
+        folder
+            Where it is.
+        by_row
+            Whether single rows will be read; if not, no file stays open, of which a process may have but so many.
 
         Raises
         ------
@@ -141,16 +147,21 @@ class Segment:
             # a plain view of the mapped file: every slice of a memmap object would cost microseconds
             return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
 
+        def rows(name: str, offsets: str) -> Ragged:
+            if by_row:
+                return open_ragged(folder / f"{name}.npy", read(offsets))
+            return Ragged(read(name), read(offsets))
+
         try:
             return cls(
                 pooled_codes=read("pooled"),
                 pooled_levels=read("pooled_levels"),
                 probabilities=read("probabilities"),
-                tokens=open_ragged(folder / "tokens.npy", read("token_offsets")),
-                sentences=open_ragged(folder / "sentences.npy", read("sentence_offsets")),
-                terms=open_ragged(folder / "terms.npy", read("term_offsets")),
+                tokens=rows("tokens", "token_offsets"),
+                sentences=rows("sentences", "sentence_offsets"),
+                terms=rows("terms", "term_offsets"),
                 postings=bm25.load(folder / "bm25"),
-                records=open_ragged(folder / "records.npy", read("record_offsets")),
+                records=rows("records", "record_offsets"),
                 columns=columns.load(folder),
                 id_hashes=read("id_hashes"),
                 id_rows=read("id_rows"),
@@ -198,7 +209,7 @@ def join(parts: Sequence[Part]) -> Segment:
     )
 
 
-def write(parts: Sequence[Part], folder: Path) -> dict[str, dict[str, Any]]:
+def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[str, dict[str, Any]]:
     """Join segments on the disk, in bounded memory.
 
     Parameters
@@ -206,7 +217,9 @@ def write(parts: Sequence[Part], folder: Path) -> dict[str, dict[str, Any]]:
     parts
         At least one segment; what is kept of them.
     folder
-        Is made. All of it is on the disk when this returns.
+        Is made.
+    durable
+        Whether all of it is to survive a loss of power when this returns.
 
     Returns
     -------
@@ -241,8 +254,8 @@ def write(parts: Sequence[Part], folder: Path) -> dict[str, dict[str, Any]]:
         bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     for path in [*sorted((folder / "bm25").iterdir()), folder / columns.VALUES, folder / columns.DIRECTORY]:
         files[path.relative_to(folder).as_posix()] = record(path)
-    artifacts.flush_folder(folder / "bm25")
-    artifacts.flush_folder(folder)
+    if durable:
+        artifacts.flush_all(folder)
     return files
 
 
@@ -252,9 +265,7 @@ def name_of(files: dict[str, dict[str, Any]]) -> str:
 
 
 def record(path: Path) -> dict[str, Any]:
-    """Flush a file to the disk and describe it for the manifest."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
+    """Describe a file for the manifest."""
     return {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
 
 
@@ -270,7 +281,7 @@ class _Hashing:
 
 
 def _write(path: Path, blocks: Iterable[npt.NDArray[Any]], rows: int) -> dict[str, Any]:
-    """Write one array block by block, flushed to the disk; at least one block, which gives dtype and item shape."""
+    """Write one array block by block; at least one block, which gives dtype and item shape."""
     with path.open("wb") as file:
         hashing, first = _Hashing(file), True
         for block in blocks:
@@ -280,8 +291,6 @@ def _write(path: Path, blocks: Iterable[npt.NDArray[Any]], rows: int) -> dict[st
                 first = False
             # not through a memory map: a full disk would end the process and not raise an error
             hashing.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
-        file.flush()
-        os.fsync(file.fileno())
         return {"bytes": file.tell(), "sha256": hashing.digest.hexdigest()}
 
 

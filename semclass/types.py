@@ -70,6 +70,14 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
     return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
+def chained(parts: Sequence[Ragged]) -> Ragged:
+    """Concatenate ragged arrays, at least one; a single one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths() for part in parts)])
+    return Ragged(np.concatenate([part.values for part in parts]), np.cumsum(lengths))
+
+
 @dataclass(frozen=True)
 class Encoding:
     """What an encoder gives for n texts; a view that was not asked for is None.

@@ -93,16 +93,15 @@ class IndexWriter:
     def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:
         self._folder, self._place, self._reader = folder, place, reader
         self._recipe: Recipe | None = None
-        self._look()
+        self._look(PassageIndex.load(folder, verify=False))
 
-    def _look(self) -> None:
-        """See the index as it is."""
-        self._index = PassageIndex.load(self._folder, verify=False)
-        found = manifest.read(self._folder)
-        self._manifest = found
+    def _look(self, index: PassageIndex) -> None:
+        """Start from an index as it is."""
+        self._index = index
+        self._manifest = manifest.read(self._folder)
         self._pieces = [
             Piece(part, None if keep is None else ~keep, entry)
-            for (part, keep), entry in zip(self._index.parts(), found.segments, strict=True)
+            for (part, keep), entry in zip(index.parts(), self._manifest.segments, strict=True)
         ]
         self._before = list(self._pieces)
 
@@ -139,7 +138,7 @@ class IndexWriter:
             with manifest.beside(folder) as place:
                 writer = cls(folder, place, lambda: PassageReader.load(models) if reader is None else reader)
                 yield writer
-                writer.commit()
+                writer._commit(compact=False)
 
     def __len__(self) -> int:
         """Count the passages, as they will be after the commit."""
@@ -280,6 +279,11 @@ class IndexWriter:
         ArtifactError
             If it cannot be written, for example for want of space; the index is as it was.
         """
+        if changed := self._commit(compact=compact):
+            self._look(self._index.refresh())
+        return changed
+
+    def _commit(self, *, compact: bool) -> bool:
         groups = [self._pieces] if compact else plan(self._pieces)
         whole = len(self._pieces) == 1 and self._pieces[0].gone is None
         if self._pieces == self._before and (whole or not compact):
@@ -288,7 +292,6 @@ class IndexWriter:
             entries = tuple(self._written(group, compact=compact) for group in groups)
             found = self._manifest
             manifest.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
-        self._look()
         return True
 
     def _written(self, group: Group, *, compact: bool) -> Entry:
@@ -334,8 +337,8 @@ class IndexWriter:
         else:
             folder = self._place / uuid.uuid4().hex
             with manifest.reported(self._folder):
-                segment.write(parts, folder)
-            joined = Segment.open(folder)
+                segment.write(parts, folder, durable=False)
+            joined = Segment.open(folder, by_row=False)
         self._pieces[first:] = [Piece(joined, None, None)]
 
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:

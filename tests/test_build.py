@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+from conftest import FakeEncoder
+from test_writer import passages, same_as_built_anew
+
+from semclass import ArtifactError, InputError, Passage, PassageClassifier, PassageIndex, TruncationWarning, build
+from semclass.build import build_index
+from semclass.evidence import PassageReader
+from semclass.manifest import AREA
+from semclass.verify import verify
+
+
+class StoppedError(Exception):
+    """What stops a build in a test."""
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch):
+    """Groups of a few passages, as if they were thousands."""
+    monkeypatch.setattr(build, "GROUP", 8)
+    monkeypatch.setattr("semclass.reading.CHUNK", 3)
+    monkeypatch.setattr("os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def reader():
+    return PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+
+
+class Counting(FakeEncoder):
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "seen", [])
+
+    def encode(self, texts, *, views=("pooled",)):
+        self.seen.extend(texts)
+        return super().encode(texts, views=views)
+
+
+def content(folder):
+    """Bytes of all files of an index, without the lock."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def stopping(items, after):
+    for number, item in enumerate(items):
+        if number == after:
+            raise StoppedError
+        yield item
+
+
+def test_it_is_what_a_build_in_memory_gives(tmp_path, reader):
+    done = []
+    index = build_index(tmp_path / "index", iter(passages(*range(30))), reader=reader, progress=done.append)
+    PassageIndex.build(passages(*range(30)), reader=reader).save(tmp_path / "memory")
+    assert content(tmp_path / "index") == content(tmp_path / "memory")
+    assert (len(index), len(index.segments), sum(done)) == (30, 1, 30)
+    same_as_built_anew(index, reader)
+    assert verify(tmp_path / "index")["passages"] == 30
+
+
+def test_the_number_of_workers_changes_nothing(tmp_path, reader):
+    for workers in (1, 2, 5):
+        build_index(tmp_path / str(workers), passages(*range(50)), reader=reader, workers=workers)
+    assert content(tmp_path / "1") == content(tmp_path / "2") == content(tmp_path / "5")
+    with pytest.raises(InputError, match="workers"):
+        build_index(tmp_path / "0", passages(1), reader=reader, workers=0)
+
+
+@pytest.mark.parametrize("after", [1, 8, 17, 25, 29])
+def test_a_build_that_was_stopped_goes_on(tmp_path, after):
+    encoder = Counting()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    everything = passages(*range(30))
+    build_index(tmp_path / "whole", everything, reader=reader)
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(everything, after), reader=reader, workers=1)
+    encoder.seen.clear()
+    done = []
+    build_index(tmp_path / "index", everything, reader=reader, progress=done.append)
+    assert content(tmp_path / "index") == content(tmp_path / "whole")
+    assert sum(done) == 30
+    assert not (tmp_path / "index" / AREA).exists()
+    assert len(set(encoder.seen)) <= 30 - max(after - 8, 0) // 8 * 8, "what was done is not read again"
+
+
+def test_passages_that_changed_are_read_again_and_those_before_them_are_not(tmp_path):
+    encoder = Counting()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    before, after = passages(*range(30)), passages(*range(10)) + passages(*range(10, 30), text="other {}")
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(before, 26), reader=reader)
+    encoder.seen.clear()
+    with pytest.warns(UserWarning, match="goes on after 8 passages: others are new"):
+        build_index(tmp_path / "index", after, reader=reader)
+    assert {item.text for item in after[8:]} <= set(encoder.seen)
+    assert not {item.text for item in after[:8]} & set(encoder.seen)
+    build_index(tmp_path / "whole", after, reader=reader)
+    assert content(tmp_path / "index") == content(tmp_path / "whole")
+
+
+def test_other_models_or_options_start_anew(tmp_path, reader):
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(passages(*range(30)), 26), reader=reader)
+    with pytest.warns(UserWarning, match="other models or other options: it starts anew"):
+        build_index(tmp_path / "index", passages(*range(30)), reader=reader, form="lean")
+    assert PassageIndex.load(tmp_path / "index").form == "lean"
+
+
+def test_a_journal_or_a_group_that_is_damaged_is_made_again(tmp_path, reader):
+    for damaged, says in (("journal.json", "its journal is damaged"), ("part-000001/pooled.npy", "goes on after 8")):
+        with pytest.raises(StoppedError):
+            build_index(tmp_path / "index", stopping(passages(*range(30)), 27), reader=reader)
+        (tmp_path / "index" / AREA / damaged).write_bytes(b"{}")
+        with pytest.warns(UserWarning, match=says):
+            build_index(tmp_path / "index", passages(*range(30)), reader=reader)
+        verify(tmp_path / "index")
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(passages(*range(30)), 27), reader=reader)
+    build_index(tmp_path / "index", passages(*range(30)), reader=reader, resume=False)
+
+
+def test_an_older_index_is_there_until_the_new_one_is_complete(tmp_path, reader):
+    build_index(tmp_path / "index", passages(1, 2), reader=reader)
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(passages(*range(30)), 26), reader=reader)
+    assert len(PassageIndex.load(tmp_path / "index")) == 2
+    build_index(tmp_path / "index", passages(*range(30)), reader=reader)
+    assert len(PassageIndex.load(tmp_path / "index")) == 30
+
+
+def test_bad_passages_are_refused(tmp_path, reader):
+    with pytest.raises(InputError, match="no passages"):
+        build_index(tmp_path / "index", [], reader=reader)
+    assert not (tmp_path / "index").exists()
+    with pytest.raises(InputError, match="passage id '3' comes twice"):
+        build_index(tmp_path / "index", passages(*range(20), 3), reader=reader)
+    with pytest.raises(InputError, match="text of passage 'a' is empty"):
+        build_index(tmp_path / "other", [Passage("a", " ")], reader=reader)
+    (tmp_path / "thesis.doc").write_text("years of work")
+    with pytest.raises(ArtifactError, match="holds other things"):
+        build_index(tmp_path, passages(1), reader=reader)
+
+
+def test_long_passages_are_named_once_however_many_threads_read(tmp_path, ranker):
+    items = [Passage(str(number), "word " * (4200 if number % 4 == 1 else 1)) for number in range(9)]
+    with pytest.warns(TruncationWarning, match="2 of 9 passages are longer .*'1'") as caught:
+        build_index(tmp_path / "index", items, reader=ranker.reader, workers=3)
+    assert len(caught) == 1
+
+
+def test_passages_of_one_sentence_are_read_once(fake_encoder):
+    encoder = Counting()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    long = "the first sentence is this one here. the second sentence is that one there."
+    found, _ = reader.read(["a red boat", long, "a green hill", long])
+    assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
+    assert encoder.seen.count("the first sentence is this one here.") == 1
+    for row, text in enumerate(["a red boat", long, "a green hill", long]):
+        alone, _ = reader.read([text])
+        for name in ("tokens", "sentences", "terms"):
+            np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
+        np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])
