@@ -107,7 +107,8 @@ class Job:
     models, encoder
         As in :func:`classify_job`.
     identity
-        SHA-256 over the models' manifests.
+        SHA-256 over the models' manifests. A sentence-transformers model has none: heads know theirs by its weights, but
+        nothing compares the vectors of :func:`encode_job` between machines.
     min_probability
         As in :func:`classify_job`.
     threads
@@ -367,8 +368,11 @@ def _job(
         raise InputError(f"outputs is {short(wanted)}; name each once, and at least one")
     if not isinstance(prefix, str):
         raise InputTypeError(f"prefix must be a string, not {type(prefix).__name__}")
-    where = None if models is None else str(models)
+    # workers have working directories of their own
+    where = None if models is None else str(Path(models).absolute())
     used = None if encoder is None else str(encoder)
+    if used is not None and not used.startswith(HUB):
+        used = str(Path(used).absolute())
     job = Job(
         task=task,
         columns=columns,
@@ -408,7 +412,6 @@ def _identity(task: str, models: str | None, encoder: str | None) -> str:
     root = _root(models)
     folders = [] if task == "encode" else [root if task == "texts" else root / _FOLDERS[task]]
     if encoder is not None:
-        # a sentence-transformers model has no manifest: the heads know it by the fingerprint of its weights
         folders += [] if encoder.startswith(HUB) else [Path(encoder)]
     else:
         folders.append((_root(None) if task == "texts" else root) / "encoder")

@@ -159,7 +159,10 @@ def _shipped(path: str | Path) -> Path | None:
     """Where a file or folder is that the session ships to every machine; None where it ships none of this name."""
     if Path(path).is_absolute() or str(path).startswith(HUB):
         return None
-    found = Path(pyspark.SparkFiles.get(str(path)))
+    try:
+        found = Path(pyspark.SparkFiles.get(str(path)))
+    except AssertionError:  # how it says that no session of this process has files, as with a remote one
+        return None
     return found if found.exists() else None
 
 

@@ -194,6 +194,14 @@ def test_a_job_is_small_and_runs_where_it_is_sent():
     assert out.strip() == "['HUM']"
 
 
+def test_a_relative_folder_is_found_from_any_working_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for job in (classify_job("questions", models="models"), encode_job(encoder="models/encoder")):
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir(tmp_path)
+            assert job.table(table(text=["Who?"]))["error"].to_pylist() == [None]
+
+
 def test_models_that_changed_or_are_gone_are_refused_where_the_rows_are(tmp_path):
     models = tmp_path / "models"
     for name in ("encoder", "questions"):

@@ -186,6 +186,19 @@ def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path
     assert found == {item.text: str(item.label) for item in alone}
 
 
+def test_columns_of_any_type_are_copied_as_they_are(spark):
+    from semclass.spark import encode
+
+    rows = spark.sql(
+        "select 'Who?' as text, date'2024-02-29' as day, timestamp'2024-02-29 12:00:00' as time, 1.50 as price, "
+        "struct(1 as a, array('x', null) as b) as nested, map('k', 2) as pairs, cast(null as binary) as bytes, "
+        "interval '1' day as span, true as `a.b c`"
+    )
+    found = encode(rows).drop("vector", "error")
+    assert found.schema.simpleString() == rows.schema.simpleString()
+    assert found.collect() == rows.collect()
+
+
 def test_models_that_differ_between_machines_are_refused(spark, tmp_path):
     from semclass.spark import classify
 
