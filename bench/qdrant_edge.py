@@ -4,6 +4,8 @@
 translated one by one. It is what parity can be checked with where no server runs, and no way to run one.
 """
 
+# ruff: noqa: D102 - methods do what those of the client do
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -150,5 +152,36 @@ class EdgeClient:
     def _filter(self, given: Any) -> Any:
         if given is None:
             return None
-        (condition,) = given.must
-        return self.engine.Filter(must=[self.engine.HasIdCondition(set(condition.has_id))])
+        parts = {name: getattr(given, name) for name in ("must", "should", "must_not")}
+        return self.engine.Filter(
+            **{
+                name: None if found is None else [self._condition(item) for item in _listed(found)]
+                for name, found in parts.items()
+            }
+        )
+
+    def _condition(self, given: Any) -> Any:
+        models, engine = self.models, self.engine
+        if isinstance(given, models.Filter):
+            return self._filter(given)
+        if isinstance(given, models.HasIdCondition):
+            return engine.HasIdCondition(set(given.has_id))
+        if isinstance(given, models.IsEmptyCondition):
+            return engine.IsEmptyCondition(given.is_empty.key)
+        if isinstance(given, models.IsNullCondition):
+            return engine.IsNullCondition(given.is_null.key)
+        match, interval = given.match, given.range
+        if isinstance(match, models.MatchValue):
+            match = engine.MatchValue(match.value)
+        elif isinstance(match, models.MatchAny):
+            match = engine.MatchAny(match.any)
+        elif isinstance(match, models.MatchExcept):
+            match = engine.MatchExcept(match.except_)
+        if interval is not None:
+            kind = engine.RangeFloat if isinstance(interval, models.Range) else engine.RangeDateTime
+            interval = kind(**interval.model_dump())
+        return engine.FieldCondition(given.key, match=match, range=interval)
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

@@ -1,19 +1,19 @@
 """An index that Qdrant keeps, for corpora that outgrow one machine: the server finds candidates, re-ranking is done here.
 
-A passage is a point with three vectors: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d|
-/ avgdl)); and ``classes``, P(class | passage) and then the labels of 0 and 1. All are compared by inner product: inverse
-document frequencies are the values of a question's sparse vector, its class probabilities (or its most probable class alone)
-those of its class vector. So one request has the server compute
+A passage is a point with three vectors: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1) / (tf + k1 * (1 - b + b *
+|d| / avgdl)); and ``classes``, P(class | passage) and then the labels of 0 and 1. All are compared by inner product:
+inverse document frequencies are the values of a question's sparse vector, its class probabilities (or its most probable
+class alone) those of its class vector. So one request has the server compute
 
     dense + w * BM25 + lambda * match,
 
-as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of what each route
-finds best, and every route scores all of them. A second request reads the components of the n best back, from which the score
-is summed here; the engine's own number, in float32, decides only which passages these are.
+as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by
+vector and the best by BM25, and every route scores all of them. A second request reads the components of the n best back,
+from which the score is summed here; the engine's own number, in float32, decides only which passages these are.
 
 The statistics of the corpus (N, document frequencies) live in the metadata of the collection. They follow each
-:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length in the sparse vectors stays that of the upload, for
-every vector holds it: a corpus whose passages grow much longer or shorter is better uploaded anew.
+:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length in the sparse vectors stays that of the upload,
+for every vector holds it: a corpus whose passages grow much longer or shorter is better uploaded anew.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class QdrantIndex:
     average_length
         Terms of an average passage when the collection was made: avgdl of all sparse vectors.
     depth
-        Best passages of each route that are scored by all routes, at least as many as are asked for. A passage that is
-        beyond this place by vector, by BM25 and by class is not found, whatever the sum.
+        How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as are asked for. A
+        passage that is behind this place by both is not found, whatever the sum.
     exact
         Whether vectors are searched in full; if not, through the HNSW graph that a server builds.
     """
@@ -452,7 +452,9 @@ class QdrantIndex:
             raise InputError(f"there is no point {missing[0]} in collection {self.collection!r}")
         return [found[row] for row in rows.tolist()]
 
-    def candidates(self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None) -> Candidates:
+    def candidates(
+        self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None, where: Any = None
+    ) -> Candidates:
         """Have the server score passages, and give the best; see :meth:`semclass.PassageIndex.candidates`.
 
         Parameters
@@ -466,6 +468,9 @@ class QdrantIndex:
         reader
             The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
             rows are empty.
+        where
+            A ``qdrant_client.models.Filter`` that passages must pass to be scored at all, or None; metadata are below the
+            key ``metadata``.
 
         Returns
         -------
@@ -474,7 +479,7 @@ class QdrantIndex:
         """
         idf = self.idf
         routes = self._routes(query, scoring, idf)
-        points = self._best(routes, n, codes=reader is not None and self.form != "lean")
+        points = self._best(routes, n, where, codes=reader is not None and self.form != "lean")
         read = self._components([point.id for point in points], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in points if point.id in read["dense"]]
@@ -532,22 +537,25 @@ class QdrantIndex:
         """What belongs to the similarity and is the same for all passages."""
         return 1 - float(query.pooled @ query.pooled) / 2 if self.similarity == "l2" else 0.0
 
-    def _best(self, routes: Sequence[_Route], n: int, *, codes: bool) -> list[Any]:
+    def _best(self, routes: Sequence[_Route], n: int, where: Any, *, codes: bool) -> list[Any]:
         """The one request that scores: points with payload and class vector, best first."""
         models = _models()
-        params = models.SearchParams(exact=self.exact)
+        params = models.SearchParams(exact=True) if self.exact else None
         depth = max(self.depth, n)
         counting = [route for route in routes if route.weight > 0]
+        # thousands of passages share a class, so that the best by class are as good as any
+        finding = [route for route in counting if route.using != "classes"]
 
         def best() -> list[Any]:
             return [
-                models.Prefetch(query=route.vector, using=route.using, limit=depth, params=params) for route in counting
+                models.Prefetch(query=route.vector, using=route.using, filter=where, limit=depth, params=params)
+                for route in finding
             ]
 
         # every route scores what any of them found: what a flat prefetch lacks would count as 0
         nested = [
             models.Prefetch(
-                prefetch=best(), query=route.vector, using=route.using, limit=len(counting) * depth, params=params
+                prefetch=best(), query=route.vector, using=route.using, limit=len(finding) * depth, params=params
             )
             for route in counting
         ]
@@ -578,7 +586,7 @@ class QdrantIndex:
                 using=route.using,
                 filter=these,
                 limit=len(points),
-                params=models.SearchParams(exact=True),
+                params=models.SearchParams(exact=True) if self.exact else None,
             )
             for route in asked
         ]

@@ -1,0 +1,292 @@
+"""One suite for every engine: what the embedded index answers, Qdrant must answer."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from conftest import FakeEncoder
+
+from semclass import (
+    ArtifactError,
+    HybridRetriever,
+    InputError,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    QdrantIndex,
+    QuestionClassifier,
+    Ranker,
+)
+from semclass.evidence import PassageReader
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
+
+SERVER = "SEMCLASS_QDRANT_URL"
+
+QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why do ferries stay in port?", "?!?"]
+
+METHODS = [
+    {"rerank": None},
+    {"rerank": None, "match": "soft", "match_weight": 0.7},
+    {"rerank": None, "match": "hard", "match_weight": 0.2},
+    {"rerank": None, "bm25_weight": 0.0},
+    {"rerank": "stable", "by": "class"},
+    {"rerank": "integrated", "by": "class"},
+    {"rerank": "integrated", "by": "entailment", "hard": True},
+    {"rerank": "learned", "match": "soft"},
+]
+
+
+@pytest.fixture(scope="module", params=["local", "edge", "server"])
+def client(request, tmp_path_factory):
+    """Where the collection is kept; each engine is skipped, and says so, where it is not there."""
+    qdrant = pytest.importorskip("qdrant_client")
+    if request.param == "local":
+        yield qdrant.QdrantClient(":memory:")
+    elif request.param == "edge":
+        pytest.importorskip("qdrant_edge")
+        from bench.qdrant_edge import EdgeClient
+
+        yield EdgeClient(tmp_path_factory.mktemp("edge"))
+    elif url := os.environ.get(SERVER):
+        yield qdrant.QdrantClient(url=url)
+    else:
+        pytest.skip(f"no server: name one with {SERVER}")
+
+
+@pytest.fixture
+def collection(client):
+    """A name that no other test uses; what it names is removed."""
+    name = f"semclass-test-{uuid.uuid4().hex[:12]}"
+    yield name
+    if client.collection_exists(name):
+        client.delete_collection(name)
+
+
+@pytest.fixture(scope="module")
+def index(ranker, corpus):
+    return PassageIndex.build(corpus, reader=ranker.reader)
+
+
+@pytest.fixture(scope="module")
+def embedded(index, ranker):
+    return HybridRetriever(index, ranker)
+
+
+@pytest.fixture(scope="module")
+def retriever(client, index, ranker):
+    QdrantIndex.upload(index, client, "semclass-test", replace=True, batch=7)
+    yield HybridRetriever(QdrantIndex.connect(client, "semclass-test"), ranker)
+    client.delete_collection("semclass-test")
+
+
+def assert_same_hits(found, wanted):
+    assert [hit.id for hit in found] == [hit.id for hit in wanted]
+    for mine, theirs in zip(found, wanted, strict=True):
+        assert mine.score == pytest.approx(theirs.score, abs=1e-5)
+        assert mine.components == pytest.approx(theirs.components, abs=1e-5)
+        assert mine.probabilities == pytest.approx(theirs.probabilities, abs=1e-6)
+        assert (mine.rank, mine.rank_before, mine.labels) == (theirs.rank, theirs.rank_before, theirs.labels)
+        assert (mine.text, mine.metadata) == (theirs.text, theirs.metadata)
+
+
+@pytest.mark.parametrize("how", METHODS, ids=str)
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_every_method_gives_the_hits_of_the_embedded_index(retriever, embedded, question, how):
+    assert_same_hits(retriever.search(question, **how), embedded.search(question, **how))
+
+
+def test_parts_add_up_to_the_score(retriever):
+    for hit in retriever.search(QUESTIONS[0], rerank=None, match="soft", match_weight=0.5):
+        parts = hit.components
+        assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
+
+
+def test_explanations_are_those_of_the_embedded_index(retriever, embedded):
+    for mine, theirs in zip(*(found.search(QUESTIONS[0], k=3, explain=True) for found in (retriever, embedded))):  # noqa: B905
+        assert mine.explanation.parts == pytest.approx(theirs.explanation.parts, abs=1e-4)
+        assert [word.match for word in mine.explanation.words] == [word.match for word in theirs.explanation.words]
+
+
+def test_k_is_clamped_to_the_corpus(retriever, corpus):
+    assert len(retriever.index) == len(corpus)
+    assert {hit.id for hit in retriever.search(QUESTIONS[0], k=1000)} == {passage.id for passage in corpus}
+
+
+def test_passages_are_read_back_by_their_rows(retriever, corpus):
+    (query,) = retriever.encode(QUESTIONS[:1])
+    rows = retriever.retrieve(query, 3)
+    found = retriever.candidates(query, 3)
+    assert tuple(retriever.index.passages(rows)) == found.passages
+    assert all(passage in corpus for passage in found.passages)
+    with pytest.raises(InputError, match="there is no point 5"):
+        retriever.index.passages(np.array([5]))
+
+
+def test_few_candidates_of_each_route_are_scored_by_every_route(retriever, embedded):
+    shallow = replace(retriever, index=replace(retriever.index, depth=1))
+    for question in QUESTIONS[:3]:
+        found, wanted = shallow.search(question, k=2, rerank=None), embedded.search(question, k=30, rerank=None)
+        scores = {hit.id: hit.components for hit in wanted}
+        for hit in found:
+            assert hit.components == pytest.approx(scores[hit.id], abs=1e-5)
+
+
+def test_a_filter_holds_before_ranking(retriever, embedded):
+    models = pytest.importorskip("qdrant_client.models")
+    (query,) = retriever.encode(QUESTIONS[:1])
+    allowed = ["museum-1", "museum-2", "ferry-4"]
+    where = models.Filter(must=[models.FieldCondition(key="_id", match=models.MatchAny(any=allowed))])
+    found = retriever.index.candidates(query, 10, retriever.scoring("soft"), where=where)
+    assert sorted(passage.id for passage in found.passages) == sorted(allowed)
+    wanted = {hit.id: hit.score for hit in embedded.search(QUESTIONS[0], k=30, rerank=None, match="soft")}
+    assert [wanted[passage.id] for passage in found.passages] == pytest.approx(found.score.tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("form", ["lean", "exact"])
+def test_other_forms_of_an_index(client, collection, corpus, ranker, form):
+    index = PassageIndex.build(corpus, reader=ranker.reader, form=form)
+    found = HybridRetriever(QdrantIndex.upload(index, client, collection), ranker)
+    assert found.index.form == form
+    assert_same_hits(found.search(QUESTIONS[0]), HybridRetriever(index, ranker).search(QUESTIONS[0]))
+
+
+def test_codes_may_stay_behind(client, collection, index, ranker):
+    found = HybridRetriever(QdrantIndex.upload(index, client, collection, codes=False), ranker)
+    assert found.index.form == "lean"
+    assert found.search(QUESTIONS[0])[0].id == "lighthouse-3"
+
+
+@dataclass(frozen=True)
+class LongVectors(FakeEncoder):
+    """Vectors of other lengths than 1, for which the similarities differ."""
+
+    def encode(self, texts, *, views=("pooled",)):
+        found = super().encode(texts, views=views)
+        lengths = np.array([1 + len(text) % 5 for text in texts], np.float32)
+        return replace(found, pooled=found.pooled * lengths[:, None])
+
+
+@pytest.mark.parametrize("form", ["lean", "exact"])
+@pytest.mark.parametrize("similarity", ["cosine", "ip", "l2"])
+def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, form):
+    encoder = LongVectors()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    index = PassageIndex.build(corpus, reader=reader, similarity=similarity, form=form)
+    bare = Ranker(QuestionClassifier(encoder, None), reader, None)
+    QdrantIndex.upload(index, client, collection)
+    found = HybridRetriever(QdrantIndex.connect(client, collection), bare)
+    assert found.index.similarity == similarity
+    for question in QUESTIONS:
+        assert_same_hits(
+            found.search(question, rerank=None), HybridRetriever(index, bare).search(question, rerank=None)
+        )
+
+
+def test_a_collection_lives(client, collection, corpus, index, ranker):
+    made = QdrantIndex.upload(index, client, collection)
+    gone = [passage.id for passage in corpus[:4]]
+    fewer = made.delete(gone)
+    rest = PassageIndex.build(corpus[4:], reader=ranker.reader)
+    assert len(fewer) == len(rest)
+    np.testing.assert_array_equal(fewer.idf, rest.idf)
+    assert not {hit.id for hit in HybridRetriever(fewer, ranker).search(QUESTIONS[0], k=30)} & set(gone)
+    # what is there already is replaced, and counted once
+    whole = fewer.add(corpus[:6], reader=ranker.reader)
+    assert_same_hits(
+        HybridRetriever(whole, ranker).search(QUESTIONS[0]), HybridRetriever(index, ranker).search(QUESTIONS[0])
+    )
+    again = QdrantIndex.connect(client, collection)
+    assert len(again) == len(index)
+    np.testing.assert_array_equal(again.idf, index.idf)
+
+
+def test_an_update_counts_the_new_text_and_not_the_old(client, collection, corpus, index, ranker):
+    changed = Passage(corpus[0].id, "A zebra walked past the lighthouse.", corpus[0].metadata)
+    found = QdrantIndex.upload(index, client, collection).add([changed], reader=ranker.reader)
+    np.testing.assert_array_equal(found.idf, PassageIndex.build([changed, *corpus[1:]], reader=ranker.reader).idf)
+    assert HybridRetriever(found, ranker).search("What did the zebra do?", k=1)[0].text == changed.text
+
+
+def test_statistics_are_counted_anew(client, collection, index):
+    made = QdrantIndex.upload(index, client, collection)
+    wrong = replace(made, n_passages=5, document_frequencies=np.where(made.document_frequencies < 0, -1, 1))
+    found = wrong.refresh_statistics()
+    assert len(found) == len(index)
+    np.testing.assert_array_equal(found.idf, index.idf)
+    np.testing.assert_array_equal(QdrantIndex.connect(client, collection).idf, index.idf)
+
+
+def test_a_passage_without_any_term_is_kept(client, collection, ranker, corpus):
+    index = PassageIndex.build([*corpus, Passage("marks", "?!? ... --")], reader=ranker.reader)
+    found = QdrantIndex.upload(index, client, collection)
+    assert_same_hits(
+        HybridRetriever(found, ranker).search(QUESTIONS[0], k=31),
+        HybridRetriever(index, ranker).search(QUESTIONS[0], k=31),
+    )
+    assert len(found.delete(["marks"])) == len(corpus)
+
+
+def test_what_is_deleted_must_be_there(client, collection, index):
+    made = QdrantIndex.upload(index, client, collection)
+    with pytest.raises(InputError, match="there is no passage 'nowhere'"):
+        made.delete(["lighthouse-1", "nowhere"])
+    with pytest.raises(InputError, match="comes twice"):
+        made.delete(["lighthouse-1", "lighthouse-1"])
+    assert len(made.refresh_statistics()) == len(index)
+
+
+def test_a_reader_of_other_models_is_refused(client, collection, index, corpus, fake_encoder):
+    made = QdrantIndex.upload(index, client, collection)
+    with pytest.raises(InputError, match="another encoder"):
+        made.add(corpus, reader=PassageReader(PassageClassifier(fake_encoder, None), None, None))
+
+
+def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, index):
+    done = []
+    QdrantIndex.upload(index, client, collection, batch=11, progress=done.append)
+    assert done == [11, 11, 8]
+    with pytest.raises(InputError, match=r"already; name another, or set replace=True"):
+        QdrantIndex.upload(index, client, collection)
+    assert len(QdrantIndex.upload(index, client, collection, replace=True)) == len(index)
+
+
+def test_what_is_no_complete_index_is_refused(client, collection, index):
+    with pytest.raises(ArtifactError, match="there is no collection"):
+        QdrantIndex.connect(client, collection)
+
+    def stop(_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        QdrantIndex.upload(index, client, collection, batch=11, progress=stop)
+    with pytest.raises(ArtifactError, match="holds no complete index"):
+        QdrantIndex.connect(client, collection)
+    made = QdrantIndex.upload(index, client, collection, replace=True)
+    record = client.get_collection(collection).config.metadata["semclass"]
+    for change, says in (
+        ({"protocol": 99}, "has protocol 99"),
+        ({"kind": "cake"}, "describes 'cake'"),
+        ({"frequencies": "AAAA"}, "statistics of the collection are damaged"),
+    ):
+        client.update_collection(collection, metadata={"semclass": {**record, **change}})
+        with pytest.raises(ArtifactError, match=says):
+            QdrantIndex.connect(client, collection)
+    made._describe()
+    assert len(QdrantIndex.connect(client, collection)) == len(index)
+
+
+def test_what_looks_at_every_passage_needs_an_embedded_index(retriever):
+    (query,) = retriever.encode(QUESTIONS[:1])
+    with pytest.raises(InputError, match="gives only the best ones"):
+        retriever.scores(query)
+
+
+def test_a_server_that_does_not_answer_is_an_error():
+    pytest.importorskip("qdrant_client")
+    with pytest.raises(ArtifactError, match="does not answer"):
+        QdrantIndex.connect("http://127.0.0.1:9", "passages", timeout=2, check_compatibility=False)
