@@ -1,6 +1,6 @@
 """Do the engines agree? The embedded index, Qdrant's local mode and Qdrant's Rust core answer the same questions.
 
-Each set is indexed once and uploaded to both. Questions are asked without class match, with the soft and with the hard one
+Each set is indexed once and uploaded. Questions are asked without class match, with the soft and with the hard one
 in turn; what is compared is the score and each of its components of the passages that both sides give, the number that the
 engine itself computed, and whether the ten best are the same in the same order. Neither engine is a networked server:
 requests do not travel, and there is one shard. Needs the extra ``bench``.
@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,18 @@ from bench.qdrant_edge import EdgeClient
 from bench.steps import Bench
 from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker, evaluation
 from semclass.candidates import Candidates, Query
+from semclass.documents import read_passages
 from semclass.errors import import_extra
 
-FOLDERS = ("squad4", "pubmedqa")
+SETS = {
+    "squad4-500": ("squad4", 500, ("local", "rust_core")),
+    "squad4": ("squad4", None, ("rust_core",)),
+    "pubmedqa": ("pubmedqa", None, ("rust_core",)),
+}
+"""Folder, passages (the first so many, or all) and engines. Local mode compares sparse vectors in a Python loop over all
+passages, half a second a question with 1,700 of them: it is asked over fewer."""
 
 QUESTIONS = 1000
-LOCAL_QUESTIONS = {"squad4": 1000, "pubmedqa": 100}
-"""Local mode compares sparse vectors in a Python loop over all passages: a second a question."""
 
 N = 10
 """Passages that are compared."""
@@ -117,28 +123,29 @@ def payload_bytes(index: PassageIndex, client: Any) -> dict[str, float]:
     return sizes
 
 
-def measure(folder: str, indices: str, questions: int, local_questions: int) -> dict[str, Any]:
+def measure(folder: str, indices: str, questions: int, passages: int | None, engines: Sequence[str]) -> dict[str, Any]:
     """Everything on one set."""
     qdrant = import_extra("qdrant_client", "bench")
     warnings.filterwarnings("ignore", "Local mode performs exact")
     ranker = Ranker.load()
-    index = evaluation.cached_index(folder, indices, ranker.reader)
+    if passages is None:
+        index = evaluation.cached_index(folder, indices, ranker.reader)
+    else:
+        index = PassageIndex.build(read_passages(Path(folder))[:passages], reader=ranker.reader)
     dataset = evaluation.load_dataset(folder, limit=questions)
     retriever = HybridRetriever(index, ranker)
     queries = retriever.encode(list(dataset.questions.values()))
     result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}
     with tempfile.TemporaryDirectory() as place:
-        engines = {"local": Listening(qdrant.QdrantClient(":memory:")), "rust_core": Listening(EdgeClient(place))}
-        result["payload_bytes"] = payload_bytes(index, engines["rust_core"])
+        clients = {"local": Listening(qdrant.QdrantClient(":memory:")), "rust_core": Listening(EdgeClient(place))}
+        result["payload_bytes"] = payload_bytes(index, clients["rust_core"])
         found = {
-            name: HybridRetriever(QdrantIndex.upload(index, client, "passages"), ranker)
-            for name, client in engines.items()
+            name: HybridRetriever(QdrantIndex.upload(index, clients[name], "passages"), ranker) for name in engines
         }
         # every passage of these small sets is scored, so that nothing but the arithmetic can differ
         for name, remote in found.items():
             full = replace(remote, index=replace(remote.index, depth=len(index)))  # type: ignore[type-var]
-            asked = queries[:local_questions] if name == "local" else queries
-            result[name] = agreement(retriever, full, asked)
+            result[name] = agreement(retriever, full, queries)
         result["recall_by_depth"] = lost_by_depth(retriever, found["rust_core"], queries)
         jobs = {
             name: lambda query, used=used: used.candidates(query, N, match="soft", evidence=False)
@@ -155,10 +162,11 @@ def run(bench: Bench) -> dict[str, Any]:
         name: bench.step(
             f"engines/{name}",
             "bench.engines:measure",
-            folder=bench.beir(name),
+            folder=bench.beir(folder),
             indices=bench.indices,
             questions=30 if bench.quick else QUESTIONS,
-            local_questions=30 if bench.quick else LOCAL_QUESTIONS[name],
+            passages=passages,
+            engines=engines,
         )
-        for name in FOLDERS
+        for name, (folder, passages, engines) in SETS.items()
     }

@@ -41,21 +41,28 @@ METHODS = [
 ]
 
 
-@pytest.fixture(scope="module", params=["local", "edge", "server"])
-def client(request, tmp_path_factory):
-    """Where the collection is kept; each engine is skipped, and says so, where it is not there."""
+ENGINES = ["local", "edge", "server"]
+
+
+def open_client(engine, folder):
+    """A client of an engine; the test is skipped, and says so, where there is none."""
     qdrant = pytest.importorskip("qdrant_client")
-    if request.param == "local":
-        yield qdrant.QdrantClient(":memory:")
-    elif request.param == "edge":
+    if engine == "local":
+        return qdrant.QdrantClient(":memory:")
+    if engine == "edge":
         pytest.importorskip("qdrant_edge")
         from bench.qdrant_edge import EdgeClient
 
-        yield EdgeClient(tmp_path_factory.mktemp("edge"))
-    elif url := os.environ.get(SERVER):
-        yield qdrant.QdrantClient(url=url)
-    else:
+        return EdgeClient(folder)
+    if SERVER not in os.environ:
         pytest.skip(f"no server: name one with {SERVER}")
+    return qdrant.QdrantClient(url=os.environ[SERVER])
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def client(request, tmp_path_factory):
+    """Where the collection is kept."""
+    return open_client(request.param, tmp_path_factory.mktemp("edge"))
 
 
 @pytest.fixture
@@ -77,11 +84,23 @@ def embedded(index, ranker):
     return HybridRetriever(index, ranker)
 
 
-@pytest.fixture(scope="module")
-def retriever(client, index, ranker):
-    QdrantIndex.upload(index, client, "semclass-test", replace=True, batch=7)
-    yield HybridRetriever(QdrantIndex.connect(client, "semclass-test"), ranker)
-    client.delete_collection("semclass-test")
+@pytest.fixture(scope="module", params=["embedded", *ENGINES])
+def retriever(request, embedded, tmp_path_factory):
+    if request.param == "embedded":
+        yield embedded
+        return
+    client, name = open_client(request.param, tmp_path_factory.mktemp("edge")), f"semclass-test-{uuid.uuid4().hex[:12]}"
+    QdrantIndex.upload(embedded.index, client, name, batch=7)
+    yield HybridRetriever(QdrantIndex.connect(client, name), embedded.ranker)
+    client.delete_collection(name)
+
+
+@pytest.fixture
+def remote(retriever, embedded):
+    """The retriever, for what only an index on a server has."""
+    if retriever is embedded:
+        pytest.skip("an embedded index has none of this")
+    return retriever
 
 
 def assert_same_hits(found, wanted):
@@ -119,16 +138,21 @@ def test_k_is_clamped_to_the_corpus(retriever, corpus):
 
 def test_passages_are_read_back_by_their_rows(retriever, corpus):
     (query,) = retriever.encode(QUESTIONS[:1])
-    rows = retriever.retrieve(query, 3)
-    found = retriever.candidates(query, 3)
-    assert tuple(retriever.index.passages(rows)) == found.passages
-    assert all(passage in corpus for passage in found.passages)
+    found = retriever.index.passages(retriever.retrieve(query, 3))
+    assert len(found) == 3
+    assert all(passage in corpus for passage in found)
+
+
+def test_passages_come_with_the_scores(remote):
+    (query,) = remote.encode(QUESTIONS[:1])
+    found = remote.candidates(query, 3)
+    assert tuple(remote.index.passages(found.rows)) == found.passages
     with pytest.raises(InputError, match="there is no point 5"):
-        retriever.index.passages(np.array([5]))
+        remote.index.passages(np.array([5]))
 
 
-def test_few_candidates_of_each_route_are_scored_by_every_route(retriever, embedded):
-    shallow = replace(retriever, index=replace(retriever.index, depth=1))
+def test_few_candidates_of_each_route_are_scored_by_every_route(remote, embedded):
+    shallow = replace(remote, index=replace(remote.index, depth=1))
     for question in QUESTIONS[:3]:
         found, wanted = shallow.search(question, k=2, rerank=None), embedded.search(question, k=30, rerank=None)
         scores = {hit.id: hit.components for hit in wanted}
@@ -136,12 +160,12 @@ def test_few_candidates_of_each_route_are_scored_by_every_route(retriever, embed
             assert hit.components == pytest.approx(scores[hit.id], abs=1e-5)
 
 
-def test_a_filter_holds_before_ranking(retriever, embedded):
+def test_a_filter_holds_before_ranking(remote, embedded):
     models = pytest.importorskip("qdrant_client.models")
-    (query,) = retriever.encode(QUESTIONS[:1])
+    (query,) = remote.encode(QUESTIONS[:1])
     allowed = ["museum-1", "museum-2", "ferry-4"]
     where = models.Filter(must=[models.FieldCondition(key="_id", match=models.MatchAny(any=allowed))])
-    found = retriever.index.candidates(query, 10, retriever.scoring("soft"), where=where)
+    found = remote.index.candidates(query, 10, remote.scoring("soft"), where=where)
     assert sorted(passage.id for passage in found.passages) == sorted(allowed)
     wanted = {hit.id: hit.score for hit in embedded.search(QUESTIONS[0], k=30, rerank=None, match="soft")}
     assert [wanted[passage.id] for passage in found.passages] == pytest.approx(found.score.tolist(), abs=1e-5)
@@ -280,10 +304,10 @@ def test_what_is_no_complete_index_is_refused(client, collection, index):
     assert len(QdrantIndex.connect(client, collection)) == len(index)
 
 
-def test_what_looks_at_every_passage_needs_an_embedded_index(retriever):
-    (query,) = retriever.encode(QUESTIONS[:1])
+def test_what_looks_at_every_passage_needs_an_embedded_index(remote):
+    (query,) = remote.encode(QUESTIONS[:1])
     with pytest.raises(InputError, match="gives only the best ones"):
-        retriever.scores(query)
+        remote.scores(query)
 
 
 def test_a_server_that_does_not_answer_is_an_error():
