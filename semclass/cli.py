@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
 
+API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
+"""Environment variable that holds the key of a Qdrant server."""
+
 _FIGURES = 4
 """Figures of a model that `models` shows; with --json all."""
 
@@ -61,6 +64,9 @@ _similarity = click.option(
     default="cosine",
     show_default=True,
     help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
+)
+_api_key = click.option(
+    "--api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
 )
 _threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
 
@@ -336,6 +342,30 @@ def index_build(
         )
 
 
+@index.command("upload")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
+@click.option("--collection", required=True, help="Name of the collection that is made.")
+@click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
+@click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
+@_api_key
+@_json
+def index_upload(
+    folder: Path, url: str, collection: str, *, replace: bool, codes: bool, api_key: str | None, as_json: bool
+) -> None:
+    """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
+    found = semclass.PassageIndex.load(folder)
+    with _progress("uploading", len(found)) as progress:
+        semclass.QdrantIndex.upload(
+            found, url, collection, codes=codes, replace=replace, progress=progress, api_key=api_key
+        )
+    address = f"{url.rstrip('/')}/{collection}"
+    if as_json:
+        _print_json({"index": address, "passages": len(found)})
+    else:
+        click.echo(f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION")
+
+
 @index.command("info")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 @_json
@@ -365,7 +395,7 @@ def _weights(weights: Mapping[str, float]) -> str:
 
 
 @cli.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("place", metavar="INDEX")
 @click.argument("question")
 @click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
 @click.option("--match", type=_MATCH, default="none", show_default=True, help="Class match in the score.")
@@ -377,23 +407,34 @@ def _weights(weights: Mapping[str, float]) -> str:
 @click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
 @click.option("--candidates", type=int, help="Passages that are re-ranked.")
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@_api_key
 @_json
 @_models
 @_encoder
 @_threads
 def search(
-    folder: Path,
+    place: str,
     question: str,
     *,
     explain: bool,
+    api_key: str | None,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
     **given: Any,
 ) -> None:
-    """Find the passages of the index in DIR that answer QUESTION."""
-    retriever = semclass.HybridRetriever.load(folder, models=models, encoder=encoder, threads=threads or 1)
+    """Find the passages of INDEX that answer QUESTION.
+
+    INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
+    """
+    if place.startswith(("http://", "https://")):
+        url, _, collection = place.rstrip("/").rpartition("/")
+        remote = semclass.QdrantIndex.connect(url, collection, api_key=api_key)
+        ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or 1)
+        retriever = semclass.HybridRetriever(remote, ranker)
+    else:
+        retriever = semclass.HybridRetriever.load(place, models=models, encoder=encoder, threads=threads or 1)
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
     hits = retriever.search(question, **options, explain=explain)

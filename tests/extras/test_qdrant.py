@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import uuid
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from semclass import (
     QdrantIndex,
     QuestionClassifier,
     Ranker,
+    cli,
 )
 from semclass.evidence import PassageReader
 
@@ -314,3 +316,26 @@ def test_a_server_that_does_not_answer_is_an_error():
     pytest.importorskip("qdrant_client")
     with pytest.raises(ArtifactError, match="does not answer"):
         QdrantIndex.connect("http://127.0.0.1:9", "passages", timeout=2, check_compatibility=False)
+
+
+def test_the_command_line_uploads_and_searches(monkeypatch, capsys, tmp_path, index, embedded):
+    qdrant = pytest.importorskip("qdrant_client")
+    keys = []
+    server = qdrant.QdrantClient(":memory:")
+
+    def connect(*, url, api_key):
+        keys.append((url, api_key))
+        return server
+
+    monkeypatch.setattr(qdrant, "QdrantClient", connect)
+    monkeypatch.setenv("SEMCLASS_QDRANT_API_KEY", "secret")
+    index.save(tmp_path / "index")
+    cli.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
+    assert "semclass search http://host:6333/shelf QUESTION" in capsys.readouterr().out
+    cli.main(["search", "http://host:6333/shelf", QUESTIONS[0], "-k", "2", "--json"])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["_id"] for line in lines] == [hit.id for hit in embedded.search(QUESTIONS[0], k=2)]
+    assert keys == [("http://host:6333", "secret")] * 2
+    with pytest.raises(SystemExit):
+        cli.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
+    assert "replace=True (--replace)" in capsys.readouterr().err
