@@ -1,0 +1,229 @@
+"""Finding candidates: the passages with the best scores, without scoring all of many.
+
+Of a small corpus every passage is scored. Of a large one, those that are best by vectors alone and those that are best by
+BM25 alone are scored, and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003).
+If one could be, more are looked at. Without an index of vectors the result is therefore that of scoring all; with one, it
+is that of scoring all whose vectors the index finds, and how many it misses is measured where it is described.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import bm25
+from semclass.bm25 import Postings, Statistics
+from semclass.candidates import Query, Scoring, sum_of
+from semclass.dense import Vectors
+from semclass.ranking import class_match, nth_at_least, top_k
+from semclass.types import DoubleArray, FloatArray, IntArray
+
+EVERY = 50_000
+"""Passages up to which each one is scored."""
+
+FEW = 10_000
+"""Passages up to which each one that a filter lets through is scored, however large the corpus is."""
+
+FIRST = 256
+"""How many are looked at first, by vectors and by BM25."""
+
+MORE = 4
+"""How many times as many are looked at next, if these do not do."""
+
+TRUSTED = 4
+"""Of this many passages that an index of vectors finds, one is taken to be among the best without exception."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is searched of a segment.
+
+    Attributes
+    ----------
+    vectors
+        Of its n passages.
+    postings
+        Their terms.
+    probabilities
+        P(class | passage), float32 of shape (n, n_classes).
+    """
+
+    vectors: Vectors
+    postings: Postings
+    probabilities: FloatArray
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return len(self.vectors)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Passages with their scores, best first.
+
+    Attributes
+    ----------
+    rows
+        Places, the segments one after another, int64 of shape (m,).
+    dense, bm25
+        Similarity and BM25 score, float64 of shape (m,).
+    match
+        Class match, float64 of shape (m,); None where it was not asked for.
+    parts
+        What `score` is the sum of, weights included, by name; each float64 of shape (m,).
+    score
+        float64 of shape (m,).
+    """
+
+    rows: IntArray
+    dense: DoubleArray
+    bm25: DoubleArray
+    match: DoubleArray | None
+    parts: dict[str, DoubleArray]
+    score: DoubleArray
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and how passages are scored for it.
+
+    Attributes
+    ----------
+    query
+        The question.
+    scoring
+        How.
+    known
+        Statistics of the passages that are there.
+    thresholds
+        Probability from which a passage has a class, float64 of shape (n_classes,).
+    allowed
+        Which passages may be found, bool of shape (n_passages,), removed ones not among them; all if None.
+    """
+
+    query: Query
+    scoring: Scoring
+    known: Statistics
+    thresholds: DoubleArray
+    allowed: npt.NDArray[np.bool_] | None = None
+
+
+def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
+    """Find the passages with the n best scores.
+
+    Parameters
+    ----------
+    parts
+        The segments, at least one.
+    asked
+        The question.
+    n
+        How many; fewer if fewer are there.
+
+    Returns
+    -------
+    Found
+        Best first; equal scores in the order of the passages.
+    """
+    total = sum(map(len, parts))
+    if asked.allowed is not None and (number := int(np.count_nonzero(asked.allowed))) <= max(FEW, n):
+        return best_of(parts, asked, np.flatnonzero(asked.allowed), min(n, number))
+    depth = max(FIRST, MORE * n)
+    while total > EVERY and depth * MORE < total:
+        rows, beyond = likely(parts, asked, depth)
+        found = best_of(parts, asked, rows, n)
+        if len(found.rows) == n and found.score[-1] > beyond:
+            return found
+        depth *= MORE
+    rows = np.arange(total) if asked.allowed is None else np.flatnonzero(asked.allowed)
+    return best_of(parts, asked, rows, n)
+
+
+def likely(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, float]:
+    """Passages that are best by vectors alone or by BM25 alone.
+
+    Returns
+    -------
+    tuple
+        Their places, rising, int64 of shape (m,), and a score that no other passage is above.
+    """
+    rows, similar = _similar(parts, asked, depth)
+    beyond = similar
+    if asked.scoring.bm25_weight > 0:
+        lexical, scores = bm25.best(
+            [part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed
+        )
+        rows = np.union1d(rows, lexical)
+        # fewer than asked for: all others have no term of the question
+        beyond += asked.scoring.bm25_weight * (float(scores[-1]) if len(scores) == depth else 0.0)
+    if asked.scoring.match is not None:
+        beyond += asked.scoring.match_weight  # a match is at most 1
+    return rows, beyond
+
+
+def _similar(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, float]:
+    """Passages that are best by vectors alone, rising, and a similarity that no other one is above."""
+    found, beyond, first = [], -np.inf, 0
+    for part in parts:
+        allowed = None if asked.allowed is None else asked.allowed[first : first + len(part)]
+        if part.vectors.index is None:
+            scores = part.vectors.scores(asked.query.pooled)
+            if allowed is not None:
+                scores[~allowed] = -np.inf
+            least = float(nth_at_least(scores, depth))
+            rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
+        else:
+            rows = part.vectors.index.nearest(asked.query.pooled, TRUSTED * depth, allowed)
+            scores = part.vectors.scores_at(asked.query.pooled, rows)
+            least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
+            rows = rows[scores >= least]
+        found.append(rows + first)
+        beyond = max(beyond, least)
+        first += len(part)
+    return np.concatenate(found), beyond
+
+
+def best_of(parts: Sequence[Part], asked: Asked, rows: IntArray, n: int) -> Found:
+    """Score some passages, whose places are given rising, and give the n best."""
+    dense = np.empty(len(rows))
+    for part, here, places in _split(parts, rows):
+        whole = len(places) == len(part)
+        pooled = asked.query.pooled
+        dense[here] = part.vectors.scores(pooled) if whole else part.vectors.scores_at(pooled, places)
+    postings, terms = [part.postings for part in parts], asked.query.terms
+    if len(rows) == sum(map(len, parts)):
+        lexical = bm25.scores(postings, asked.known, terms).astype(np.float64)
+    else:
+        lexical = bm25.scores_at(postings, asked.known, terms, rows).astype(np.float64)
+    sums, matched = {"dense": dense, "bm25": asked.scoring.bm25_weight * lexical}, None
+    if asked.scoring.match is not None:
+        matched = np.empty(len(rows))
+        for part, here, places in _split(parts, rows):
+            probabilities = part.probabilities[places]
+            matched[here] = class_match(asked.query.probabilities, probabilities, asked.thresholds, asked.scoring.match)
+        sums["match"] = asked.scoring.match_weight * matched
+    score = sum_of(sums)
+    best = top_k(score, n)
+    return Found(
+        rows=rows[best],
+        dense=dense[best],
+        bm25=lexical[best],
+        match=None if matched is None else matched[best],
+        parts={name: values[best] for name, values in sums.items()},
+        score=score[best],
+    )
+
+
+def _split(parts: Sequence[Part], rows: IntArray) -> list[tuple[Part, slice, npt.NDArray[Any]]]:
+    """The segments that some passages are in, which of the passages, and their places in the segment."""
+    ends = np.cumsum([0, *map(len, parts)])
+    cuts = np.searchsorted(rows, ends).tolist()
+    return [
+        (part, slice(begin, end), rows[begin:end] - first)
+        for part, first, begin, end in zip(parts, ends.tolist(), cuts, cuts[1:], strict=False)
+        if end > begin
+    ]

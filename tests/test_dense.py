@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass import dense
+from semclass.dense import Question, Reduced, Vectors, reduce_vectors
+from semclass.quantise import from_int8, to_int8
+from semclass.ranking import SIMILARITIES, similarity, unit
+
+DIM = 32
+
+
+def made(n: int, dim: int = DIM, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    return to_int8(unit(np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)))
+
+
+def asked(dim: int = DIM, seed: int = 9) -> np.ndarray:
+    return unit(np.random.default_rng(seed).normal(size=dim).astype(np.float32))
+
+
+@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=40))
+def test_a_question_in_digits_is_the_question(values):
+    vector = np.array(values, np.float32)
+    found = Question.of(vector)
+    assert np.abs(found.digits).max() <= dense.LARGEST
+    places = dense.BASE ** -np.arange(dense.DIGITS, dtype=np.float64)
+    np.testing.assert_allclose(found.step * (places @ found.digits), vector, atol=1e-6 * np.abs(vector).max())
+
+
+@pytest.mark.parametrize("kind", SIMILARITIES)
+@pytest.mark.parametrize("n", [0, 1, 70])
+def test_scores_are_those_of_the_formula(monkeypatch, kind, n):
+    codes, levels = made(n)
+    expected = similarity(codes, 2 * asked(), kind, levels)
+    np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
+    monkeypatch.setattr(dense, "BLOCK", 32)  # as many passages have it, with graphs of their own
+    np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", SIMILARITIES)
+def test_float32_vectors_are_compared_as_they_are(kind):
+    vectors = from_int8(*made(50))
+    found = Vectors(vectors, np.ones(50, np.float32), kind)
+    np.testing.assert_allclose(found.scores(asked()), similarity(vectors, asked(), kind), atol=1e-6)
+    np.testing.assert_array_equal(found.scores_at(asked(), np.array([3, 40])), found.scores(asked())[[3, 40]])
+
+
+@pytest.mark.parametrize("block", [16, 32, 1000])
+def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
+    codes, levels = made(100)
+    expected = Vectors(codes, levels).scores(asked())
+    rows = np.array([0, 5, 6, 99])
+    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
+    monkeypatch.setattr(dense, "ROWS", 7)
+    monkeypatch.setattr(dense, "BLOCK", block)
+    np.testing.assert_array_equal(Vectors(codes, levels).scores(asked()), expected)
+    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
+
+
+def test_products_cannot_overflow_16_bits():
+    codes, levels = np.full((40, 1024), 127, np.int8), np.ones(40, np.float32)
+    question = np.ones(1024, np.float32)
+    with_graphs = dense.product_with(dense.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
+    np.testing.assert_allclose(Question.of(question).value_of(with_graphs), 127 * 1024, rtol=1e-6)
+    np.testing.assert_allclose(Vectors(codes, levels, "ip").scores(question), 127 * 1024, rtol=1e-6)
+
+
+def test_reduced_vectors_of_all_dimensions_find_the_nearest():
+    codes, levels = made(300)
+    found = reduce_vectors(codes, levels).nearest(asked(), 40)
+    expected = np.argsort(-Vectors(codes, levels).scores(asked()))
+    assert 40 <= len(found) < 150
+    assert set(expected[:20].tolist()) <= set(found.tolist())
+
+
+def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
+    rng = np.random.default_rng(1)
+    vectors = unit((rng.normal(size=(500, 8)) @ rng.normal(size=(8, DIM))).astype(np.float32))
+    codes, levels = to_int8(vectors)
+    found = reduce_vectors(codes, levels, dimensions=8)
+    assert found.blocks.shape == (1, 8, 500)
+    nearest = found.nearest(vectors[7], 20)
+    assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
+
+
+@pytest.mark.parametrize("group", [4, 7])
+def test_only_what_is_allowed_is_near(monkeypatch, group):
+    monkeypatch.setattr(dense, "REDUCED_BLOCK", 64)
+    monkeypatch.setattr(dense, "GROUP", group)
+    codes, levels = made(200)
+    found, allowed = reduce_vectors(codes, levels), np.arange(200) % 3 == 0
+    assert len(found.blocks) == 4
+    rows = found.nearest(asked(), 10, allowed)
+    assert len(rows) >= 10
+    assert allowed[rows].all()
+    assert found.nearest(asked(), 500, allowed).tolist() == np.flatnonzero(allowed).tolist()
+    assert found.nearest(asked(), 5, np.zeros(200, bool)).tolist() == []
+
+
+def test_what_is_saved_finds_the_same(tmp_path):
+    found = reduce_vectors(*made(100))
+    dense.save(found, tmp_path / "reduced")
+    opened = dense.load(tmp_path / "reduced")
+    assert isinstance(opened, Reduced)
+    assert opened.nearest(asked(), 10).tolist() == found.nearest(asked(), 10).tolist()

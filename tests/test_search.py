@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass import bm25, search
+from semclass.candidates import Query, Scoring
+from semclass.dense import Vectors, reduce_vectors
+from semclass.quantise import to_int8
+from semclass.ranking import class_match, top_k, unit
+from semclass.search import Asked, Part, find
+from semclass.types import ragged
+
+DIM, VOCABULARY, CLASSES = 8, 20, 3
+THRESHOLDS = np.full(CLASSES, 0.5)
+
+
+def part(n: int, seed: int, *, reduced: bool = False) -> Part:
+    rng = np.random.default_rng(seed)
+    codes, levels = to_int8(unit(rng.normal(size=(n, DIM)).astype(np.float32)))
+    terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(n)]
+    postings = bm25.postings(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
+    vectors = Vectors(codes, levels, index=reduce_vectors(codes, levels) if reduced else None)
+    return Part(vectors, postings, rng.random((n, CLASSES)).astype(np.float32))
+
+
+def ask(parts: list[Part], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Asked:
+    rng = np.random.default_rng(seed)
+    query = Query(
+        text="",
+        pooled=unit(rng.normal(size=DIM).astype(np.float32)),
+        probabilities=rng.dirichlet(np.ones(CLASSES)),
+        fine=np.zeros(0),
+        tokens=np.zeros((0, DIM), np.float32),
+        weights=np.zeros(0, np.float32),
+        terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
+    )
+    return Asked(query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
+
+
+def by_scoring_all(parts: list[Part], asked: Asked, n: int) -> tuple[np.ndarray, np.ndarray]:
+    dense = np.concatenate([part.vectors.scores(asked.query.pooled) for part in parts])
+    lexical = bm25.scores([part.postings for part in parts], asked.known, asked.query.terms).astype(np.float64)
+    score = dense + asked.scoring.bm25_weight * lexical
+    if asked.scoring.match is not None:
+        probabilities = np.concatenate([part.probabilities for part in parts])
+        match = class_match(asked.query.probabilities, probabilities, THRESHOLDS, asked.scoring.match)
+        score = score + asked.scoring.match_weight * match
+    rows = np.arange(len(score)) if asked.allowed is None else np.flatnonzero(asked.allowed)
+    best = rows[top_k(score[rows], n)]
+    return best, score[best]
+
+
+scorings = st.builds(
+    Scoring, st.sampled_from([0.0, 0.1, 2.0]), st.sampled_from([None, "soft", "hard"]), st.sampled_from([0.0, 0.3, 5.0])
+)
+
+
+@pytest.fixture
+def quickly_large(monkeypatch):
+    """Corpora of some hundred passages are searched as large ones are."""
+    monkeypatch.setattr(search, "EVERY", 0)
+    monkeypatch.setattr(search, "FEW", 5)
+    monkeypatch.setattr(search, "FIRST", 2)
+    monkeypatch.setattr(search, "MORE", 2)
+
+
+SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
+
+
+@pytest.mark.usefixtures("quickly_large")
+class TestLargeCorpora:
+    @given(scorings, st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([None, 0.02, 0.5]))
+    def test_what_is_found_is_what_scoring_all_finds(self, scoring, seed, n, share):
+        allowed = None if share is None else np.random.default_rng(seed).random(503) < share
+        asked = ask(SEGMENTS, seed, scoring, allowed)
+        found = find(SEGMENTS, asked, n)
+        rows, score = by_scoring_all(SEGMENTS, asked, n)
+        np.testing.assert_array_equal(found.rows, rows)
+        np.testing.assert_array_equal(found.score, score)
+        np.testing.assert_array_equal(found.score, sum(found.parts.values()))
+
+    @given(scorings, st.integers(0, 10_000))
+    def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
+        asked = ask(SEGMENTS, seed, scoring)
+        reduced = [part(300, 1, reduced=True), SEGMENTS[1], part(200, 3, reduced=True)]
+        np.testing.assert_array_equal(find(reduced, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
+
+    def test_few_passages_are_looked_at(self, monkeypatch):
+        looked_at, best_of = [], search.best_of
+        monkeypatch.setattr(search, "best_of", lambda *args: looked_at.append(len(args[2])) or best_of(*args))
+        find(SEGMENTS, ask(SEGMENTS, 5, Scoring(0.1)), 1)
+        assert looked_at[0] < 100
+
+
+def test_fewer_than_asked_for_are_all_there_are():
+    found = find([SEGMENTS[1]], ask([SEGMENTS[1]], 1, Scoring(0.1)), 10)
+    assert sorted(found.rows.tolist()) == [0, 1, 2]
+    assert found.match is None
+    nothing = find([SEGMENTS[1]], ask([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10)
+    assert nothing.rows.tolist() == []
