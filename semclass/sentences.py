@@ -14,7 +14,8 @@ SHORTEST = 25
 LONGEST = 100
 """Words from which a stretch without a full stop, such as a table, is cut: an encoder reads only so much at a time."""
 
-_END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|\s*\n\s*")
+# white space is looked at from its beginning only, as otherwise a long run of it would be read once for each character
+_END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<!\s)\s*\n\s*")
 
 _WORD = re.compile(r"\S+")
 
@@ -71,11 +72,12 @@ def _sentences(text: str) -> list[list[Span]]:
     ends = [(found.start(), found.end()) for found in _END.finditer(stripped, first)]
     for end, following in [*ends, (len(stripped), len(stripped))]:
         # closing quotation marks and brackets stay with their sentence
-        piece = stripped[start:following].rstrip()
-        if following < len(stripped) and "\n" not in stripped[end:following] and _ABBREVIATION.search(piece):
+        # no abbreviation is longer than this
+        last = stripped[max(start, end - 12) : following].rstrip()
+        if following < len(stripped) and "\n" not in stripped[end:following] and _ABBREVIATION.search(last):
             continue
-        span = (start, start + len(piece))
-        if sentences and min(len(piece), _length(sentences[-1])) < SHORTEST:
+        span = (start, max(start, end - 12) + len(last))
+        if sentences and (span[1] - start < SHORTEST or _length(sentences[-1]) < SHORTEST):
             sentences[-1].append(span)
         else:
             sentences.append([span])
