@@ -22,8 +22,12 @@ _LINK = re.compile(r" {0,3}\[(?!\^)[^\]]+\]:[ \t]*\S+")
 _DELIMITER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 _BAR = re.compile(r"(?<!\\)\|")
 _MARKS = re.compile(r"`(?P<code>[^`]+)`|\*\*|__|(?<!\w)[*_](?=\w)|(?<=\w)[*_](?!\w)")
-_LINKED = re.compile(r"!?\[([^\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
+_LINKED = re.compile(r"!?\[([^\[\]]*)\]\([^()\s]*(?:[ \t]+\"[^\"]*\")?\)")
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_TAGS = re.compile(r"[ \t]*(?:</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>[ \t]*)+$")
+
+_COMMENT = 1000
+"""Lines of a comment at most: an end is not looked for in the whole document wherever a comment is never closed."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,8 @@ def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
     Yields
     ------
     Block
-        In the order of the document. Headings, front matter, rules, comments and definitions of links are no blocks.
+        In the order of the document. Headings, front matter, rules, comments, definitions of links and lines that begin a
+        block with nothing but HTML tags are no blocks.
     """
     headings: list[tuple[int, str]] = []
     section = 0
@@ -201,12 +206,12 @@ def _front_matter(lines: list[_Line]) -> int:
 
 
 def _nothing(lines: list[_Line], place: int) -> _Part | None:
-    """Read what is no passage: blank lines, rules, definitions of links, comments."""
+    """Read what is no passage: blank lines, rules, definitions of links, lines of HTML tags alone, comments."""
     text = lines[place].text.rstrip()
-    if not text or _RULE.match(text) or _LINK.match(text):
+    if not text or _RULE.match(text) or _LINK.match(text) or _TAGS.match(text):
         return place + 1, "", ()
     if text.lstrip().startswith("<!--"):
-        for after in range(place, len(lines)):
+        for after in range(place, min(place + _COMMENT, len(lines))):
             _, closed, rest = lines[after].text.partition("-->")
             if closed:
                 return None if rest.strip() else (after + 1, "", ())

@@ -70,8 +70,8 @@ def cut(
         Counts a sentence; a passage holds the sum. Words by default. ``lambda text: encoder.tokenize([text]).lengths()[0]``
         counts the word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
     markdown
-        Whether the text is Markdown. Then headings, front matter, rules, comments and link definitions are no
-        passages, and a table reads "column: value; column: value", one row a line, about 100 words to a passage.
+        Whether the text is Markdown. Then headings, front matter, rules, comments, link definitions and lines of HTML
+        tags alone are no passages, and a table reads "column: value; column: value", one row a line, about 100 words to a passage.
 
     Returns
     -------

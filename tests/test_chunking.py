@@ -117,6 +117,12 @@ def test_code_that_is_too_long_is_cut_at_lines():
 def test_what_nobody_reads_is_no_passage():
     text = "---\ntitle: Tea\n---\n<!-- a\n\ncomment -->\nText.\n\n***\n\n[link]: https://example.org\n\nMore.\n"
     assert [passage.text for passage in markdown(text)] == ["Text.", "More."]
+    html = '<div align="center">\n  <img src="tea.png"><br/>\n</div>\n\n<details>\n<summary>More</summary>\n\nA\n\n</details>\n'
+    assert [passage.text for passage in markdown(html)] == ["<summary>More</summary>", "A"]
+    assert [passage.text for passage in markdown("<https://example.org>\n\n<b>x</b>")] == [
+        "<https://example.org>",
+        "<b>x</b>",
+    ]
     assert [passage.text for passage in markdown("---\n\nNo front matter.\n\n---\n")] == ["No front matter."]
 
 
@@ -153,6 +159,10 @@ def test_lists_stay_whole_with_what_introduces_them():
         "Leaves of the very best kind. Not of last year.",
         "Water from a spring, which boils for a minute.",
     ]
+
+
+def test_a_comment_that_is_never_closed_hides_nothing():
+    assert [passage.text for passage in markdown("<!-- open\n\nText.")] == ["<!-- open", "Text."]
 
 
 def test_dashes_below_a_paragraph_of_several_lines_are_a_rule():
