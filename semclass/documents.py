@@ -15,7 +15,8 @@ from semclass.errors import InputError
 from semclass.types import Passage
 from semclass.validation import short
 
-DOCUMENT_SUFFIXES = (".txt", ".md")
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+DOCUMENT_SUFFIXES = (".txt", ".text", *MARKDOWN_SUFFIXES)
 
 
 def read_passages(
@@ -60,7 +61,8 @@ def iter_passages(
     ----------
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id`` and anything else, which becomes metadata; a ``.txt`` or ``.md`` file, or a folder of them.
+        ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
+        folder of them. In a folder, files and folders whose names begin with a full stop are passed over.
     by
         How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
         :func:`semclass.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If it is
@@ -236,7 +238,9 @@ def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: broken JSON ({error})") from error
+            suffixes = ", ".join(DOCUMENT_SUFFIXES)
+            other = "" if path.suffix.lower() in ("", ".json", ".jsonl") else f"; as text are read only {suffixes}"
+            raise InputError(f"{path}, line {number}: broken JSON ({error}){other}") from error
         if not isinstance(record, dict):
             raise InputError(f"{path}, line {number}: a JSON object is wanted, not {short(record)}")
         yield number, record
@@ -276,12 +280,22 @@ def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Itera
     """Cut a document, or those in a folder."""
     if source.is_dir():
         found = (path for path in source.rglob("*") if path.suffix.lower() in DOCUMENT_SUFFIXES and path.is_file())
-        named = [(path, path.relative_to(source).as_posix()) for path in sorted(found)]
+        named = [(path, path.relative_to(source)) for path in sorted(found)]
+        named = [(path, name) for path, name in named if not any(part.startswith(".") for part in name.parts)]
     else:
-        named = [(source, source.name)]
+        named = [(source, Path(source.name))]
     for path, name in named:
         content = "\n".join(line for _, line in _lines(path))
-        yield from cutting(content, name, markdown=path.suffix.lower() == ".md")
+        yield from cutting(content, _name_of(path, name), markdown=path.suffix.lower() in MARKDOWN_SUFFIXES)
+
+
+def _name_of(path: Path, name: Path) -> str:
+    """Give the name of a document; ids are made of it and written as UTF-8."""
+    try:
+        name.as_posix().encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it") from error
+    return name.as_posix()
 
 
 def _cut_passages(passages: Iterable[Passage], cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:

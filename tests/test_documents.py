@@ -44,6 +44,26 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
 
 
+def test_a_folder_may_hold_what_is_no_document(tmp_path):
+    for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.html"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf# Tea\r\n\r\nLeaves.\r\n")
+    (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
+    assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1", "c.text#2"]
+    with pytest.raises(InputError, match="d.html, line 1: broken JSON .*; as text are read only .txt, .text, .md"):
+        read_passages(tmp_path / "d.html")
+
+
+def test_a_file_whose_name_makes_no_id_is_named(tmp_path):
+    try:
+        (tmp_path / "tea\udcff.txt").write_text("Leaves.")
+    except (OSError, UnicodeError):
+        pytest.skip("this file system has no such names")
+    with pytest.raises(InputError, match=r"tea\\udcff.txt' is not UTF-8; rename the file"):
+        read_passages(tmp_path)
+
+
 def test_documents_and_json_lines_are_cut_as_asked(tmp_path):
     text = "The keeper lit the lamp at dusk. It burnt until the morning came."
     (tmp_path / "a.txt").write_text(text)
