@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ def _shingles(texts: list[str]) -> tuple[Hashes, IntArray]:
     """
     words = [_WORD.findall(text.casefold()) or [text.strip()] for text in texts]
     lengths = np.array([len(row) for row in words])
-    hashed = np.fromiter((zlib.crc32(word.encode()) for row in words for word in row), np.uint64, int(lengths.sum()))
+    hashed = np.fromiter(map(_Crc().__getitem__, chain.from_iterable(words)), np.uint64, int(lengths.sum()))
     counts = np.maximum(lengths - WORDS + 1, 1)
     starts = np.cumsum(lengths) - lengths
     places = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
@@ -119,9 +119,19 @@ def _shingles(texts: list[str]) -> tuple[Hashes, IntArray]:
         word = np.where(place < ends, hashed[np.minimum(place, len(hashed) - 1)] + np.uint64(1), np.uint64(0))
         mixed = _mix(mixed + word)
     rows = np.repeat(np.arange(len(texts), dtype=np.uint64), counts)
-    once = np.unique((rows << np.uint64(32)) | (mixed >> np.uint64(32)))
+    once = (rows << np.uint64(32)) | (mixed >> np.uint64(32))
+    once.sort()
+    once = once[np.append(True, once[1:] != once[:-1])]
     firsts = np.searchsorted(once, np.arange(len(texts), dtype=np.uint64) << np.uint64(32))
     return once.astype(np.uint32), firsts
+
+
+class _Crc(dict[str, int]):
+    """Hashes of words, each computed once."""
+
+    def __missing__(self, word: str) -> int:
+        self[word] = code = zlib.crc32(word.encode())
+        return code
 
 
 def _mix(values: Words) -> Words:
