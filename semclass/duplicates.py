@@ -17,7 +17,7 @@ from semclass.validation import check_probability
 
 THRESHOLD = 0.9
 """Resemblance from which passages are near-duplicates: about one word changed in sixty. Less would take passages for the
-same that differ in a number or a name, which is often all that a question asks for."""
+same that differ in a name, which is often all that a question asks for."""
 
 WORDS = 3
 """Words of a shingle."""
@@ -35,6 +35,7 @@ BLOCK = 1024
 """Passages that are read together."""
 
 _WORD = re.compile(r"\w+")
+_DIGIT = re.compile(r"\d")
 
 Bytes = npt.NDArray[np.uint8]
 Hashes = npt.NDArray[np.uint32]
@@ -47,7 +48,9 @@ def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD
     The resemblance of two texts is the share of their shingles (three consecutive words, whatever their case) that they
     have in common, |A and B| / |A or B| (Broder 1997, "On the resemblance and containment of documents"). Pairs that may
     reach the threshold are found by minima of 128 hash functions, of which eight bits each are kept (Li & König 2010,
-    "b-bit minwise hashing"), where eight in a row are equal; their resemblance is then computed.
+    "b-bit minwise hashing"), where eight in a row are equal; their resemblance is then computed. Passages that do not hold
+    the same numbers (words with a digit) are no duplicates, as in :func:`semclass.context.drop_duplicates`: reports of two
+    years often differ in nothing else.
 
     Parameters
     ----------
@@ -91,7 +94,7 @@ def _marked(passages: Iterator[Passage], seen: _Seen, random: np.random.Generato
     factors = random.integers(0, 1 << 32, HASHES, dtype=np.uint32) | np.uint32(1)
     shifts = random.integers(0, 1 << 32, HASHES, dtype=np.uint32)
     while block := list(islice(passages, BLOCK)):
-        shingles, firsts = _shingles([passage.text for passage in block])
+        shingles, firsts = _shingles([passage.text for passage in block], by_numbers=True)
         signatures = _signatures(shingles, firsts, factors, shifts)
         found = seen.add([passage.id for passage in block], np.split(shingles, firsts[1:]), signatures)
         for passage, original in zip(block, found, strict=True):
@@ -101,10 +104,11 @@ def _marked(passages: Iterator[Passage], seen: _Seen, random: np.random.Generato
                 yield replace(passage, metadata={**passage.metadata, "duplicate_of": original})
 
 
-def _shingles(texts: list[str]) -> tuple[Hashes, IntArray]:
+def _shingles(texts: list[str], *, by_numbers: bool = False) -> tuple[Hashes, IntArray]:
     """Hash the shingles of texts, each text's sorted and once, and tell where each text's begin.
 
-    A text of fewer words has one, of all its words; one without words has one of its characters.
+    A text of fewer words has one, of all its words; one without words has one of its characters. By numbers, texts that
+    do not hold the same numbers have no shingle in common.
     """
     words = [_WORD.findall(text.casefold()) or [text.strip()] for text in texts]
     lengths = np.array([len(row) for row in words])
@@ -118,6 +122,8 @@ def _shingles(texts: list[str]) -> tuple[Hashes, IntArray]:
         place = places + offset
         word = np.where(place < ends, hashed[np.minimum(place, len(hashed) - 1)] + np.uint64(1), np.uint64(0))
         mixed = _mix(mixed + word)
+    if by_numbers:
+        mixed = _mix(mixed + np.repeat(_numbers(hashed, lengths), counts))
     rows = np.repeat(np.arange(len(texts), dtype=np.uint64), counts)
     once = (rows << np.uint64(32)) | (mixed >> np.uint64(32))
     once.sort()
@@ -127,11 +133,20 @@ def _shingles(texts: list[str]) -> tuple[Hashes, IntArray]:
 
 
 class _Crc(dict[str, int]):
-    """Hashes of words, each computed once."""
+    """Hashes of words, each computed once: 32 bits, and one above them where the word has a digit."""
 
     def __missing__(self, word: str) -> int:
-        self[word] = code = zlib.crc32(word.encode())
+        self[word] = code = zlib.crc32(word.encode()) | bool(_DIGIT.search(word)) << 32
         return code
+
+
+def _numbers(hashed: Words, lengths: IntArray) -> Words:
+    """Give one hash of the set of words with a digit for each text, shape (n,)."""
+    numbers = np.zeros(len(lengths), np.uint64)
+    rows = np.repeat(np.arange(len(lengths), dtype=np.uint64) << np.uint64(33), lengths)
+    held = np.unique((rows | hashed)[hashed >> np.uint64(32) > 0])
+    np.add.at(numbers, (held >> np.uint64(33)).astype(np.int64), _mix(held & np.uint64((1 << 33) - 1)))
+    return numbers
 
 
 def _mix(values: Words) -> Words:

@@ -12,7 +12,7 @@ WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower"
 
 
 def made(random, length=80):
-    return " ".join(random.choice(WORDS) + str(random.integers(50)) for _ in range(length))
+    return " ".join(random.choice(WORDS) + random.choice(list("abcdefghijklmnopqrstuvwxyz")) for _ in range(length))
 
 
 def changed(random, text, words):
@@ -41,6 +41,12 @@ def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest(tmp_p
     assert marks([text, made(random), near, far, text.upper(), "Yes.", "No.", "Yes!"]) == [
         None, None, "0", None, "0", None, None, "5",
     ]  # fmt: skip
+
+
+def test_reports_of_two_years_are_no_duplicates():
+    text = made(np.random.default_rng(2), 200)
+    assert resemblance(f"{text} 1874.", f"{text} 1875.") > 0.98
+    assert marks([f"{text} 1874.", f"{text} 1875.", f"{text} in 1874."]) == [None, None, "0"]
 
 
 def test_what_a_duplicate_repeats_is_never_a_duplicate_itself():
