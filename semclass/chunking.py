@@ -71,7 +71,8 @@ def cut(
         counts the word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
     markdown
         Whether the text is Markdown. Then headings, front matter, rules, comments, link definitions and lines of HTML
-        tags alone are no passages, and a table reads "column: value; column: value", one row a line, about 100 words to a passage.
+        tags alone are no passages, and a table reads "column: value; column: value", one row a line, about 100 words to
+        a passage.
 
     Returns
     -------

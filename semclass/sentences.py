@@ -15,7 +15,7 @@ LONGEST = 100
 """Words from which a stretch without a full stop, such as a table, is cut: an encoder reads only so much at a time."""
 
 # white space is looked at from its beginning only, as otherwise a long run of it would be read once for each character
-_END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<!\s)\s*\n\s*")
+_END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<=[。！？])[”’」』）]*\s*|(?<!\s)\s*\n\s*")
 
 _WORD = re.compile(r"\S+")
 
@@ -29,6 +29,8 @@ _ABBREVIATION = re.compile(
 
 def split_sentences(text: str) -> list[str]:
     """Cut a text after full stops, question marks, exclamation marks and lines.
+
+    Those of Chinese and Japanese need no space after them.
 
     Parameters
     ----------
@@ -54,7 +56,7 @@ def sentence_spans(text: str) -> list[Span]:
     Returns
     -------
     list of (int, int)
-        First character of each sentence and the one after its last. Between two sentences there is only white space.
+        First character of each sentence and the one after its last. Between two sentences there is at most white space.
     """
     spans: list[Span] = []
     for pieces in _sentences(text):

@@ -58,6 +58,15 @@ def test_windows_hold_100_words_unless_told_otherwise():
     assert [len(text.split()) for text in texts("word " * 250, by="window")] == [83, 83, 84]
 
 
+def test_sentences_of_chinese_and_japanese_end_without_a_space():
+    first, second = (
+        "灯台守は夕暮れにランプをともし、朝まで海を見守っていた。",
+        "「霧が出たのを誰が見たのか、覚えている者はいない。」",
+    )
+    assert texts(first + second, by="sentence") == [first, second]
+    assert texts((first + second) * 9, by="window", size=60, count=len) == [first + second] * 9
+
+
 def test_a_size_limits_every_cut_and_never_cuts_a_word():
     assert texts("Supercalifragilistic words.", by="paragraph", size=5, count=len) == ["Supercalifragilistic", "words."]
 
@@ -117,7 +126,9 @@ def test_code_that_is_too_long_is_cut_at_lines():
 def test_what_nobody_reads_is_no_passage():
     text = "---\ntitle: Tea\n---\n<!-- a\n\ncomment -->\nText.\n\n***\n\n[link]: https://example.org\n\nMore.\n"
     assert [passage.text for passage in markdown(text)] == ["Text.", "More."]
-    html = '<div align="center">\n  <img src="tea.png"><br/>\n</div>\n\n<details>\n<summary>More</summary>\n\nA\n\n</details>\n'
+    html = (
+        '<div align="center">\n  <img src="a"><br/>\n</div>\n\n<details>\n<summary>More</summary>\n\nA\n\n</details>\n'
+    )
     assert [passage.text for passage in markdown(html)] == ["<summary>More</summary>", "A"]
     assert [passage.text for passage in markdown("<https://example.org>\n\n<b>x</b>")] == [
         "<https://example.org>",
@@ -185,7 +196,7 @@ PIECES = [
     "|---|---|\n",
     "---\n",
 ]
-PIECES += ["\f", "    ", "> ", "<!-- ", "-->", "\r\n", "é\u2028", "[a]: b\n", "===\n", "? "]
+PIECES += ["字", "。", "。」", "\f", "    ", "> ", "<!-- ", "-->", "\r\n", "é\u2028", "[a]: b\n", "===\n", "? "]
 anything = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
 
@@ -197,7 +208,7 @@ def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_mark
     for passage in found:
         start, end = passage.metadata["start"], passage.metadata["end"]
         assert passage.text.strip()
-        assert not text[start - 1 : start].strip() or not is_markdown or text[start - 1] == "\f"
+        assert not text[start - 1 : start].strip() or not is_markdown or text[start - 1] in "\f。」"
         assert "\f" not in text[start:end]
         if "table" not in passage.metadata:
             assert text[start:end] == passage.text
@@ -209,7 +220,7 @@ def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_mark
 
 @given(anything, st.sampled_from(CUTS), st.one_of(st.none(), st.integers(1, 9)))
 def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
-    assert " ".join(texts(text, by=by, size=size)).split() == text.split()
+    assert "".join("".join(texts(text, by=by, size=size)).split()) == "".join(text.split())
 
 
 @pytest.mark.parametrize(

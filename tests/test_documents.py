@@ -51,7 +51,7 @@ def test_a_folder_may_hold_what_is_no_document(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
     assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1", "c.text#2"]
-    with pytest.raises(InputError, match="d.html, line 1: broken JSON .*; as text are read only .txt, .text, .md"):
+    with pytest.raises(InputError, match=r"d\.html, line 1: broken JSON .*; as text are read only \.txt, \.text, \.md"):
         read_passages(tmp_path / "d.html")
 
 
