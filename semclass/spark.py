@@ -145,9 +145,15 @@ def _mapped(df: pyspark.sql.DataFrame, job: Job, models: str | Path | None, enco
         if not isinstance(df.schema[name].dataType, types.StringType):
             raise InputError(f"column {name!r} holds {df.schema[name].dataType.simpleString()}; texts must be strings")
     schema = types.StructType([*(df.schema[name] for name in kept), *types.StructType.fromDDL(job.ddl)])
-    needed = df.select(*(quoted(name) for name in dict.fromkeys((*kept, *job.columns))))
+    read = tuple(dict.fromkeys((*kept, *job.columns)))
+    for name in read:
+        if "." in name or "`" in name:
+            raise InputError(
+                f"column {name!r}: Spark hands no column with a dot or a backtick in its name to a Python function; "
+                "rename it, or leave it out of `keep`"
+            )
     sent = replace(job, keep=tuple(kept), models=_sent(models), encoder=_sent(encoder))
-    return needed.mapInArrow(partial(_run, sent), schema)
+    return df.select(*map(quoted, read)).mapInArrow(partial(_run, sent), schema)
 
 
 def _run(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:

@@ -192,7 +192,7 @@ def test_columns_of_any_type_are_copied_as_they_are(spark):
     rows = spark.sql(
         "select 'Who?' as text, date'2024-02-29' as day, timestamp'2024-02-29 12:00:00' as time, 1.50 as price, "
         "struct(1 as a, array('x', null) as b) as nested, map('k', 2) as pairs, cast(null as binary) as bytes, "
-        "interval '1' day as span, true as `a.b c`"
+        "interval '1' day as span, true as `b c`"
     )
     found = encode(rows).drop("vector", "error")
     assert found.schema.simpleString() == rows.schema.simpleString()
@@ -224,5 +224,7 @@ def test_mistakes_show_before_anything_runs(spark, tmp_path):
         encode(rows, column="question")
     with pytest.raises(ArtifactError, match=r"manifest\.json cannot be read"):
         classify(rows, keep=["size"], models=tmp_path)
+    with pytest.raises(InputError, match=r"column 'a\.b': Spark hands no column with a dot"):
+        encode(rows.withColumn("a.b", rows["size"]))
     with pytest.raises(InputTypeError, match="df must be a Spark data frame, not list"):
         classify([])
