@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -43,28 +44,38 @@ METHODS = [
 ]
 
 
-ENGINES = ["local", "edge", "server"]
+ENGINES = ["local", "edge", "rest", "server"]
 
 
-def open_client(engine, folder):
+@contextmanager
+def opened(engine, folder):
     """A client of an engine; the test is skipped, and says so, where there is none."""
     qdrant = pytest.importorskip("qdrant_client")
     if engine == "local":
-        return qdrant.QdrantClient(":memory:")
-    if engine == "edge":
+        yield qdrant.QdrantClient(":memory:")
+    elif engine == "edge":
         pytest.importorskip("qdrant_edge")
         from bench.qdrant_edge import EdgeClient
 
-        return EdgeClient(folder)
-    if SERVER not in os.environ:
+        yield EdgeClient(folder)
+    elif engine == "rest":
+        from qdrant_rest import served
+
+        with served() as url:
+            client = qdrant.QdrantClient(url=url)
+            yield client
+            client.close()
+    elif SERVER in os.environ:
+        yield qdrant.QdrantClient(url=os.environ[SERVER])
+    else:
         pytest.skip(f"no server: name one with {SERVER}")
-    return qdrant.QdrantClient(url=os.environ[SERVER])
 
 
 @pytest.fixture(scope="module", params=ENGINES)
 def client(request, tmp_path_factory):
     """Where the collection is kept."""
-    return open_client(request.param, tmp_path_factory.mktemp("edge"))
+    with opened(request.param, tmp_path_factory.mktemp("edge")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -91,10 +102,11 @@ def retriever(request, embedded, tmp_path_factory):
     if request.param == "embedded":
         yield embedded
         return
-    client, name = open_client(request.param, tmp_path_factory.mktemp("edge")), f"semclass-test-{uuid.uuid4().hex[:12]}"
-    QdrantIndex.upload(embedded.index, client, name, batch=7)
-    yield HybridRetriever(QdrantIndex.connect(client, name), embedded.ranker)
-    client.delete_collection(name)
+    name = f"semclass-test-{uuid.uuid4().hex[:12]}"
+    with opened(request.param, tmp_path_factory.mktemp("edge")) as client:
+        QdrantIndex.upload(embedded.index, client, name, batch=7)
+        yield HybridRetriever(QdrantIndex.connect(client, name), embedded.ranker)
+        client.delete_collection(name)
 
 
 @pytest.fixture
