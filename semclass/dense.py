@@ -255,6 +255,9 @@ def _varint(value: int) -> bytes:
     return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
 
 
+MANY = 200_000
+"""Passages of a segment from which reduced vectors are kept: to compare with all of fewer takes some milliseconds."""
+
 DIMENSIONS = 96
 """Dimensions that :class:`Reduced` keeps by default."""
 

@@ -17,14 +17,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25, filters, manifest
+from semclass import artifacts, bm25, filters, manifest, search
 from semclass.bm25 import Postings, Removed, Statistics
-from semclass.candidates import Candidates, Query, Scoring, sum_of
+from semclass.candidates import Candidates, Query, Scoring
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.evidence import PassageReader, searchable
 from semclass.manifest import Entry, Manifest
-from semclass.ranking import class_match, similarity, top_k
 from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
+from semclass.search import Asked
 from semclass.segment import Part, Segment, join
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.validation import check_unique
@@ -320,12 +320,7 @@ class PassageIndex:
 
     def dense_scores(self, pooled: FloatArray) -> DoubleArray:
         """Similarity of every row with a question's vector (dim,), float64 of shape (rows,)."""
-
-        def of(segment: Segment) -> DoubleArray:
-            levels = None if segment.pooled_codes.dtype == np.float32 else segment.pooled_levels
-            return similarity(segment.pooled_codes, pooled, self.similarity, levels)
-
-        return _one([of(segment) for segment in self.segments])
+        return _one([segment.vectors(self.similarity).scores(pooled) for segment in self.segments])
 
     def lexical_scores(self, terms: npt.NDArray[Any]) -> FloatArray:
         """BM25 score of every row for a question's word pieces, float32 of shape (rows,)."""
@@ -371,26 +366,17 @@ class PassageIndex:
             If the filter is not one.
         """
         allowed = self.live if where is None else self.mask(where)
-        dense, lexical = self.scores(query)
-        parts, matched = {"dense": dense, "bm25": scoring.bm25_weight * lexical}, None
-        if scoring.match is not None:
-            matched = class_match(query.probabilities, self.probabilities, self.thresholds, scoring.match)
-            parts["match"] = scoring.match_weight * matched
-        score = sum_of(parts)
-        if allowed is None:
-            rows = top_k(score, n)
-        else:
-            among = np.flatnonzero(allowed)
-            rows = among[top_k(score[among], n)]
+        found = search.find(self._searched, Asked(query, scoring, self.statistics, self.thresholds, allowed), n)
+        rows = found.rows
         nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
         tokens, sentences, terms = (nothing,) * 3 if reader is None else self.evidence(rows, reader)
         return Candidates(
             rows=rows,
-            dense=dense[rows],
-            bm25=lexical[rows],
-            match=None if matched is None else matched[rows],
-            parts={name: values[rows] for name, values in parts.items()},
-            score=score[rows],
+            dense=found.dense,
+            bm25=found.bm25,
+            match=found.match,
+            parts=found.parts,
+            score=found.score,
             probabilities=self._rows("probabilities", rows),
             thresholds=self.thresholds,
             tokens=tokens,
@@ -398,6 +384,14 @@ class PassageIndex:
             terms=terms,
             idf=self.idf,
         )
+
+    @cached_property
+    def _searched(self) -> list[search.Part]:
+        """What is searched of each segment."""
+        return [
+            search.Part(segment.vectors(self.similarity), segment.postings, segment.probabilities)
+            for segment in self.segments
+        ]
 
     @classmethod
     def build(

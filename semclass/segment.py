@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25, columns
+from semclass import artifacts, bm25, columns, dense
 from semclass.bm25 import Postings
 from semclass.columns import Columns
+from semclass.dense import Reduced, Vectors
 from semclass.errors import ArtifactError
 from semclass.quantise import from_int8
 from semclass.stored import open_ragged
@@ -29,6 +30,9 @@ BLOCK = 4096
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 """What a lean index has of tokens, sentences and terms."""
+
+REDUCED = "reduced"
+"""The folder of reduced vectors within that of a segment."""
 
 PREFIX = "segment-"
 """What the names of segments on disk begin with; the hash of what they hold follows."""
@@ -69,6 +73,9 @@ class Segment:
     id_hashes, id_rows
         Hashes of the ids, uint64 of shape (n,), ascending, and the passage of each: an id is found without a table of
         all ids as strings.
+    reduced
+        What finds the vectors near to a question's among many, see :data:`semclass.dense.MANY`; None for fewer, or for
+        vectors in float32.
     name
         What its folder is called; empty for a segment in memory.
     """
@@ -84,6 +91,7 @@ class Segment:
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]
     id_rows: npt.NDArray[Any]
+    reduced: Reduced | None = None
     name: str = ""
 
     def __len__(self) -> int:
@@ -96,6 +104,15 @@ class Segment:
         if self.pooled_codes.dtype == np.float32:
             return self.pooled_codes
         return from_int8(self.pooled_codes, self.pooled_levels)
+
+    def vectors(self, similarity: str) -> Vectors:
+        """`pooled_codes`, ready to be compared with questions; kept, as getting ready takes time and memory."""
+        known: dict[str, Vectors] = self.__dict__.setdefault("_vectors", {})
+        if similarity not in known:
+            # what is near by a distance is not always near by products
+            index = None if similarity == "l2" else self.reduced
+            known.setdefault(similarity, Vectors(self.pooled_codes, self.pooled_levels, similarity, index))
+        return known[similarity]
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
         """Read passages back as they were handed in; `rows` are their places, shape (m,)."""
@@ -165,6 +182,7 @@ class Segment:
                 columns=columns.load(folder),
                 id_hashes=read("id_hashes"),
                 id_rows=read("id_rows"),
+                reduced=dense.load(folder / REDUCED) if (folder / REDUCED).is_dir() else None,
                 name=folder.name,
             )
         except (OSError, ValueError, EOFError) as error:
@@ -252,7 +270,15 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
         bm25.save(parts[0][0].postings, folder / "bm25")
     else:
         bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
-    for path in [*sorted((folder / "bm25").iterdir()), folder / columns.VALUES, folder / columns.DIRECTORY]:
+    folders = [folder / "bm25"]
+    if kept >= dense.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+        codes, levels = (
+            np.load(folder / f"{_FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
+        )
+        dense.save(dense.reduce_vectors(codes, levels), folder / REDUCED)
+        folders.append(folder / REDUCED)
+    written = [path for some in folders for path in sorted(some.iterdir())]
+    for path in [*written, folder / columns.VALUES, folder / columns.DIRECTORY]:
         files[path.relative_to(folder).as_posix()] = record(path)
     if durable:
         artifacts.flush_all(folder)
