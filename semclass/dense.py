@@ -3,18 +3,13 @@
 Vectors of passages are int8 with a scale for each. A question's vector is rounded to 20 bits, written as three rows of 7
 bits each, so that its products with all passages are sums of integers: exact, the same on every way that they are come by,
 whatever the order of the sums. What the rounding changes of a cosine is about 1e-7, as much as that of float32.
-
-The products are those of onnxruntime (MatMulInteger), whose threads are set here and not by the environment, as those of
-numpy's BLAS are. The graphs have one node, and are written here byte by byte. Operands are kept so small that the 16 bits
-in which processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
 """
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
+from semclass.products import SMALL_ZERO, int_products, product_with, transposed
 from semclass.ranking import nth_at_least, unit
-from semclass.sessions import session_options
 from semclass.types import DoubleArray, FloatArray, IntArray
 
 BLOCK = 16_384
@@ -174,85 +169,12 @@ class Question:
 
 def _products(codes: npt.NDArray[np.int8], asked: Question) -> npt.NDArray[np.int32]:
     """Products of some passages, int8 of shape (m, dim), with the digits of a question, int32 of shape (n_digits, m)."""
-    unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
-    found: npt.NDArray[np.int32] = _product_of_rows().run(None, {"a": unsigned, "b": asked.digits.T.copy()})[0]
-    return np.asarray(found.T)
+    return np.asarray(int_products(codes, asked.digits.T.copy()).T)
 
 
 def _float_products(vectors: FloatArray, question: FloatArray) -> FloatArray:
-    """Products of vectors (m, dim) with a question's, float32 of shape (m,), without BLAS and its threads."""
+    """Products of vectors (m, dim) with a question's, float32 of shape (m,): the same number for a row whatever m is."""
     return np.asarray(np.einsum("nd,d->n", vectors, question))
-
-
-def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Codes (n, dim) as weights of a product, int8 of shape (dim, n), in memory that is given back when they are gone."""
-    memory = np.frombuffer(mmap.mmap(-1, max(codes.size, 1)), np.int8, codes.size).reshape(codes.shape[::-1])
-    for begin in range(0, len(codes), 256):  # stretches that stay in the cache
-        memory[:, begin : begin + 256] = codes[begin : begin + 256].T
-    return memory
-
-
-def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies rows ``a``, :attr:`Question.rows`, with weights (dim, n), into int32 (n_digits, n).
-
-    The library lays the weights out anew, so that they are read from memory once for each question and in one go.
-    """
-    options = session_options(1)
-    options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
-    options.add_external_initializers(["b"], [onnxruntime.OrtValue.ortvalue_from_numpy(weights)])
-    graph = _graph(SMALL_ZERO, _tensor("a", _UINT8, ("digits", weights.shape[0])), weights=weights.shape)
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-
-
-@lru_cache(maxsize=1)
-def _product_of_rows() -> onnxruntime.InferenceSession:
-    """A session that multiplies rows ``a``, uint8 of shape (n, dim), with columns ``b``, int8 of shape (dim, n_digits)."""
-    options = session_options(1)
-    options.enable_cpu_mem_arena = False
-    graph = _graph(ZERO, _tensor("a", _UINT8, ("n", "dim")) + _tensor("b", _INT8, ("dim", "digits")))
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-
-
-_UINT8, _INT8, _INT32 = 2, 3, 6
-
-ZERO, SMALL_ZERO = 128, 64
-"""The byte that stands for 0 in passages and in a question's digits, where a product wants unsigned numbers."""
-
-
-def _graph(zero: int, inputs: bytes, weights: tuple[int, ...] | None = None) -> bytes:
-    """An ONNX model of one MatMulInteger: c = (a - zero) b, with b an input, or int8 weights of some shape from outside.
-
-    The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17).
-    """
-    node = _field(1, "a") + _field(1, "b") + _field(1, "zero") + _field(2, "c") + _field(4, "MatMulInteger")
-    point = _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([zero]))
-    graph = _field(1, node) + _field(2, "product") + _field(5, point)
-    if weights is not None:
-        # the place stands for memory that the session is given
-        place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
-        graph += _field(5, b"".join(_field(1, size) for size in weights) + _field(2, _INT8) + _field(8, "b") + place)
-    graph += inputs + _field(12, _field(1, "c") + _field(2, _field(1, _field(1, _INT32))))
-    return _field(1, 8) + _field(8, _field(2, 17)) + _field(7, graph)
-
-
-def _tensor(name: str, kind: int, shape: tuple[int | str, ...]) -> bytes:
-    """An input of a graph; a size that is a name may be any."""
-    sizes = b"".join(_field(1, _field(1 if isinstance(size, int) else 2, size)) for size in shape)
-    return _field(11, _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, sizes))))
-
-
-def _field(number: int, value: int | str | bytes) -> bytes:
-    """A field of a protocol buffer message: a number, or bytes with their length."""
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    """A number, seven bits a byte, the lowest first; all bytes but the last have the highest bit set."""
-    digits = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
-    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
 
 
 MANY = 200_000

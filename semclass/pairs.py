@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from semclass.candidates import Candidates, Query
 from semclass.errors import InputError
+from semclass.products import float_products
 from semclass.ranking import unit
 from semclass.types import DoubleArray, FloatArray, Ragged
 from semclass.words import WordTable, words_of
@@ -142,7 +143,9 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     columns = _lexical(weights, number & (weights > 0), present)
     columns |= _semantic(query.tokens, query.weights, rarity, candidates.tokens, present[word])
     columns["dense"] = candidates.dense
-    columns["sentence"] = _largest(candidates.sentences.values @ unit(query.pooled), candidates.sentences)
+    columns["sentence"] = _largest(
+        float_products(unit(query.pooled)[None], candidates.sentences.values)[0], candidates.sentences
+    )
     columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities
     for name in ("sentence", "cosine_rarity", "overlap"):
         columns[f"{name}_z"] = _spread(columns[name], COSINE_FLOOR)
@@ -183,7 +186,7 @@ def _semantic(
             f"token vectors of the passages have {passages.values.shape[1]} dimensions, the question's "
             f"{question.shape[1]}; both must come from one model"
         )
-    cosines = question @ passages.values.T
+    cosines = float_products(question, passages.values)
     best = _largest(cosines, passages)
     each = np.full(len(passages), 1 / len(passages), np.float32)
     columns = {

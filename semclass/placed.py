@@ -24,6 +24,7 @@ from semclass import artifacts
 from semclass.candidates import Candidates, Query
 from semclass.encoder import check_encoder
 from semclass.errors import ArtifactError
+from semclass.products import float_products
 from semclass.types import DoubleArray, FloatArray
 
 READINGS = 3
@@ -190,7 +191,7 @@ def evidence_at_place(query: Query, candidates: Candidates, probe: FloatArray) -
     first = peaks[np.searchsorted(peaks, starts)]
     inside = np.abs(np.arange(len(pieces)) - first[passage]) <= WINDOW
 
-    evidence = 1 / (1 + np.exp(-(probe[:-1].T @ candidates.tokens.values.T) - probe[-1][:, None]))
+    evidence = 1 / (1 + np.exp(-float_products(probe[:-1].T, candidates.tokens.values) - probe[-1][:, None]))
     evidence[:, held] = 0
     readings = (
         np.maximum.reduceat(evidence * inside, starts, axis=1),

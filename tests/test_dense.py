@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import dense
+from semclass import dense, products
 from semclass.dense import Question, Reduced, Vectors, reduce_vectors
 from semclass.quantise import from_int8, to_int8
 from semclass.ranking import SIMILARITIES, similarity, unit
@@ -63,7 +63,7 @@ def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
 def test_products_cannot_overflow_16_bits():
     codes, levels = np.full((40, 1024), 127, np.int8), np.ones(40, np.float32)
     question = np.ones(1024, np.float32)
-    with_graphs = dense.product_with(dense.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
+    with_graphs = products.product_with(products.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
     np.testing.assert_allclose(Question.of(question).value_of(with_graphs), 127 * 1024, rtol=1e-6)
     np.testing.assert_allclose(Vectors(codes, levels, "ip").scores(question), 127 * 1024, rtol=1e-6)
 

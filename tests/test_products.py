@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from semclass.products import float_products, int_products, product_with, transposed
+
+
+@pytest.mark.parametrize(("m", "n", "dim"), [(1, 1, 1), (3, 50, 7), (12, 1300, 384), (0, 4, 3), (4, 0, 3)])
+def test_products_of_floats_are_those_of_numpy(m, n, dim):
+    rng = np.random.default_rng(0)
+    left, right = (rng.normal(size=(count, dim)).astype(np.float32) for count in (m, n))
+    found = float_products(left, right)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, left @ right.T, atol=1e-4)
+
+
+def test_products_of_integers_are_exact():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(-127, 128, (100, 30), np.int8)
+    columns = rng.integers(-63, 64, (30, 3), np.int8)
+    expected = codes.astype(np.int32) @ columns.astype(np.int32)
+    np.testing.assert_array_equal(int_products(codes, columns), expected)
+    session = product_with(transposed(codes))
+    np.testing.assert_array_equal(session.run(None, {"a": (columns.T + 64).astype(np.uint8)})[0], expected.T)
+
+
+def test_weights_may_be_forgotten_once_they_are_laid_out():
+    weights = transposed(np.full((300, 8), 3, np.int8))
+    session = product_with(weights)
+    del weights
+    assert (session.run(None, {"a": np.full((1, 8), 65, np.uint8)})[0] == 24).all()
