@@ -6,12 +6,10 @@ error, progress only to a terminal. Exit codes: 0, or 2 for input that is not al
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +17,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import semclass
+from semclass.cli_index import index
+from semclass.cli_options import json_output as _json
+from semclass.cli_options import print_json as _print_json
+from semclass.cli_options import progress as _progress
+from semclass.cli_options import take_api_key as _api_key
+from semclass.cli_options import take_encoder as _encoder
+from semclass.cli_options import take_form as _form
+from semclass.cli_options import take_models as _models
+from semclass.cli_options import take_similarity as _similarity
+from semclass.cli_options import take_threads as _threads
+from semclass.cli_options import take_where as _where
+from semclass.cli_options import weights as _weights
 from semclass.errors import ArtifactError, InputError, SemclassError
 
 if TYPE_CHECKING:
@@ -26,9 +36,6 @@ if TYPE_CHECKING:
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
 """Environment variable that names the folder for indices that ``evaluate`` builds."""
-
-API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
-"""Environment variable that holds the key of a Qdrant server."""
 
 _FIGURES = 4
 """Figures of a model that `models` shows; with --json all."""
@@ -42,33 +49,12 @@ _ASKED = 0.1
 _MATCH = click.Choice(["soft", "hard", "none"])
 _RERANK = click.Choice(["stable", "integrated", "learned", "none"])
 _SIGNAL = click.Choice(["entailment", "class"])
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
-_models = click.option("--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default.")
 _min_probability = click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
     default=0.0,
     help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
 )
-_encoder = click.option(
-    "--encoder", help="Folder of an exported encoder, or hub:NAME or hub:FOLDER; that of the models by default."
-)
-_form = click.option(
-    "--form",
-    type=click.Choice(["standard", "lean", "exact"]),
-    help="What the index keeps: about 3 kB a passage by default, under 1 kB (slower re-ranking), or 20 kB.",
-)
-_similarity = click.option(
-    "--similarity",
-    type=click.Choice(["cosine", "ip", "l2"]),
-    default="cosine",
-    show_default=True,
-    help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
-)
-_api_key = click.option(
-    "--api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
-)
-_threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,21 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {message}", err=True)
-
-
-@contextmanager
-def _progress(label: str, length: int | None) -> Iterator[Callable[[int], object]]:
-    """Show a bar on standard error if that is a terminal, and nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    bar: Any
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield bar.update
-
-
-def _print_json(record: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(record, ensure_ascii=False))
 
 
 def _none(value: str | None) -> str | None:
@@ -293,105 +264,7 @@ def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]
 # -- index and search -------------------------------------------------------------------------------------------------
 
 
-@cli.group()
-def index() -> None:
-    """Build an index, and tell what one holds."""
-
-
-@index.command("build")
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
-@_similarity
-@_form
-@_json
-@_models
-@_encoder
-@_threads
-def index_build(
-    source: Path,
-    out: Path,
-    similarity: str,
-    form: str | None,
-    *,
-    as_json: bool,
-    models: Path | None,
-    encoder: str | None,
-    threads: int | None,
-) -> None:
-    """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files."""
-    from semclass.documents import read_passages
-    from semclass.manifest import check_target
-    from semclass.processors import available_threads
-
-    check_target(out)
-    passages = read_passages(source)
-    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
-    with _progress("indexing", len(passages)) as progress:
-        built = semclass.PassageIndex.build(
-            passages, reader=ranker.reader, similarity=similarity, form=form, progress=progress
-        )
-    semclass.HybridRetriever(built, ranker)  # what could not be searched is refused before it is written
-    built.save(out)
-    if as_json:
-        made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
-        _print_json({"index": str(out), "passages": len(built), **made})
-    else:
-        click.echo(
-            f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
-            f"classes {' '.join(built.classes) or 'none'})"
-        )
-
-
-@index.command("upload")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
-@click.option("--collection", required=True, help="Name of the collection that is made.")
-@click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
-@click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
-@_api_key
-@_json
-def index_upload(
-    folder: Path, url: str, collection: str, *, replace: bool, codes: bool, api_key: str | None, as_json: bool
-) -> None:
-    """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
-    found = semclass.PassageIndex.load(folder)
-    with _progress("uploading", len(found)) as progress:
-        semclass.QdrantIndex.upload(
-            found, url, collection, codes=codes, replace=replace, progress=progress, api_key=api_key
-        )
-    address = f"{url.rstrip('/')}/{collection}"
-    if as_json:
-        _print_json({"index": address, "passages": len(found)})
-    else:
-        click.echo(f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION")
-
-
-@index.command("info")
-@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@_json
-def index_info(folder: Path, *, as_json: bool) -> None:
-    """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
-    from semclass.manifest import describe
-
-    found = describe(folder)
-    if as_json:
-        _print_json({"index": str(folder), **found})
-        return
-    total = sum(found["bytes"].values())
-    click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB, {total / found['passages']:.0f} bytes each")
-    classes = " ".join(found["classes"]) or "none"
-    click.echo(f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}")
-    tuned = found["tuned"]
-    if not tuned.get("weights"):
-        click.echo("weights: the defaults")
-        return
-    found_on = tuned.get("found_on", {})
-    click.echo(f"weights: {_weights(tuned['weights'])}")
-    click.echo(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
-
-
-def _weights(weights: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:g}" for name, value in weights.items())
+cli.add_command(index)
 
 
 @cli.command()
@@ -406,6 +279,7 @@ def _weights(weights: Mapping[str, float]) -> str:
 @click.option("--match-weight", type=float, help="lambda.")
 @click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
 @click.option("--candidates", type=int, help="Passages that are re-ranked.")
+@_where
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @_api_key
 @_json
@@ -416,6 +290,7 @@ def search(
     place: str,
     question: str,
     *,
+    where: Sequence[str],
     explain: bool,
     api_key: str | None,
     as_json: bool,
@@ -428,6 +303,8 @@ def search(
 
     INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
     """
+    from semclass.filters import read_terms
+
     if place.startswith(("http://", "https://")):
         url, _, collection = place.rstrip("/").rpartition("/")
         remote = semclass.QdrantIndex.connect(url, collection, api_key=api_key)
@@ -437,7 +314,7 @@ def search(
         retriever = semclass.HybridRetriever.load(place, models=models, encoder=encoder, threads=threads or 1)
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
-    hits = retriever.search(question, **options, explain=explain)
+    hits = retriever.search(question, **options, explain=explain, where=read_terms(where) if where else None)
     _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import artifacts, manifest
+from semclass.build import build_index
 from semclass.components import collect
 from semclass.documents import read_corpus, read_json_lines
 from semclass.errors import ArtifactError, InputError, import_extra
@@ -265,8 +266,7 @@ def cached_index(
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
         passages = read_corpus(corpus)
-        PassageIndex.build(passages, reader=reader, similarity=similarity, form=form, progress=progress).save(place)
-        return PassageIndex.load(place, encoder=encoder)
+        return build_index(place, passages, reader=reader, similarity=similarity, form=form, progress=progress)
 
 
 def evaluate(

@@ -108,7 +108,7 @@ class IndexWriter:
     @classmethod
     @contextlib.contextmanager
     def open(
-        cls, folder: str | Path, *, reader: PassageReader | None = None, models: str | Path | None = None
+        cls, folder: str | Path, *, reader: PassageReader | Callable[[], PassageReader] | None = None
     ) -> Iterator[IndexWriter]:
         """Take the right to change an index.
 
@@ -117,9 +117,8 @@ class IndexWriter:
         folder
             Holds an index.
         reader
-            The models that made it. New texts need them, and nothing else does: if None, they are loaded with the first.
-        models
-            Folder to load them from; the shipped one if None.
+            The models that made it, or a function that loads them: new texts need them, and nothing else does. If None, the
+            shipped ones are loaded when they are needed.
 
         Yields
         ------
@@ -136,7 +135,8 @@ class IndexWriter:
         with manifest.locked(folder):
             manifest.clean(folder, manifest.read(folder))
             with manifest.beside(folder) as place:
-                writer = cls(folder, place, lambda: PassageReader.load(models) if reader is None else reader)
+                load = PassageReader.load if reader is None else reader if callable(reader) else lambda: reader
+                writer = cls(folder, place, load)
                 yield writer
                 writer._commit(compact=False)
 

@@ -300,7 +300,39 @@ def test_what_an_index_holds_is_told(run, index, tmp_path):
     (record,) = json_lines(run("index", "info", copy, "--json")[1])
     assert (record["passages"], record["tuned"]["weights"]) == (30, {"bm25": 0.03})
     code, _, err = run("index", "info", tmp_path)
-    assert (code, "does not exist" in err) == (2, True)
+    assert (code, "holds no index" in err) == (2, True)
+
+
+def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
+    import shutil
+
+    copy, new = tmp_path / "index", tmp_path / "new.jsonl"
+    shutil.copytree(index, copy)
+    lines = [{"_id": "new", "text": "A submarine is a boat that can dive.", "page": 7}]
+    new.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, _ = run("index", "add", copy, new, "--json")
+    assert (code, json_lines(out)) == (0, [{"index": str(copy), "added": 1, "passages": 31, "segments": 2}])
+    code, _, err = run("index", "add", copy, new)
+    assert (code, "'new' is in the index already" in err) == (2, True)
+    assert json_lines(run("index", "add", copy, new, "--update", "--json")[1])[0]["changed"] == 0
+    (hit,) = json_lines(run("search", copy, "What dives?", "--where", "page>=7", "--json")[1])
+    assert (hit["_id"], hit["metadata"]) == ("new", {"page": 7})
+    code, out, _ = run("index", "delete", copy, "lighthouse-1", "lighthouse-2")
+    assert out == "2 removed: 29 passages in 2 segments\n"
+    assert "2 segments, 2 removed passages still there" in run("index", "info", copy)[1]
+    code, out, _ = run("index", "verify", copy)
+    assert (code, out) == (0, "29 passages in 2 segments: files, shapes, ids, statistics are right\n")
+    assert run("index", "delete", copy, "nobody")[0] == 2
+    (tmp_path / "ids").write_text("nobody\n\nlighthouse-3\n")
+    code, out, _ = run("index", "delete", copy, "--file", tmp_path / "ids", "--ignore-missing", "--json")
+    assert json_lines(out)[0]["removed"] == 1
+    assert json_lines(run("index", "delete", copy, "--where", "page=7", "--json")[1])[0]["passages"] == 27
+    assert run("index", "compact", copy)[1] == "27 passages in 1 segments\n"
+    assert run("index", "delete", copy)[0] == 2
+    (records,) = copy.glob("segment-*/records.npy")
+    records.write_bytes(records.read_bytes()[:-1] + b" ")
+    code, _, err = run("index", "verify", copy)
+    assert (code, "records.npy was changed" in err) == (2, True)
 
 
 def test_tuning_draws_its_curves(run, beir, index, tmp_path):
@@ -394,7 +426,7 @@ def test_an_index_that_was_edited_is_refused(run, index, tmp_path):
 
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
-    (path,) = copy.glob("data-*/pooled.npy")
+    (path,) = copy.glob("segment-*/pooled.npy")
     path.write_bytes(path.read_bytes()[:-4])
     code, _, err = run("search", copy, "Who?")
     assert code == 2

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from conftest import ROOT, FakeEncoder
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from semclass import (
@@ -26,6 +26,11 @@ from semclass.manifest import describe
 from semclass.writer import IndexWriter, compact
 
 WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda number: None)
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +303,7 @@ def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
     same_as_built_anew(index, reader)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)

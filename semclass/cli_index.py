@@ -1,0 +1,264 @@
+"""The commands that build an index, change it and look it through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import semclass
+from semclass.cli_options import (
+    json_output,
+    print_json,
+    progress,
+    take_api_key,
+    take_encoder,
+    take_form,
+    take_models,
+    take_similarity,
+    take_threads,
+    take_where,
+    weights,
+)
+from semclass.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.evidence import PassageReader
+    from semclass.writer import IndexWriter
+
+_folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+_source = click.argument("source", type=click.Path(path_type=Path))
+
+
+@click.group()
+def index() -> None:
+    """Build an index, change it, look it through, and tell what it holds."""
+
+
+@index.command()
+@_source
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
+@take_similarity
+@take_form
+@json_output
+@take_models
+@take_encoder
+@take_threads
+def build(
+    source: Path,
+    out: Path,
+    similarity: str,
+    form: str | None,
+    *,
+    no_resume: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files.
+
+    A build that was stopped goes on where it was when the same command is given again.
+    """
+    from semclass.build import build_index
+    from semclass.documents import count_passages, iter_passages
+    from semclass.manifest import check_target
+    from semclass.processors import available_threads
+    from semclass.reading import Recipe
+
+    check_target(out)
+    passages = iter_passages(source)
+    # a thread of its own for each stretch of passages makes better use of processors than several for each text
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=1)
+    header = Recipe.of(ranker.reader, similarity, form).header()
+    # what could not be searched is refused before it is built
+    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), ranker)
+    with progress("indexing", count_passages(source) if sys.stderr.isatty() else None) as step:
+        built = build_index(
+            out,
+            passages,
+            reader=ranker.reader,
+            similarity=similarity,
+            form=form,
+            progress=step,
+            resume=not no_resume,
+            workers=threads or available_threads(),
+        )
+    if as_json:
+        made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
+        print_json({"index": str(out), "passages": len(built), **made})
+    else:
+        click.echo(
+            f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+            f"classes {' '.join(built.classes) or 'none'})"
+        )
+
+
+@index.command()
+@_folder
+@_source
+@click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
+@json_output
+@take_models
+@take_encoder
+@take_threads
+def add(
+    folder: Path,
+    source: Path,
+    *,
+    update: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
+    from semclass.documents import count_passages, iter_passages
+    from semclass.processors import available_threads
+
+    passages = iter_passages(source)
+    with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
+        workers = threads or available_threads()
+        with progress("indexing", count_passages(source) if sys.stderr.isatty() else None) as step:
+            if update:
+                counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
+            else:
+                counts["added"] = changed.add(passages, progress=step, workers=workers)
+
+
+@index.command()
+@_folder
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--file", type=click.Path(path_type=Path), help="One id a line.")
+@take_where
+@click.option("--ignore-missing", is_flag=True, help="Say nothing of ids that no passage has.")
+@json_output
+def delete(
+    folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
+) -> None:
+    """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
+    from semclass.filters import read_terms
+
+    if (bool(ids), file is not None, bool(where)).count(True) != 1:
+        raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")
+    given = list(ids) if file is None else _lines(file)
+    with _changing(folder, as_json=as_json) as (changed, counts):
+        if where:
+            counts["removed"] = changed.delete(where=read_terms(where))
+        else:
+            counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
+
+
+@index.command()
+@_folder
+@click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
+@click.option("--collection", required=True, help="Name of the collection that is made.")
+@click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
+@click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
+@take_api_key
+@json_output
+def upload(
+    folder: Path, url: str, collection: str, *, replace: bool, codes: bool, api_key: str | None, as_json: bool
+) -> None:
+    """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
+    found = semclass.PassageIndex.load(folder)
+    with progress("uploading", len(found)) as step:
+        semclass.QdrantIndex.upload(
+            found, url, collection, codes=codes, replace=replace, progress=step, api_key=api_key
+        )
+    address = f"{url.rstrip('/')}/{collection}"
+    if as_json:
+        print_json({"index": address, "passages": len(found)})
+    else:
+        click.echo(f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION")
+
+
+@index.command()
+@_folder
+@json_output
+def info(folder: Path, *, as_json: bool) -> None:
+    """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
+    from semclass.manifest import describe
+
+    found = describe(folder)
+    if as_json:
+        print_json({"index": str(folder), **found})
+        return
+    total = sum(found["bytes"].values())
+    each = f", {total / found['passages']:.0f} bytes each" if found["passages"] else ""
+    click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB{each}")
+    classes = " ".join(found["classes"]) or "none"
+    click.echo(f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}")
+    if len(found["segments"]) > 1 or found["removed"]:
+        click.echo(
+            f"{len(found['segments'])} segments, {found['removed']} removed passages still there: `semclass index compact`"
+        )
+    tuned = found["tuned"]
+    if not tuned.get("weights"):
+        click.echo("weights: the defaults")
+        return
+    found_on = tuned.get("found_on", {})
+    click.echo(f"weights: {weights(tuned['weights'])}")
+    click.echo(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+
+
+@index.command()
+@_folder
+@json_output
+def verify(folder: Path, *, as_json: bool) -> None:
+    """Look the index in DIR through: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
+    from semclass.verify import verify as look_through
+
+    with progress("verifying", None) as step:
+        found = look_through(folder, progress=step)
+    if as_json:
+        print_json({"index": str(folder), **found})
+    else:
+        click.echo(
+            f"{found['passages']} passages in {found['segments']} segments: {', '.join(found['checks'])} are right"
+        )
+
+
+@index.command()
+@_folder
+@json_output
+def compact(folder: Path, *, as_json: bool) -> None:
+    """Make the index in DIR one segment, and drop what was removed from it; nothing is encoded again."""
+    with _changing(folder, as_json=as_json) as (changed, counts):
+        counts["compacted"] = int(changed.commit(compact=True))
+
+
+@contextmanager
+def _changing(
+    folder: Path, *, as_json: bool, models: Path | None = None, encoder: str | None = None
+) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
+    """Change an index, and say afterwards what was done."""
+    from semclass.manifest import describe
+    from semclass.writer import IndexWriter
+
+    def reader() -> PassageReader:
+        return semclass.Ranker.load(models, encoder=encoder, threads=1).reader
+
+    counts: dict[str, int] = {}
+    with IndexWriter.open(folder, reader=reader) as changed:
+        yield changed, counts
+    found = describe(folder)
+    if as_json:
+        print_json({"index": str(folder), **counts, "passages": found["passages"], "segments": len(found["segments"])})
+        return
+    done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
+    click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {len(found['segments'])} segments")
+
+
+def _lines(file: Path) -> list[str]:
+    """Ids of a file; lines without any are skipped."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read ({error}); give a text file with one id a line") from error
+    return [line for line in lines if line.strip()]
