@@ -1,0 +1,235 @@
+"""Processes that change an index and are killed while they do: a program of its own, as threads and forks do not mix.
+
+Each child is killed before one of the operations that change files: the first, the second, and so on to the last. What it
+did not flush to the disk may be lost then, too, as when the power fails: files are cut short, names are gone.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+from conftest import FakeEncoder
+
+from semclass import Passage, PassageClassifier, PassageIndex, build
+from semclass.build import build_index
+from semclass.evidence import PassageReader
+from semclass.manifest import AREA
+from semclass.verify import verify
+from semclass.writer import IndexWriter, compact
+
+OPERATIONS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
+READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+
+
+def passages(*numbers, text="the boat"):
+    return [Passage(str(number), f"{text} {number}", {"n": number}) for number in numbers]
+
+
+class Killer:
+    """Counts operations, kills the process before one of them, and tells a pipe what was done until then."""
+
+    def __init__(self, at, pipe):
+        self.at, self.pipe, self.count, self.lock = at, pipe, 0, threading.Lock()
+
+    def tell(self, *what):
+        os.write(self.pipe, (json.dumps(what) + "\n").encode())
+
+    def step(self):
+        with self.lock:
+            if self.count == self.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.count += 1
+
+    def hook(self, event, arguments):
+        if event == "open":
+            path, _, flags = arguments
+            if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                self.step()
+        elif event in OPERATIONS:
+            self.step()
+            if event == "os.rename":
+                self.tell("rename", str(arguments[0]), str(arguments[1]))
+
+    def fsync(self, number):
+        self.step()
+        self.tell("fsync", os.fstat(number).st_ino)
+
+
+def killed(work, folder, at):
+    """Do some work in a child, killed before its operation `at`; what it told, or None if it came to its end."""
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(read)
+        killer = Killer(at, write)
+        os.fsync = killer.fsync
+        sys.addaudithook(killer.hook)
+        code = 1
+        try:
+            work(folder)
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(write)
+    with os.fdopen(read) as lines:
+        told = [json.loads(line) for line in lines]
+    _, status = os.waitpid(child, 0)
+    if os.WIFEXITED(status):
+        assert os.WEXITSTATUS(status) == 0, "the work itself failed"
+        return None
+    return told
+
+
+def lose_power(folder, told, old_manifest, inodes, rng):
+    """Lose what was not flushed: new names in folders, content of new files."""
+    flushed = {what[1] for what in told if what[0] == "fsync"}
+    for place, what in reversed(list(enumerate(told))):
+        if what[0] != "rename":
+            continue
+        source, target = Path(what[1]), Path(what[2])
+        parent = target.parent
+        later = {other[1] for other in told[place:] if other[0] == "fsync"}
+        if not parent.exists() or parent.stat().st_ino in later or not target.exists() or rng.random() < 0.5:
+            continue
+        if target.name == "manifest.json":
+            target.write_bytes(old_manifest)
+            flushed.add(target.stat().st_ino)
+        elif source.parent.exists() and not source.exists():
+            target.rename(source)
+    for path in sorted(folder.rglob("*")):
+        number = path.stat().st_ino
+        if path.is_file() and path.name != ".lock" and number not in inodes and number not in flushed:
+            os.truncate(path, int(rng.integers(0, path.stat().st_size + 1)))
+
+
+def state(folder):
+    index = PassageIndex.load(folder, verify=False)
+    return {passage.id: passage.text for passage in index.passages(index.rows)}
+
+
+def add_and_delete(folder):
+    with IndexWriter.open(folder, reader=READER) as changed:
+        changed.add(passages(20, 21))
+        changed.update(passages(3, text="a hill"))
+        changed.delete(["0", "12"])
+
+
+def make_compact(folder):
+    compact(folder)
+
+
+def build_anew(folder):
+    build_index(folder, passages(*range(40, 52)), reader=READER, workers=1)
+
+
+def save(folder):
+    PassageIndex.build(passages(*range(60, 65)), reader=READER).save(folder)
+
+
+def content(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return [(entry["name"], entry.get("removed", {}).get("name")) for entry in manifest["segments"]]
+
+
+def one_by_one(root, rng, stride):
+    """Kill before every operation of every kind of change, or before each `stride`-th; the number of kills."""
+    base = root / "base"
+    PassageIndex.build(passages(*range(10)), reader=READER).save(base)
+    with IndexWriter.open(base, reader=READER) as changed:
+        changed.add(passages(10, 11, 12))
+        changed.delete(["4", "11"])
+    old = state(base)
+    kills = 0
+    for work in (add_and_delete, make_compact, build_anew, save):
+        whole = root / f"{work.__name__}-whole"
+        shutil.copytree(base, whole)
+        work(whole)
+        new = state(whole)
+        for at in range(int(rng.integers(stride)), 10_000, stride):
+            folder = root / "work"
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(base, folder)
+            inodes = {path.stat().st_ino for path in folder.rglob("*")}
+            before = (folder / "manifest.json").read_bytes()
+            told = killed(work, folder, at)
+            if told is None:
+                break
+            kills += 1
+            if rng.random() < 0.5:
+                lose_power(folder, told, before, inodes, rng)
+            found = state(folder)
+            assert found in (old, new), (work.__name__, at, found)
+            verify(folder)
+            if at % 4 and (found != new or work in (build_anew, save)):
+                work(folder)
+                assert content(folder) == content(whole), (work.__name__, at)
+            else:
+                with IndexWriter.open(folder) as changed:
+                    changed.delete([next(iter(found))])
+            names = {path.name.partition("-")[0] for path in folder.iterdir()} - {AREA}
+            assert names <= {"manifest.json", ".lock", "segment", "removed"}, names
+    return kills
+
+
+def at_random(root, rng, count):
+    """Kill at any moment, while another process opens the index again and again; the number of kills and of openings."""
+    folder = root / "random"
+    PassageIndex.build(passages(*range(10)), reader=READER).save(folder)
+    few = {str(number) for number in range(10)}
+    allowed = [few, few | {"20"}, few | {"20", "21"}]
+    opened = 0
+    for _ in range(count):
+        child = os.fork()
+        if not child:
+            os.fsync = lambda number: None
+            while True:
+                for work in (
+                    lambda changed: changed.delete(["20", "21"], missing="ignore"),
+                    lambda changed: changed.update(passages(20), missing="add"),
+                    lambda changed: changed.update(passages(21), missing="add"),
+                    lambda changed: changed.commit(compact=True),
+                ):
+                    with IndexWriter.open(folder, reader=READER) as changed:
+                        work(changed)
+        end = time.monotonic() + float(rng.uniform(0, 0.05))
+        while True:
+            index = PassageIndex.load(folder, verify=False)
+            names = {passage.id for passage in index.passages(index.rows)}
+            assert names in allowed, names
+            opened += 1
+            if time.monotonic() > end:
+                break
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        assert set(state(folder)) in allowed
+        verify(folder)
+    with IndexWriter.open(folder, reader=READER) as changed:
+        changed.update(passages(20, 21), missing="add")
+    assert set(state(folder)) == allowed[2]
+    return count, opened
+
+
+def main():
+    build.GROUP, rng = 5, np.random.default_rng(0)
+    stride = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    memory = Path("/dev/shm")  # noqa: S108 - what is not flushed is lost by rule here, so that memory will do
+    gc.disable()
+    os.fsync = lambda number: None  # what is flushed is told by the children; the disk need not do it
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
+        kills = one_by_one(Path(root), rng, stride)
+        random, opened = at_random(Path(root), rng, 120 // (stride + 2))
+    sys.stdout.write(json.dumps({"one by one": kills, "at random": random, "opened": opened}))
+
+
+if __name__ == "__main__":
+    main()
