@@ -30,6 +30,8 @@ SECTIONS = {
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",
     "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
+    "ann": "near vectors among many: semclass beside usearch, faiss and hnswlib",
+    "concurrency": "callers that share one retriever, and memory over many searches",
     "billion": "on paper: what a billion passages would take, at the rates of scale",
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.

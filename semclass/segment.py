@@ -19,7 +19,7 @@ import numpy.typing as npt
 from semclass import artifacts, bm25, columns, dense
 from semclass.bm25 import Postings
 from semclass.columns import Columns
-from semclass.dense import Reduced, Vectors
+from semclass.dense import Nearest, Vectors
 from semclass.errors import ArtifactError
 from semclass.quantise import from_int8
 from semclass.stored import open_ragged
@@ -73,7 +73,7 @@ class Segment:
     id_hashes, id_rows
         Hashes of the ids, uint64 of shape (n,), ascending, and the passage of each: an id is found without a table of
         all ids as strings.
-    reduced
+    near
         What finds the vectors near to a question's among many, see :data:`semclass.dense.MANY`; None for fewer, or for
         vectors in float32.
     name
@@ -91,7 +91,7 @@ class Segment:
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]
     id_rows: npt.NDArray[Any]
-    reduced: Reduced | None = None
+    near: Nearest | None = None
     name: str = ""
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class Segment:
         known: dict[str, Vectors] = self.__dict__.setdefault("_vectors", {})
         if similarity not in known:
             # what is near by a distance is not always near by products
-            index = None if similarity == "l2" else self.reduced
+            index = None if similarity == "l2" else self.near
             known.setdefault(similarity, Vectors(self.pooled_codes, self.pooled_levels, similarity, index))
         return known[similarity]
 
@@ -182,7 +182,7 @@ class Segment:
                 columns=columns.load(folder),
                 id_hashes=read("id_hashes"),
                 id_rows=read("id_rows"),
-                reduced=dense.load(folder / REDUCED) if (folder / REDUCED).is_dir() else None,
+                near=dense.load(folder / REDUCED) if (folder / REDUCED).is_dir() else None,
                 name=folder.name,
             )
         except (OSError, ValueError, EOFError) as error:

@@ -1,0 +1,112 @@
+"""Callers that share one retriever: what two processors make of several threads, and memory over many searches.
+
+Every number of callers asks the same questions, by turns, and the answers have to be the same to the last bit. Memory is
+looked at over searches of a small index, where what is lost by a search would show soonest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from bench import growth
+from bench.steps import Bench
+from semclass import HybridRetriever
+from semclass.types import Hit
+
+CALLERS = (1, 2, 8)
+ROUNDS = 5
+"""Rounds in which every number of callers has its turn; the median of their ratios counts."""
+
+ASKED = 200
+SEARCHES = 100_000
+LOOKS = 20
+"""How often memory is looked at over these searches."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Throughput on corpora that :mod:`bench.scale` made, with and without re-ranking, and memory over searches."""
+    place, few = growth.place_of(bench.work), bench.quick
+    sizes = [1_000] if few else [10_000, 100_000, 1_000_000]
+    pool = place / f"sentences-{400 if few else 'all'}.npz"
+    data, rows = str(bench.data), []
+    bench.step("scale/sentences", "bench.growth:read", wrote=pool, data=data, out=pool, limit=400 if few else None)
+    for size in sizes:
+        folder = place / f"{'quick-' if few else ''}{size}"
+        bench.step(
+            f"scale/made/{size}",
+            "bench.growth:make",
+            wrote=folder,
+            pool=pool,
+            n=size,
+            folder=folder,
+            seed=0,
+            compared=(20 if few else 100) if size == 1_000 else 0,
+        )
+        for blas in (1, os.cpu_count() or 1):
+            found = bench.step(
+                f"concurrency/{size}-{blas}",
+                "bench.concurrency:callers",
+                threads=blas,
+                index=folder,
+                data=data,
+                limit=20 if few else ASKED,
+            )
+            rows += [{"passages": size, "blas_threads": blas, **row} for row in found["rows"]]
+    smallest = place / f"{'quick-' if few else ''}{sizes[0]}"
+    searches = 200 if few else SEARCHES
+    memory = bench.step("concurrency/memory", "bench.concurrency:memory", index=smallest, data=data, searches=searches)
+    return {"processors": os.cpu_count(), "callers": rows, "memory": [memory]}
+
+
+def callers(index: str, data: str, limit: int) -> dict[str, Any]:
+    """Searches a second with each number of callers, by turns, and whether all gave the same answers."""
+    retriever, asked = HybridRetriever.load(index, verify=False), growth.questions(data, limit)
+    rows = []
+    for rerank in (None, "learned"):
+
+        def search(text: str, rerank: str | None = rerank) -> list[Hit]:
+            return retriever.search(text, rerank=rerank)
+
+        expected = [search(text) for text in asked]
+        rates: dict[int, list[float]] = {count: [] for count in CALLERS}
+        same = dict.fromkeys(CALLERS, True)
+        for _ in range(ROUNDS):
+            for count in CALLERS:
+                with ThreadPoolExecutor(count) as pool:
+                    started = time.perf_counter()
+                    answers = list(pool.map(search, asked))
+                    rates[count].append(len(asked) / (time.perf_counter() - started))
+                same[count] &= answers == expected
+        rows += [
+            {
+                "rerank": rerank or "none",
+                "callers": count,
+                "per_second": round(float(np.median(rates[count])), 1),
+                "ratio": round(float(np.median(np.divide(rates[count], rates[1]))), 3),
+                "same_answers": same[count],
+            }
+            for count in CALLERS
+        ]
+    return {"rows": rows}
+
+
+def memory(index: str, data: str, searches: int) -> dict[str, Any]:
+    """Memory of a process over many searches, MB: how much it grows in the second half of them."""
+    retriever, asked = HybridRetriever.load(index, verify=False), growth.questions(data, ASKED)
+    looks: list[dict[str, float]] = []
+    for number in range(searches):
+        retriever.search(asked[number % len(asked)])
+        if (number + 1) % (searches // LOOKS) == 0:
+            looks.append(growth.resident())
+    own = [look.get("own", float("nan")) for look in looks]
+    return {"searches": searches, "own_mb": own, "grown_mb": round(own[-1] - _middle(own), 2)}
+
+
+def _middle(values: Sequence[float]) -> float:
+    return values[len(values) // 2 - 1]
