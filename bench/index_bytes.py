@@ -36,9 +36,9 @@ class Remembering(PassageReader):
 
     known: dict[tuple[str, ...], tuple[Evidence, tuple[int, ...]]] = field(default_factory=dict)
 
-    def read(self, texts: Any) -> tuple[Evidence, tuple[int, ...]]:
+    def read(self, texts: Any, *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
         """As :meth:`PassageReader.read`."""
-        key = tuple(texts)
+        key = tuple(texts)  # of all forms, whatever a form leaves out
         if key not in self.known:
             self.known[key] = super().read(texts)
         return self.known[key]

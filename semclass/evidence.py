@@ -20,6 +20,8 @@ from semclass.types import Encoder, Encoding, FloatArray, IntArray, Passage, Rag
 from semclass.validation import check_text
 from semclass.views import STATES
 
+_NOTHING = Ragged(np.zeros((0, 0), np.float32), np.zeros(1, np.int64))
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -113,7 +115,7 @@ class PassageReader:
         """What makes the token vectors: questions and passages must have it in common."""
         return "tokens" if self.branch is None else self.branch.fingerprint
 
-    def read(self, texts: Sequence[str]) -> tuple[Evidence, tuple[int, ...]]:
+    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
         """Gather the evidence of passages.
 
         The pooled vector of a passage is a mean, in which the sentence that answers a question is diluted by its
@@ -123,6 +125,8 @@ class PassageReader:
         ----------
         texts
             n texts, see :func:`searchable`.
+        sentences
+            Whether the vectors of tokens and sentences are wanted, which take as long as all else; if not, they are empty.
 
         Returns
         -------
@@ -130,6 +134,8 @@ class PassageReader:
             The evidence, in the order of `texts`, and which of them are longer than the encoder reads.
         """
         items = list(texts)
+        if not sentences:
+            return self._read(items, None, at_once=False)
         rows = [split_sentences(text) for text in items]
         # a passage that is one sentence is read once, and not once as either
         one = np.array([row == [text] for row, text in zip(rows, items, strict=True)], np.bool_)
@@ -146,16 +152,20 @@ class PassageReader:
         return _ordered([part for part, _ in found], np.argsort(np.concatenate(groups))), tuple(cut)
 
     def _read(
-        self, items: list[str], rows: Sequence[Sequence[str]], *, at_once: bool
+        self, items: list[str], rows: Sequence[Sequence[str]] | None, *, at_once: bool
     ) -> tuple[Evidence, tuple[int, ...]]:
-        """Read passages that all are one sentence, or of which none is."""
+        """Read passages that all are one sentence, or of which none is; without sentences if there are no `rows`."""
         views = ("pooled", *self.classifier.encoder_views, *((self._view,) if at_once else ()))
         encoding, cut = encode_quietly(self.encoder, items, tuple(dict.fromkeys(views)))
-        tokens, sentences, _ = self._of_sentences(encoding) if at_once else self._read_sentences(rows)
+        tokens = sentences = _NOTHING
+        if at_once:
+            tokens, sentences, _ = self._of_sentences(encoding)
+        elif rows is not None:
+            tokens, sentences, _ = self._read_sentences(rows)
         evidence = Evidence(
             pooled=encoding.rows("pooled"),
             probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
-            tokens=_for_each_term(tokens, encoding.terms),
+            tokens=tokens if tokens is _NOTHING else _for_each_term(tokens, encoding.terms),
             sentences=sentences,
             terms=encoding.terms,
         )

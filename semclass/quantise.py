@@ -26,8 +26,8 @@ CENTROIDS = 256
 INT8_LEVELS = 127
 """Largest absolute value of a component in int8."""
 
-BLOCK = 4096
-"""Vectors encoded at a time; bounds memory to a few megabytes, changes no value."""
+BLOCK = 128
+"""Vectors encoded at a time: their distances stay in the cache, and are too few for a product to be worth many threads."""
 
 _REMEDY = "restore the folder from where it came, or make it again with training/train_codebooks.py"
 
@@ -93,10 +93,15 @@ class Codebook:
         codes = np.empty((len(vectors), self.parts), np.uint8)
         # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
         half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
+        tables = [np.ascontiguousarray(table.T) for table in self.centroids]
+        room = np.empty((BLOCK, CENTROIDS), np.float32)
         for start in range(0, len(vectors), BLOCK):
             block = vectors[start : start + BLOCK].reshape(-1, self.parts, self.centroids.shape[2])
-            for part, table in enumerate(self.centroids):
-                codes[start : start + BLOCK, part] = (block[:, part] @ table.T - half[part]).argmax(axis=1)
+            near = room[: len(block)]
+            for part, table in enumerate(tables):
+                np.matmul(block[:, part], table, out=near)
+                near -= half[part]
+                codes[start : start + BLOCK, part] = near.argmax(axis=1)
         return codes
 
     def decode(self, codes: npt.NDArray[Any]) -> FloatArray:

@@ -95,7 +95,8 @@ class Recipe:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages, and give the ids of those that are longer than the encoder reads."""
         lines = [line_of(passage) for passage in passages]
-        found, cut = self.reader.read([searchable(passage) for passage in passages])
+        texts = [searchable(passage) for passage in passages]
+        found, cut = self.reader.read(texts, sentences=self.form != "lean")
         vectors = unit(found.pooled) if self.similarity == "cosine" else found.pooled
         codes, levels = (vectors, np.ones(len(vectors), np.float32)) if self.form == "exact" else to_int8(vectors)
         is_term, books, lean = self.reader.encoder.is_term, self.books, self.form == "lean"
