@@ -27,6 +27,9 @@ BLOCK = 16_384
 ROWS = 2_048
 """Passages of one product with weights as they are."""
 
+LAID_OUT = 4_096
+"""Passages of a segment from which its vectors are laid out for products: it takes a millisecond for each thousand, once."""
+
 LARGEST = 63
 """Largest absolute value of a digit of a question's components."""
 
@@ -80,7 +83,7 @@ class Vectors:
             return self._similarity(question, products.astype(np.float64), slice(None))
         asked = Question.of(question)
         # a graph for each block costs as many bytes again as the vectors: where there is an index, all are seldom compared
-        if self.index is None and len(self.codes) >= BLOCK:
+        if self.index is None and len(self.codes) >= LAID_OUT:
             parts = [asked.value_of(session.run(None, {"a": asked.rows})[0]) for session in self._sessions]
         else:
             parts = [asked.value_of(_products(some, asked)) for some in self._rows()]

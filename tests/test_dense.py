@@ -36,7 +36,7 @@ def test_scores_are_those_of_the_formula(monkeypatch, kind, n):
     codes, levels = made(n)
     expected = similarity(codes, 2 * asked(), kind, levels)
     np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
-    monkeypatch.setattr(dense, "BLOCK", 32)  # as many passages have it, with graphs of their own
+    monkeypatch.setattr(dense, "LAID_OUT", 32)  # as many passages have it, with graphs of their own
     np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
 
 
@@ -56,6 +56,7 @@ def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
     np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
     monkeypatch.setattr(dense, "ROWS", 7)
     monkeypatch.setattr(dense, "BLOCK", block)
+    monkeypatch.setattr(dense, "LAID_OUT", block)
     np.testing.assert_array_equal(Vectors(codes, levels).scores(asked()), expected)
     np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
 
