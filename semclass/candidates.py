@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.evidence import PassageReader
+from semclass.fusion import ALPHA
 from semclass.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 
 
@@ -47,21 +48,27 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before they are re-ranked: dense + w * BM25 + lambda * match.
+    """How passages are scored before they are re-ranked: fused scores of vectors and of BM25 + lambda * match.
 
     Attributes
     ----------
     bm25_weight
-        w, at least 0.
+        w of ``"linear"`` fusion, dense + w * BM25; at least 0.
     match
         Class match in the score, ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
     match_weight
         lambda, at least 0; nothing counts it without `match`.
+    fusion
+        One of :data:`semclass.fusion.METHODS`.
+    alpha
+        Weight of the vectors in ``"convex"`` fusion, from 0 to 1.
     """
 
     bm25_weight: float
     match: str | None = None
     match_weight: float = 0.0
+    fusion: str = "linear"
+    alpha: float = ALPHA
 
 
 @dataclass(frozen=True)
@@ -119,7 +126,8 @@ class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 
     The members are those of :class:`semclass.index.PassageIndex`. `rows` number passages within one index; they need be no
-    places.
+    places. ``"linear"`` fusion is what every index computes: a retriever asks for another only where it is a
+    :class:`semclass.index.PassageIndex`.
     """
 
     @property

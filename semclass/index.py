@@ -341,6 +341,10 @@ class PassageIndex:
     ) -> Candidates:
         """Score passages and give the best.
 
+        What is not linear, see :mod:`semclass.fusion`, is fused over the passages that match `where`. The first
+        :data:`semclass.fusion.DEPTH` of them by vectors and by BM25 take part, or the first `n`, if that is more; the class
+        match is added to what comes out.
+
         Parameters
         ----------
         query

@@ -1,4 +1,4 @@
-"""The hybrid retriever: score = dense + w * BM25 + lambda * match over a whole index, then re-ranking."""
+"""The hybrid retriever: dense + w * BM25 + lambda * match, or another fusion, over a whole index, then re-ranking."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 from semclass.candidates import Candidates, Order, Query, Scoring, SearchIndex, make_hits
 from semclass.errors import EncoderMismatchError, InputError
+from semclass.fusion import ALPHA
+from semclass.fusion import METHODS as FUSIONS
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.types import DoubleArray, Encoder, Hit, IntArray
-from semclass.validation import check_choice, check_positive, check_text, check_texts, check_weight
+from semclass.validation import check_choice, check_positive, check_probability, check_text, check_texts, check_weight
 from semclass.waiting import in_thread
 
 CANDIDATES = 10
@@ -103,11 +105,12 @@ class HybridRetriever:
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none.
 
-        ``bm25`` is w; the others are those of :attr:`semclass.ranker.Ranker.weights`, and absent without pair heads. What
-        ``semclass tune`` stored in the index comes first, then what was found on the models' training questions.
+        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.ranker.Ranker.weights`, and
+        absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
+        models' training questions.
         """
         found = self.ranker.weights if self.ranker.pair_heads else {}
-        return {"bm25": BM25_WEIGHT, **found, **self.index.tuned.get("weights", {})}
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **found, **self.index.tuned.get("weights", {})}
 
     @property
     def embedded(self) -> PassageIndex:
@@ -157,6 +160,8 @@ class HybridRetriever:
         candidates: int = CANDIDATES,
         explain: bool = False,
         where: Mapping[str, Any] | None = None,
+        fusion: str = "linear",
+        alpha: float | None = None,
     ) -> list[Hit]:
         """Find the passages that answer a question.
 
@@ -171,7 +176,7 @@ class HybridRetriever:
         rerank, by, hard, rerank_weight
             Method of re-ranking and its weight, see :meth:`semclass.ranker.Ranker.order`.
         bm25_weight
-            w, at least 0.
+            w of ``"linear"`` fusion, at least 0.
         match_weight
             lambda, at least 0. Each of the three weights is that of :attr:`weights` if None.
         candidates
@@ -181,6 +186,13 @@ class HybridRetriever:
         where
             A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.filters`. It applies before
             anything is ranked: `k` passages that match are given, if there are so many.
+        fusion
+            How the scores of vectors and of BM25 become one, before class match and re-ranking: ``"linear"``,
+            dense + w * BM25; ``"convex"``, a weighted mean of both on one scale; or ``"rrf"``, of their ranks; see
+            :mod:`semclass.fusion`. The last two need an embedded index; their scores are on other scales, which
+            `match_weight` and `rerank_weight` may have to be chosen for.
+        alpha
+            Weight of the vectors in ``"convex"`` fusion, from 0 to 1; that of :attr:`weights` if None.
 
         Returns
         -------
@@ -206,6 +218,8 @@ class HybridRetriever:
             candidates=candidates,
             explain=explain,
             where=where,
+            fusion=fusion,
+            alpha=alpha,
         )[0]
 
     def search_many(
@@ -223,6 +237,8 @@ class HybridRetriever:
         candidates: int = CANDIDATES,
         explain: bool = False,
         where: Mapping[str, Any] | None = None,
+        fusion: str = "linear",
+        alpha: float | None = None,
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together.
 
@@ -230,7 +246,7 @@ class HybridRetriever:
         ----------
         questions
             n non-empty texts.
-        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain, where
+        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain, where, fusion, alpha
             As for :meth:`search`.
 
         Returns
@@ -261,6 +277,8 @@ class HybridRetriever:
                 match_weight=match_weight,
                 evidence=read,
                 where=where,
+                fusion=fusion,
+                alpha=alpha,
             )
             order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
             passages = self.index.passages(found.rows) if found.passages is None else found.passages
@@ -289,6 +307,8 @@ class HybridRetriever:
         match_weight: float | None = None,
         evidence: bool = True,
         where: Mapping[str, Any] | None = None,
+        fusion: str = "linear",
+        alpha: float | None = None,
     ) -> Candidates:
         """Score every passage and give the n best.
 
@@ -302,7 +322,7 @@ class HybridRetriever:
             As for :meth:`search`.
         evidence
             Whether token vectors, sentence vectors and terms are wanted; without them their rows are empty.
-        where
+        where, fusion, alpha
             As for :meth:`search`.
 
         Returns
@@ -316,7 +336,7 @@ class HybridRetriever:
             If an option is not allowed.
         """
         reader = self.ranker.reader if evidence else None
-        scoring = self.scoring(match, bm25_weight, match_weight)
+        scoring = self.scoring(match, bm25_weight, match_weight, fusion=fusion, alpha=alpha)
         return self.index.candidates(query, n, scoring, reader=reader, where=where)
 
     def retrieve(
@@ -328,28 +348,53 @@ class HybridRetriever:
         bm25_weight: float | None = None,
         match_weight: float | None = None,
         where: Mapping[str, Any] | None = None,
+        fusion: str = "linear",
+        alpha: float | None = None,
     ) -> IntArray:
         """Places in the index of the passages that :meth:`candidates` gives, without what re-ranking needs; (n,)."""
-        return self.index.candidates(query, n, self.scoring(match, bm25_weight, match_weight), where=where).rows
+        scoring = self.scoring(match, bm25_weight, match_weight, fusion=fusion, alpha=alpha)
+        return self.index.candidates(query, n, scoring, where=where).rows
 
     def scoring(
-        self, match: str | None = None, bm25_weight: float | None = None, match_weight: float | None = None
+        self,
+        match: str | None = None,
+        bm25_weight: float | None = None,
+        match_weight: float | None = None,
+        *,
+        fusion: str = "linear",
+        alpha: float | None = None,
     ) -> Scoring:
         """How passages are scored with these options; a weight that is None is that of :attr:`weights`.
 
         Raises
         ------
         InputError, InputTypeError
-            If an option is not allowed.
+            If an option is not allowed, or a server keeps the index and cannot fuse scores so.
         """
         check_choice(match, MATCHES, "match")
-        weight = self._weight("bm25", bm25_weight, "bm25_weight")
+        weight, share = self._fusing(fusion, bm25_weight, alpha)
         if match is None:
             if match_weight is not None:
                 raise InputError("match_weight is given without match; name match='soft' or match='hard'")
-            return Scoring(weight)
+            return Scoring(weight, fusion=fusion, alpha=share)
         self.ranker.require(rerank=None, match=match)
-        return Scoring(weight, match, self._weight(f"match_{match}", match_weight, "match_weight"))
+        return Scoring(weight, match, self._weight(f"match_{match}", match_weight, "match_weight"), fusion, share)
+
+    def _fusing(self, fusion: str, bm25_weight: float | None, alpha: float | None) -> tuple[float, float]:
+        """Give w and alpha, of which `fusion` needs one at most."""
+        check_choice(fusion, FUSIONS, "fusion")
+        if fusion != "linear" and not isinstance(self.index, PassageIndex):
+            raise InputError(
+                f"a {type(self.index).__name__} computes fusion='linear' alone; fusion={fusion!r} needs the two lists of "
+                "an embedded index"
+            )
+        for name, value, method in (("bm25_weight", bm25_weight, "linear"), ("alpha", alpha, "convex")):
+            if value is not None and fusion != method:
+                raise InputError(
+                    f"{name} is given with fusion={fusion!r}, which has none; it belongs to fusion={method!r}"
+                )
+        share = self.weights["alpha"] if alpha is None else check_probability(alpha, "alpha")
+        return self._weight("bm25", bm25_weight, "bm25_weight"), share
 
     def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
         """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`.

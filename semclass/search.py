@@ -4,6 +4,9 @@ Of a small corpus every passage is scored. Of a large one, those that are best b
 BM25 alone are scored, and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003).
 If one could be, more are looked at. Without an index of vectors the result is therefore that of scoring all; with one, it
 is that of scoring all whose vectors the index finds, and how many it misses is measured where it is described.
+
+Fusions that are not linear (:mod:`semclass.fusion`) look at nothing but two lists, the best by vectors and by BM25, so that
+there is nothing to check.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from semclass import bm25
 from semclass.bm25 import Postings, Statistics
 from semclass.candidates import Query, Scoring, sum_of
 from semclass.dense import Vectors
+from semclass.fusion import DEPTH, fused
 from semclass.ranking import class_match, nth_at_least, top_k
 from semclass.types import DoubleArray, FloatArray, IntArray
 
@@ -132,6 +136,8 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
     total = sum(map(len, parts))
     if asked.allowed is not None and (number := int(np.count_nonzero(asked.allowed))) <= max(FEW, n):
         return best_of(parts, asked, np.flatnonzero(asked.allowed), min(n, number))
+    if asked.scoring.fusion != "linear" and total > EVERY:
+        return best_of(parts, asked, lists(parts, asked, max(DEPTH, n)), n)
     depth = max(FIRST, MORE * n)
     while total > EVERY and depth * MORE < total:
         rows, beyond = likely(parts, asked, depth)
@@ -163,6 +169,12 @@ def likely(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, f
     if asked.scoring.match is not None:
         beyond += asked.scoring.match_weight  # a match is at most 1
     return rows, beyond
+
+
+def lists(parts: Sequence[Part], asked: Asked, depth: int) -> IntArray:
+    """Passages among which the `depth` best by vectors alone and by BM25 alone are, rising."""
+    lexical, _ = bm25.best([part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed)
+    return np.union1d(_similar(parts, asked, depth)[0], lexical)
 
 
 def _similar(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, float]:
@@ -199,13 +211,17 @@ def best_of(parts: Sequence[Part], asked: Asked, rows: IntArray, n: int) -> Foun
         lexical = bm25.scores(postings, asked.known, terms).astype(np.float64)
     else:
         lexical = bm25.scores_at(postings, asked.known, terms, rows).astype(np.float64)
-    sums, matched = {"dense": dense, "bm25": asked.scoring.bm25_weight * lexical}, None
-    if asked.scoring.match is not None:
+    scoring, matched = asked.scoring, None
+    if scoring.fusion == "linear":
+        sums = {"dense": dense, "bm25": scoring.bm25_weight * lexical}
+    else:
+        sums = fused(dense, lexical, scoring.fusion, alpha=scoring.alpha, depth=max(DEPTH, n)).parts
+    if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(parts, rows):
             probabilities = part.probabilities[places]
-            matched[here] = class_match(asked.query.probabilities, probabilities, asked.thresholds, asked.scoring.match)
-        sums["match"] = asked.scoring.match_weight * matched
+            matched[here] = class_match(asked.query.probabilities, probabilities, asked.thresholds, scoring.match)
+        sums["match"] = scoring.match_weight * matched
     score = sum_of(sums)
     best = top_k(score, n)
     return Found(

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from semclass import bm25, search
 from semclass.candidates import Query, Scoring
 from semclass.dense import Vectors, reduce_vectors
+from semclass.fusion import fused
 from semclass.quantise import to_int8
 from semclass.ranking import class_match, top_k, unit
 from semclass.search import Asked, Part, find
@@ -43,18 +44,27 @@ def ask(parts: list[Part], seed: int, scoring: Scoring, allowed: np.ndarray | No
 def by_scoring_all(parts: list[Part], asked: Asked, n: int) -> tuple[np.ndarray, np.ndarray]:
     dense = np.concatenate([part.vectors.scores(asked.query.pooled) for part in parts])
     lexical = bm25.scores([part.postings for part in parts], asked.known, asked.query.terms).astype(np.float64)
-    score = dense + asked.scoring.bm25_weight * lexical
+    rows = np.arange(len(dense)) if asked.allowed is None else np.flatnonzero(asked.allowed)
+    if asked.scoring.fusion == "linear":
+        score = dense[rows] + asked.scoring.bm25_weight * lexical[rows]
+    else:
+        depth = max(search.DEPTH, n)
+        score = fused(dense[rows], lexical[rows], asked.scoring.fusion, alpha=asked.scoring.alpha, depth=depth).score
     if asked.scoring.match is not None:
-        probabilities = np.concatenate([part.probabilities for part in parts])
+        probabilities = np.concatenate([part.probabilities for part in parts])[rows]
         match = class_match(asked.query.probabilities, probabilities, THRESHOLDS, asked.scoring.match)
         score = score + asked.scoring.match_weight * match
-    rows = np.arange(len(score)) if asked.allowed is None else np.flatnonzero(asked.allowed)
-    best = rows[top_k(score[rows], n)]
-    return best, score[best]
+    best = top_k(score, n)
+    return rows[best], score[best]
 
 
 scorings = st.builds(
-    Scoring, st.sampled_from([0.0, 0.1, 2.0]), st.sampled_from([None, "soft", "hard"]), st.sampled_from([0.0, 0.3, 5.0])
+    Scoring,
+    st.sampled_from([0.0, 0.1, 2.0]),
+    st.sampled_from([None, "soft", "hard"]),
+    st.sampled_from([0.0, 0.3, 5.0]),
+    st.sampled_from(["linear", "convex", "rrf"]),
+    st.sampled_from([0.0, 0.55, 1.0]),
 )
 
 
@@ -65,6 +75,7 @@ def quickly_large(monkeypatch):
     monkeypatch.setattr(search, "FEW", 5)
     monkeypatch.setattr(search, "FIRST", 2)
     monkeypatch.setattr(search, "MORE", 2)
+    monkeypatch.setattr(search, "DEPTH", 6)
 
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
