@@ -445,9 +445,9 @@ def tune(
 ) -> None:
     """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
 
-    Each weight is searched from 0 to 10 and compared with the default by cross-validation. Only those are stored that are
-    better by more than one standard error, or 1.645 with fewer than 100 questions; `search` and `evaluate --index` then
-    use them where none are given.
+    Each weight is searched from 0 to 10 (alpha, of convex fusion, from 0 to 1) and compared with the default by
+    cross-validation. Only those are stored that are better by more than one standard error, or 1.645 with fewer than 100
+    questions; `search` and `evaluate --index` then use them where none are given.
     """
     from semclass import artifacts, figures, tuning
     from semclass.evaluation import read_dataset
@@ -469,7 +469,7 @@ def tune(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
     retriever = retriever.untuned()
-    with _progress("searching", 3 * len(dataset.questions)) as progress:
+    with _progress("searching", 4 * len(dataset.questions)) as progress:
         found = tuning.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
     files = {"queries": queries, "qrels": qrels}
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}

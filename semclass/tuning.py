@@ -50,7 +50,7 @@ FEW_MARGIN = 1.645
 SIGNALS = (("entailment", False), ("entailment", True), ("class", False), ("class", True))
 """The integrated methods: signal, and whether its 0/1 label takes its place."""
 
-TUNED = ("bm25", "match_soft", "match_hard", *(weight_name(by, hard=hard) for by, hard in SIGNALS))
+TUNED = ("bm25", "alpha", "match_soft", "match_hard", *(weight_name(by, hard=hard) for by, hard in SIGNALS))
 """Names of the weights, in the order in which they are searched."""
 
 
@@ -222,9 +222,10 @@ def tune(
 ) -> Tuning:
     """Search the weights of a retriever on questions with known answers.
 
-    First w of BM25, in the ranking of the whole index. Then, with the w that came out of it: lambda of the class match in
-    the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking of the first
-    `depth`. Ranks in the whole index are exact, whatever the weight. What the models have no heads for is left out.
+    First w of BM25, in the ranking of the whole index, and alpha, for those who search with convex fusion in its place.
+    Then, with the w that came out of it: lambda of the class match in the ranking of the whole index, soft and hard, and
+    the weight of each signal in integrated re-ranking of the first `depth`. Ranks in the whole index are exact, whatever
+    the weight. What the models have no heads for is left out.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def tune(
     depth
         Candidates that are re-ranked.
     progress
-        Called with the number of questions done in each of the three rankings of the whole index.
+        Called with the number of questions done in each of the four rankings of the whole index.
 
     Returns
     -------
@@ -268,9 +269,16 @@ def tune(
 
     ranks, current = ranks_in_index(retriever, queries, places, bm25_grid, before["bm25"], step=step)
     first = search("bm25", before["bm25"], bm25_grid, ranks, current, fold)
+    alpha = search_weights(
+        _scores(retriever, queries, step),
+        [np.searchsorted(retriever.embedded.rows, place) for place in places],
+        default=before["alpha"],
+        folds=folds,
+        seed=seed,
+    )
     if retriever.ranker.pair_heads is None:
-        return Tuning((first,), len(texts), folds, seed)
-    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth))]
+        return Tuning((first, alpha), len(texts), folds, seed)
+    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth)), alpha]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
     for kind in ("soft", "hard") if classes else ():
@@ -556,6 +564,17 @@ def _learned(
             values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
     error = float((after - before).std(ddof=1) / np.sqrt(len(fold)))
     return Comparison(float(before.mean()), float(after.mean()), error)
+
+
+def _scores(
+    retriever: HybridRetriever, queries: Iterable[Query], step: Callable[[int], object]
+) -> Iterator[tuple[DoubleArray, DoubleArray]]:
+    """Scores by vectors and by BM25 of the passages that are there, question by question."""
+    rows = retriever.embedded.rows
+    for query in queries:
+        dense, bm25 = retriever.scores(query)
+        yield dense[rows], bm25[rows]
+        step(1)
 
 
 def ranks_in_index(

@@ -24,6 +24,7 @@ from semclass.tuning import (
     search_weights,
     tune,
 )
+from semclass.writer import IndexWriter
 
 QUESTIONS = {
     "Who designed the lighthouse?": "lighthouse-3",
@@ -205,9 +206,9 @@ def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
     assert tune(retriever, dataset, folds=3).weights == found.weights
 
 
-def test_without_pair_heads_w_is_searched_alone(retriever, dataset):
+def test_without_pair_heads_w_and_alpha_are_searched_alone(retriever, dataset):
     found = tune(HybridRetriever(retriever.index, replace(retriever.ranker, pair_heads=None)), dataset, folds=2)
-    assert [item.name for item in found.searches] == ["bm25"]
+    assert [item.name for item in found.searches] == ["bm25", "alpha"]
     assert found.searches[0].learned is None
 
 
@@ -222,6 +223,23 @@ def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
             reciprocal.append(1 / (1 + ids.index(answer)) if answer in ids else 0.0)
         (place,) = np.flatnonzero(found["match_soft"].grid == weight)
         assert found["match_soft"].mrr[place] == pytest.approx(np.mean(reciprocal))
+
+
+def test_alpha_is_searched_over_the_passages_that_are_there(retriever, dataset, folder):
+    gone = [passage.id for passage in retriever.index.passages(np.arange(5)) if passage.id not in QUESTIONS.values()]
+    assert gone
+    with IndexWriter.open(folder) as changed:
+        changed.delete(gone)
+    left = HybridRetriever(PassageIndex.load(folder), retriever.ranker)
+    curve = {item.name: item for item in tune(left, dataset, folds=2).searches}["alpha"]
+    for place in (0, 30, 100):
+        hits = [left.search(text, fusion="convex", alpha=place / 100, rerank=None) for text in QUESTIONS]
+        ids = [[hit.id for hit in found] for found in hits]
+        answers = QUESTIONS.values()
+        reciprocal = [
+            1 / (1 + found.index(id_)) if id_ in found else 0 for found, id_ in zip(ids, answers, strict=True)
+        ]
+        assert curve.mrr[place] == pytest.approx(np.mean(reciprocal))
 
 
 def test_questions_without_an_answer_in_the_index_are_left_out(retriever, dataset):
