@@ -27,7 +27,7 @@ from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
 from semclass.search import Asked
 from semclass.segment import Part, Segment, join
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
-from semclass.validation import check_unique
+from semclass.validation import check_texts, check_unique
 
 __all__ = ["FORMS", "PassageIndex", "Source"]
 
@@ -285,6 +285,48 @@ class PassageIndex:
             found = np.where(rows >= 0, first + rows, found)
         return found
 
+    def by_ids(self, ids: Sequence[str]) -> list[Passage]:
+        """Read passages by their ids, such as the parents of :func:`semclass.context.build_context`.
+
+        Parameters
+        ----------
+        ids
+            Any ids.
+
+        Returns
+        -------
+        list of Passage
+            In the order of the ids; none for an id that no passage has.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If an id is empty or not a string.
+        """
+        rows = self.find(check_texts(ids, "ids"))
+        return self.passages(rows[rows >= 0])
+
+    def by_documents(self, names: Sequence[str]) -> list[Passage]:
+        """Read all passages of some documents, such as the neighbours of :func:`semclass.context.build_context`.
+
+        Parameters
+        ----------
+        names
+            Documents, as ``metadata["document"]`` names them; up to 512 characters each.
+
+        Returns
+        -------
+        list of Passage
+            In the order of the index; none for a document that no passage is of.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a name is empty or not a string.
+        """
+        condition = filters.parse({"document": {"$in": check_texts(names, "names")}})
+        return self.passages(np.flatnonzero(self._matching(condition)))  # asked once, so not remembered
+
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
         """Tell which passages match a filter.
 
@@ -308,11 +350,14 @@ class PassageIndex:
         condition = filters.parse(where)
         key, known = repr(condition), self._masks
         if key not in known:
-            found = np.concatenate([matching(condition, segment) for segment in self.segments])
             # a new table each time: threads that read the old one are not disturbed
-            known = {**dict(list(known.items())[-MASKS + 1 :]), key: found if self.live is None else found & self.live}
+            known = {**dict(list(known.items())[-MASKS + 1 :]), key: self._matching(condition)}
             self.__dict__["_masks"] = known
         return known[key]
+
+    def _matching(self, condition: filters.Filter) -> BoolArray:
+        found = np.concatenate([matching(condition, segment) for segment in self.segments])
+        return found if self.live is None else found & self.live
 
     @cached_property
     def _masks(self) -> dict[str, BoolArray]:
