@@ -32,6 +32,7 @@ from semclass.cli_options import weights as _weights
 from semclass.errors import ArtifactError, InputError, SemclassError
 
 if TYPE_CHECKING:
+    from semclass.context import Documents
     from semclass.tuning import Tuning
 
 CACHE_VARIABLE = "SEMCLASS_CACHE"
@@ -49,6 +50,7 @@ _ASKED = 0.1
 _MATCH = click.Choice(["soft", "hard", "none"])
 _RERANK = click.Choice(["stable", "integrated", "learned", "none"])
 _SIGNAL = click.Choice(["entailment", "class"])
+_FUSION = click.Choice(["linear", "convex", "rrf"])
 _min_probability = click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
@@ -276,11 +278,18 @@ cli.add_command(index)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
 @click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25 + lambda * match.")
+@click.option(
+    "--fusion", type=_FUSION, default="linear", show_default=True, help="How dense and BM25 become one score."
+)
+@click.option("--alpha", type=float, help="Weight of dense in --fusion convex, from 0 to 1.")
 @click.option("--match-weight", type=float, help="lambda.")
 @click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
 @click.option("--candidates", type=int, help="Passages that are re-ranked.")
 @_where
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
+@click.option("--budget", type=click.IntRange(1), help="With --context: words that it may have.")
+@click.option("--window", type=click.IntRange(1), help="With --context: neighbours before and after each passage.")
 @_api_key
 @_json
 @_models
@@ -292,6 +301,9 @@ def search(
     *,
     where: Sequence[str],
     explain: bool,
+    as_context: bool,
+    budget: int | None,
+    window: int | None,
     api_key: str | None,
     as_json: bool,
     models: Path | None,
@@ -305,6 +317,10 @@ def search(
     """
     from semclass.filters import read_terms
 
+    if not as_context and (budget or window):
+        raise InputError("--budget and --window are for --context; give it, too, or neither of them")
+    if as_context and explain:
+        raise InputError("--context has no scores that --explain could explain; give one of the two")
     if place.startswith(("http://", "https://")):
         url, _, collection = place.rstrip("/").rpartition("/")
         remote = semclass.QdrantIndex.connect(url, collection, api_key=api_key)
@@ -315,7 +331,11 @@ def search(
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
     hits = retriever.search(question, **options, explain=explain, where=read_terms(where) if where else None)
-    _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
+    if as_context:
+        documents = None if window is None else retriever.embedded.by_documents
+        _print_context(hits, documents, budget, window or 0, as_json=as_json)
+    else:
+        _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
 
 
 @cli.command()
@@ -380,6 +400,19 @@ def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | No
         if hit.explanation is not None:
             for line in _explained(hit, hit.explanation):
                 click.echo(f"{'':13}{line}")
+
+
+def _print_context(
+    hits: Sequence[semclass.Hit], documents: Documents | None, budget: int | None, window: int, *, as_json: bool
+) -> None:
+    """Print one text of hits, with as many neighbours on each side as the window is wide."""
+    from semclass.context import build_context
+
+    made = build_context(hits, documents=documents, budget=budget, before=window, after=window)
+    if as_json:
+        _print_json({"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]})
+    else:
+        click.echo(made.text)
 
 
 def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator[str]:

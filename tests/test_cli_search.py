@@ -1,0 +1,108 @@
+"""Filters, fusions and contexts on the command line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from semclass import HybridRetriever
+from semclass.cli import main
+from semclass.context import build_context
+
+QUESTION = "Who built the bridge?"
+BRIDGE = "# The bridge\n\nIt is of granite.\n\nAda Lovell built the bridge.\n\nTrams cross it.\n"
+PORT = "The port was built by the town.\n\nFerries leave it at noon.\n\nBoats are built there, and bridges were.\n"
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command line in this process; gives exit code, standard output and standard error."""
+
+    def call(*arguments):
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as stop:
+            code = stop.code or 0
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "bridge.md").write_text(BRIDGE)
+    (folder / "docs" / "port.txt").write_text(PORT)
+    main(["index", "build", str(folder / "docs"), "--out", str(folder / "index")])
+    return folder / "index"
+
+
+@pytest.fixture(scope="module")
+def retriever(index, ranker):
+    found = HybridRetriever.load(index)
+    return HybridRetriever(found.index, ranker)
+
+
+def ids(out):
+    return [json.loads(line)["_id"] for line in out.splitlines()]
+
+
+def test_only_passages_that_match_are_found(run, index):
+    code, out, _ = run("search", index, QUESTION, "--where", "document=port.txt", "--json")
+    assert (code, sorted(ids(out))) == (0, ["port.txt#1", "port.txt#2", "port.txt#3"])
+    out = run("search", index, QUESTION, "--where", "document=port.txt", "--where", "paragraph>=2", "--json")[1]
+    assert sorted(ids(out)) == ["port.txt#2", "port.txt#3"]
+    out = run("search", index, QUESTION, "--where", '{"_id": {"$in": ["bridge.md#1"]}}', "--json")[1]
+    assert ids(out) == ["bridge.md#1"]
+    assert run("search", index, QUESTION, "--where", "document=none") == (0, "", "")
+    code, _, err = run("search", index, QUESTION, "--where", "document")
+    assert (code, "the filter 'document' must be a comparison" in err) == (2, True)
+
+
+@pytest.mark.parametrize("options", [{"fusion": "rrf"}, {"fusion": "convex"}, {"fusion": "convex", "alpha": 0.2}])
+def test_scores_are_fused_as_in_python(run, index, retriever, options):
+    given = [part for name, value in options.items() for part in (f"--{name}", value)]
+    code, out, _ = run("search", index, QUESTION, "--rerank", "none", "--json", *given)
+    hits = retriever.search(QUESTION, rerank=None, **options)
+    assert (code, ids(out)) == (0, [hit.id for hit in hits])
+    assert [json.loads(line)["score"] for line in out.splitlines()] == pytest.approx(
+        [hit.score for hit in hits], abs=1e-5
+    )
+
+
+def test_a_context_is_printed_as_text_or_as_json(run, index, retriever):
+    code, out, _ = run("search", index, QUESTION, "-k", 2, "--context", "--budget", 30)
+    made = build_context(retriever.search(QUESTION, k=2), budget=30)
+    assert (code, out) == (0, made.text + "\n")
+    (record,) = [
+        json.loads(line) for line in run("search", index, QUESTION, "-k", 1, "--context", "--json")[1].splitlines()
+    ]
+    assert set(record) == {"text", "count", "sources"}
+    assert record["sources"][0]["id"] == "bridge.md#2"
+    assert record["text"] == "[1] bridge.md, The bridge\nAda Lovell built the bridge."
+
+
+def test_a_window_adds_the_neighbours_in_the_document(run, index):
+    out = run("search", index, QUESTION, "-k", 1, "--context", "--window", 1)[1]
+    assert out.splitlines()[1:] == ["It is of granite.", "", "Ada Lovell built the bridge.", "", "Trams cross it."]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--budget", 9], "--budget and --window are for --context"),
+        (["--window", 1], "--budget and --window are for --context"),
+        (["--context", "--explain"], "give one of the two"),
+        (["--alpha", 0.5], "alpha is given with fusion='linear'"),
+        (["--fusion", "rrf", "--bm25-weight", 0.5], "bm25_weight is given with fusion='rrf'"),
+        (["--fusion", "convex", "--alpha", 2], "alpha is 2.0; it must be a probability"),
+        (["--fusion", "sum"], "'sum' is not one of 'linear', 'convex', 'rrf'"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run, index, given, says):
+    code, out, err = run("search", index, QUESTION, *given)
+    assert (code, out, says in err) == (2, "", True)
