@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from semclass.build import build_index
+    from semclass.context import Context, build_context
     from semclass.encoder import OnnxEncoder
     from semclass.entailment import EntailmentClassifier, EntailmentLabel
     from semclass.errors import (
@@ -31,10 +33,13 @@ if TYPE_CHECKING:
     from semclass.taxonomy import ABSTAIN
     from semclass.texts import TextLabels, TextModel
     from semclass.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
+    from semclass.writer import IndexWriter
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "build": ("build_index",),
+    "context": ("Context", "build_context"),
     "encoder": ("OnnxEncoder",),
     "entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "errors": (
@@ -57,12 +62,14 @@ _HOMES = {
     "taxonomy": ("ABSTAIN",),
     "texts": ("TextLabels", "TextModel"),
     "types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
+    "writer": ("IndexWriter",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ABSTAIN",
     "ArtifactError",
+    "Context",
     "Encoder",
     "EncoderMismatchError",
     "Encoding",
@@ -72,6 +79,7 @@ __all__ = [
     "HeadClassifier",
     "Hit",
     "HybridRetriever",
+    "IndexWriter",
     "InputError",
     "InputTypeError",
     "MissingExtraError",
@@ -91,6 +99,8 @@ __all__ = [
     "TextModel",
     "TruncationWarning",
     "__version__",
+    "build_context",
+    "build_index",
 ]
 
 

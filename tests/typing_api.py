@@ -31,7 +31,16 @@ def answers(question: str, sentences: list[str]) -> list[float]:
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
     many: list[list[semclass.Hit]] = retriever.search_many([question], 5, match="soft", match_weight=0.2)
-    return [*many[0], *retriever.search(question, k=3, rerank="integrated", by="class", rerank_weight=0.5)]
+    some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, fusion="convex", alpha=0.5)
+    return [*many[0], *some, *retriever.search(question, k=3, rerank="integrated", by="class", rerank_weight=0.5)]
+
+
+def prompt(folder: str, question: str) -> tuple[str, list[int]]:
+    index = semclass.PassageIndex.load(folder)
+    hits = semclass.HybridRetriever(index, semclass.Ranker.load()).search(question)
+    context: semclass.Context = semclass.build_context(hits, documents=index.by_documents, budget=300)
+    parents = semclass.build_context(hits, parents=index.by_ids, count=lambda text: len(text))
+    return context.text + parents.text, [source.number for source in context.sources]
 
 
 def build(texts: Mapping[str, str], folder: str) -> int:
@@ -40,6 +49,14 @@ def build(texts: Mapping[str, str], folder: str) -> int:
     index = semclass.PassageIndex.build(passages, reader=ranker.reader, progress=None)
     index.save(folder)
     return len(semclass.PassageIndex.load(folder, encoder=ranker.encoder.fingerprint))
+
+
+def change(folder: str, passages: list[semclass.Passage]) -> int:
+    built = semclass.build_index(folder, iter(passages), form="lean", workers=2)
+    with semclass.IndexWriter.open(folder) as changed:
+        changed.update(passages[:1])
+        changed.delete([passages[0].id])
+    return len(built.refresh())
 
 
 def rerank(question: str, passages: list[semclass.Passage]) -> dict[str, float]:
