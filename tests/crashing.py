@@ -52,7 +52,7 @@ class Killer:
 
     def hook(self, event, arguments):
         if event == "open":
-            path, _, flags = arguments
+            _, _, flags = arguments
             if isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
                 self.step()
         elif event in OPERATIONS:

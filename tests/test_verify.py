@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from conftest import FakeEncoder
+from test_writer import passages
+
+from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts
+from semclass.evidence import PassageReader
+from semclass.index import read_removed, removed_bytes
+from semclass.verify import verify
+from semclass.writer import IndexWriter
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build(passages(*range(12)), reader=reader).save(tmp_path / "index")
+    with IndexWriter.open(tmp_path / "index", reader=reader) as changed:
+        changed.add(passages(20, 21))
+        changed.delete(["3"])
+    return tmp_path / "index"
+
+
+def sign(folder, path):
+    """Write the right SHA-256 of a file into the manifest, as if it had been made so."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    record = {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
+    for entry in manifest["segments"]:
+        if entry["name"] == path.parts[len(folder.parts)]:
+            entry["files"][path.relative_to(folder / entry["name"]).as_posix()] = record
+        elif entry.get("removed", {}).get("name") == path.name:
+            entry["removed"] |= record
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_what_is_whole_is_said_to_be(folder):
+    done = []
+    found = verify(folder, progress=done.append)
+    assert found == {
+        "passages": 13,
+        "removed": 1,
+        "segments": 2,
+        "checks": ["files", "shapes", "ids", "statistics"],
+    }
+    assert sum(done) == 14
+
+
+def shorter(values):
+    return values[:-1]
+
+
+def first(value):
+    def change(values):
+        values = values.copy()
+        values[0] = value
+        return values
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("pooled_levels", shorter, r"pooled_levels.npy: the shape is \(11,\), not \(12,\)"),
+        ("probabilities", lambda values: np.zeros((12, 2), np.float32), "probabilities.npy: the shape"),
+        ("token_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
+        ("record_offsets", first(5), "records.npy: its offsets do not rise from 0"),
+        ("terms", shorter, "terms.npy: its offsets do not end where it does"),
+        ("terms", first(1000), "there is a term 1000 of 1000"),
+        ("id_rows", first(1), "id_rows.npy: it does not name each row once"),
+        ("id_hashes", first(0), "passage '.*' would not be found by its id"),
+        ("records", first(7), "holds what is no passage"),
+        ("bm25/counts", first(9), "counts.npy: it does not add up"),
+        ("bm25/passages", first(200), "there is a passage 200 of 12"),
+        ("bm25/starts", shorter, "starts.npy: the shape"),
+        ("terms", first(77), "lengths.npy|starts.npy: it is not what the terms say"),
+    ],
+)
+def test_the_first_damage_is_named(folder, name, change, says):
+    entry = json.loads((folder / "manifest.json").read_text())["segments"][0]["name"]
+    path = folder / entry / f"{name}.npy"
+    values = np.load(path)
+    np.save(path, change(values))
+    with pytest.raises(ArtifactError, match=r"changed after it was written|bytes where"):
+        verify(folder)
+    sign(folder, path)
+    with pytest.raises(ArtifactError, match=says):
+        verify(folder)
+
+
+def test_what_was_removed_is_counted_again(folder):
+    (path,) = folder.glob("removed-*.npz")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    gone = read_removed(folder, manifest["segments"][0]["removed"])
+    path.write_bytes(removed_bytes(type(gone)(gone.rows, gone.document_frequencies, gone.terms + 1)))
+    sign(folder, path)
+    with pytest.raises(ArtifactError, match="not counted as it should be"):
+        verify(folder)
+    path.write_bytes(removed_bytes(type(gone)(gone.rows + 50, gone.document_frequencies, gone.terms)))
+    sign(folder, path)
+    with pytest.raises(ArtifactError):
+        verify(folder)
+    path.write_bytes(b"nothing")
+    sign(folder, path)
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        verify(folder)
+
+
+def test_two_passages_of_one_id_are_found(folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["segments"].append(manifest["segments"][1])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"two passages have the id '2[01]'"):
+        verify(folder)
