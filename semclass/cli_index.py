@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -33,6 +33,46 @@ if TYPE_CHECKING:
 _folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 _source = click.argument("source", type=click.Path(path_type=Path))
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def take_cut(command: Command) -> Command:
+    """Give a command the options of :func:`passages_from`."""
+    options = (
+        click.option(
+            "--cut",
+            "by",
+            type=click.Choice(["paragraph", "sentence", "window", "section"]),
+            help="How documents are cut; text and Markdown by paragraph by default, JSON lines not at all.",
+        ),
+        click.option(
+            "--size", type=click.IntRange(1), help="Words that a passage may have; 100 in a window by default."
+        ),
+        click.option(
+            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
+        ),
+        click.option(
+            "--mark-duplicates",
+            is_flag=True,
+            help="Put the id of an earlier passage of SOURCE that says nearly the same into `duplicate_of`.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def passages_from(
+    source: Path, by: str | None, size: int | None, overlap: int, *, mark_duplicates: bool
+) -> tuple[Iterator[semclass.Passage], int | None]:
+    """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting."""
+    from semclass import duplicates
+    from semclass.documents import count_passages, iter_passages
+
+    passages = iter_passages(source, by, size=size, overlap=overlap)
+    number = count_passages(source, by) if sys.stderr.isatty() else None
+    return duplicates.mark_duplicates(passages) if mark_duplicates else passages, number
+
 
 @click.group()
 def index() -> None:
@@ -43,6 +83,7 @@ def index() -> None:
 @_source
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
 @click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
+@take_cut
 @take_similarity
 @take_form
 @json_output
@@ -60,25 +101,25 @@ def build(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
+    **cutting: Any,
 ) -> None:
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files.
 
     A build that was stopped goes on where it was when the same command is given again.
     """
     from semclass.build import build_index
-    from semclass.documents import count_passages, iter_passages
     from semclass.manifest import check_target
     from semclass.processors import available_threads
     from semclass.reading import Recipe
 
     check_target(out)
-    passages = iter_passages(source)
+    passages, count = passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     ranker = semclass.Ranker.load(models, encoder=encoder, threads=1)
     header = Recipe.of(ranker.reader, similarity, form).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), ranker)
-    with progress("indexing", count_passages(source) if sys.stderr.isatty() else None) as step:
+    with progress("indexing", count) as step:
         built = build_index(
             out,
             passages,
@@ -103,6 +144,7 @@ def build(
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
+@take_cut
 @json_output
 @take_models
 @take_encoder
@@ -116,15 +158,15 @@ def add(
     models: Path | None,
     encoder: str | None,
     threads: int | None,
+    **cutting: Any,
 ) -> None:
     """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
-    from semclass.documents import count_passages, iter_passages
     from semclass.processors import available_threads
 
-    passages = iter_passages(source)
+    passages, count = passages_from(source, **cutting)
     with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
         workers = threads or available_threads()
-        with progress("indexing", count_passages(source) if sys.stderr.isatty() else None) as step:
+        with progress("indexing", count) as step:
             if update:
                 counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
             else:

@@ -1,4 +1,4 @@
-"""Filters, fusions and contexts on the command line."""
+"""Cutting documents, filters, fusions and contexts on the command line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from semclass import HybridRetriever
+from semclass import HybridRetriever, PassageIndex
 from semclass.cli import main
 from semclass.context import build_context
+from semclass.documents import read_passages
 
 QUESTION = "Who built the bridge?"
 BRIDGE = "# The bridge\n\nIt is of granite.\n\nAda Lovell built the bridge.\n\nTrams cross it.\n"
@@ -106,3 +107,61 @@ def test_a_window_adds_the_neighbours_in_the_document(run, index):
 def test_options_that_do_not_go_together_are_refused(run, index, given, says):
     code, out, err = run("search", index, QUESTION, *given)
     assert (code, out, says in err) == (2, "", True)
+
+
+@pytest.fixture
+def docs(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "bridge.md").write_text(BRIDGE)
+    (folder / "port.txt").write_text(PORT)
+    (folder / "same.txt").write_text(PORT)
+    return folder
+
+
+def passages_of(folder):
+    found = PassageIndex.load(folder)
+    return found.passages(found.rows)
+
+
+@pytest.mark.parametrize(
+    ("given", "cut"),
+    [
+        ([], {}),
+        (["--cut", "sentence"], {"by": "sentence"}),
+        (["--cut", "section"], {"by": "section"}),
+        (["--cut", "window", "--size", 8, "--overlap", 6], {"by": "window", "size": 8, "overlap": 6}),
+    ],
+)
+def test_documents_are_cut_as_in_python_when_built_and_when_added(run, docs, tmp_path, given, cut):
+    wanted = read_passages(docs, **cut)
+    assert run("index", "build", docs, "--out", tmp_path / "built", *given)[0] == 0
+    assert passages_of(tmp_path / "built") == wanted
+    (tmp_path / "one.txt").write_text("Nothing of it.\n")
+    run("index", "build", tmp_path / "one.txt", "--out", tmp_path / "added")
+    code, out, _ = run("index", "add", tmp_path / "added", docs, "--json", *given)
+    assert (code, json.loads(out)["added"]) == (0, len(wanted))
+    assert passages_of(tmp_path / "added")[1:] == wanted
+
+
+def test_duplicates_are_marked_and_left_out_by_a_filter(run, docs, tmp_path):
+    run("index", "build", docs, "--out", tmp_path / "index", "--mark-duplicates")
+    marks = {passage.id: passage.metadata.get("duplicate_of") for passage in passages_of(tmp_path / "index")}
+    assert {name for name, mark in marks.items() if mark} == {f"same.txt#{n}" for n in (1, 2, 3)}
+    assert marks["same.txt#2"] == "port.txt#2"
+    kept = run("search", tmp_path / "index", QUESTION, "--where", '{"duplicate_of": null}', "--json")[1]
+    assert set(ids(kept)) == {name for name, mark in marks.items() if not mark}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--overlap", 3], "without a size nothing is repeated"),
+        (["--cut", "window", "--size", 3, "--overlap", 3], "overlap is 3; it must be less than size"),
+        (["--cut", "page"], "'page' is not one of 'paragraph', 'sentence', 'window', 'section'"),
+    ],
+)
+def test_cuts_that_cannot_be_are_refused_before_anything_is_written(run, docs, tmp_path, given, says):
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "index", *given)
+    assert (code, out, says in err) == (2, "", True)
+    assert not (tmp_path / "index").exists()
