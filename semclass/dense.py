@@ -28,7 +28,7 @@ ROWS = 2_048
 """Passages of one product with weights as they are."""
 
 LAID_OUT = 4_096
-"""Passages of a segment from which its vectors are laid out for products: it takes a millisecond for each thousand, once."""
+"""Passages of a segment from which its vectors are laid out for products: once, in a millisecond for each thousand."""
 
 LARGEST = 63
 """Largest absolute value of a digit of a question's components."""
