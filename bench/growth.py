@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,10 +20,12 @@ from bench import made_corpus, timing
 from bench.peers.lexical import rank_bm25
 from bench.steps import peak_megabytes
 from semclass import HybridRetriever, artifacts, bm25
+from semclass.dense import Reduced, Vectors
 from semclass.documents import read_corpus
 from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
 from semclass.ranking import top_k
+from semclass.segment import NOTHING
 
 SEARCHES = 200
 """Searches after which the memory of a service is looked at."""
@@ -96,13 +101,41 @@ def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, 
     }
 
 
-def search(index: str, data: str, timed: int) -> dict[str, Any]:
-    """Time to open, memory after opening and after searches, and times of searches and of their parts."""
-    asked = questions(data, SEARCHES)
+def lean(index: str, folder: str) -> dict[str, Any]:
+    """Write an index again without vectors of tokens and sentences, as a build of the form ``"lean"`` leaves them out."""
+    opened = PassageIndex.load(index, verify=False)
+    few = [replace(part, tokens=NOTHING, sentences=NOTHING, terms=NOTHING) for part in opened.segments]
+    replace(opened, form="lean", codebooks="", segments=tuple(few)).save(folder)
+    kinds = made_corpus.bytes_of(Path(folder))
+    return {"passages": len(opened), "bytes": sum(kinds.values())}
+
+
+def comparing_all(index: PassageIndex) -> PassageIndex:
+    """The same index without what spares it to compare a question with every vector."""
+    return replace(index, segments=tuple(replace(part, near=None) for part in index.segments))
+
+
+def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: bool = False) -> dict[str, Any]:
+    """Time to open, memory after opening and after searches, times of searches and of their parts, and what they miss.
+
+    Parameters
+    ----------
+    index, data
+        Folders.
+    timed
+        Searches whose time is taken.
+    searches
+        Searches after which memory is looked at.
+    every
+        Whether questions are compared with every vector, though the index has what spares that.
+    """
+    asked = questions(data, searches)
     memory = {"imported": resident()}
     started = time.perf_counter()
     retriever = HybridRetriever.load(index)
     loaded = time.perf_counter() - started
+    if every:
+        retriever = replace(retriever, index=comparing_all(retriever.embedded))
     memory["opened"] = resident()
     started = time.perf_counter()
     retriever.search(asked[0])
@@ -135,12 +168,64 @@ def search(index: str, data: str, timed: int) -> dict[str, Any]:
         "timed": len(texts),
         **timing.percentiles({f"{name}_ms": values for name, values in seconds.items()}, 1e3, 3),
         "parts_ms": parts(retriever, texts),
+        "recall@10": recall(retriever, asked),
     }
 
 
+def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
+    """Share of the ten best of all passages, each of which is scored here, that a search finds before it re-ranks."""
+    index, weight, found = retriever.embedded, retriever.weights["bm25"], []
+    for query in retriever.encode(texts):
+        dense, lexical = index.scores(query)
+        best = top_k(dense + weight * lexical, K)
+        found.append(len(np.intersect1d(best, retriever.retrieve(query, K))) / len(best))
+    return round(float(np.mean(found)), 4)
+
+
+INNER: dict[str, tuple[tuple[Any, str], ...]] = {
+    "dense": ((Vectors, "scores"), (Vectors, "scores_at"), (Reduced, "nearest")),
+    "bm25": ((bm25, "best"), (bm25, "scores"), (bm25, "scores_at")),
+}
+"""What finding candidates calls for each of its parts."""
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[dict[str, float]]:
+    """Add up the seconds that finding candidates spends in each of :data:`INNER`, while it does all else as always."""
+    spent, deep = dict.fromkeys(INNER, 0.0), [0]
+
+    def watched(name: str, job: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        deep[0] += 1
+        started = time.perf_counter()
+        try:
+            return job(*arguments, **options)
+        finally:
+            deep[0] -= 1
+            if not deep[0]:  # what one of them calls of the others is in its own time
+                spent[name] += time.perf_counter() - started
+
+    with contextlib.ExitStack() as before:
+        for name, places in INNER.items():
+            for owner, attribute in places:
+                job = getattr(owner, attribute)
+                before.callback(setattr, owner, attribute, job)
+                setattr(owner, attribute, _method(partial(watched, name, job), job))
+        yield spent
+
+
+def _method(watched: Callable[..., Any], job: Callable[..., Any]) -> Callable[..., Any]:
+    """A function, which a class can bind, of what it cannot."""
+
+    @wraps(job)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return watched(*arguments, **options)
+
+    return call
+
+
 def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
-    """Median milliseconds of what a search with ``learned`` is made of."""
-    index, reader, weight = retriever.index, retriever.ranker.reader, retriever.weights["bm25"]
+    """Median milliseconds of what a search with ``learned`` is made of; ``dense`` and ``bm25`` are parts of ``find``."""
+    index, reader = retriever.embedded, retriever.ranker.reader
     taken: dict[str, list[float]] = {}
 
     def take(name: str, job: Callable[[], Any]) -> Any:
@@ -151,13 +236,14 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
 
     for text in texts:
         query = take("encode", lambda text=text: retriever.encode([text])[0])
-        dense = take("dense", lambda query=query: index.dense_scores(query.pooled))
-        lexical = take("bm25", lambda query=query: index.lexical_scores(query.terms))
-        rows = take("top_k", lambda dense=dense, lexical=lexical: top_k(dense + weight * lexical.astype(float), K))
-        take("evidence", lambda rows=rows: index.evidence(rows, reader))
-        candidates = retriever.candidates(query, K)
-        take("order", lambda query=query, found=candidates: retriever.order(query, found, rerank="learned"))
-        take("passages", lambda rows=rows: index.passages(rows))
+        with watching() as spent:
+            found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False))
+        for name, seconds in spent.items():
+            taken.setdefault(name, []).append(seconds)
+        tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, reader))
+        whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
+        take("order", lambda query=query, whole=whole: retriever.order(query, whole, rerank="learned"))
+        take("passages", lambda found=found: index.passages(found.rows))
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 
 
@@ -255,7 +341,8 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns.
 
     rank-bm25 has another inverse document frequency; it is given ours, which changes no time, so that one can see that both
-    compute the same. Each gives the scores of all passages, of which the same function takes the best 10.
+    compute the same. Each gives the scores of all passages, of which the same function takes the best 10; ``best`` is how a
+    search of many passages finds the best 10, without scoring all.
     """
     opened = PassageIndex.load(index, verify=False)
     encoder = PassageReader.load().encoder
@@ -280,6 +367,7 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
         pairs,
         {
             "semclass": lambda pair: top_k(opened.lexical_scores(pair[0]), K),
+            "best": lambda pair: bm25.best([part.postings for part in opened.segments], opened.statistics, pair[0], K),
             "peer": lambda pair: top_k(reference.get_scores(pair[1]), K),
         },
         block=10,

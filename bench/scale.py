@@ -2,19 +2,21 @@
 
 Corpora beyond the data at hand are made of real sentences, see :mod:`bench.made_corpus`; building is measured on real
 passages. Every size is made and searched in processes of its own, so that memory is that of one service.
-The corpus of a million passages takes 9 GB of disk below the work folder while it is made, and 5 GB stay there.
+The corpus of a million passages takes 10 GB of disk below the work folder while it is made, and 7 GB stay there: once
+with the vectors of tokens and sentences, once without.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench import growth, readme
 from bench.steps import Bench
-from semclass import figures
+from semclass import dense, figures
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MIDDLE = 10_000
@@ -22,6 +24,9 @@ MIDDLE = 10_000
 
 LARGE = 100_000
 """Passages of the index on which BM25 and the dense limit are measured."""
+
+MILLION = 1_000_000
+"""Passages of the index that aims are set for."""
 
 BUILDS = (250, 500, 1_000)
 """Passages that are really encoded."""
@@ -32,39 +37,42 @@ THREADS = ((1, 1), (2, 1), (1, 2))
 SEED = 0
 
 
+def sizes_of(bench: Bench) -> list[int]:
+    """Sizes of corpora; a quick run takes those up to :data:`MIDDLE`."""
+    return [size for size in SIZES if size <= MIDDLE] if bench.quick else list(SIZES)
+
+
+def sentences(bench: Bench) -> tuple[Path, dict[str, Any]]:
+    """The sentences that corpora are made of, fewer in a quick run, and what reading them took."""
+    limit = 400 if bench.quick else None
+    pool = growth.place_of(bench.work) / f"sentences-{limit or 'all'}.npz"
+    arguments = {"data": str(bench.data), "out": pool, "limit": limit}
+    return pool, bench.step("scale/sentences", "bench.growth:read", wrote=pool, **arguments)
+
+
+def made(bench: Bench, size: int) -> tuple[Path, dict[str, Any]]:
+    """The index of a made corpus, and what making it took; other sections use the same ones."""
+    pool, _ = sentences(bench)
+    folder = growth.place_of(bench.work) / f"{'quick-' * bench.quick}{size}"
+    arguments = {"pool": pool, "n": size, "folder": folder, "seed": SEED}
+    compared = (20 if bench.quick else 100) if size == SIZES[0] else 0
+    found = bench.step(f"scale/made/{size}", "bench.growth:make", wrote=folder, compared=compared, **arguments)
+    return folder, found
+
+
 def run(bench: Bench) -> dict[str, Any]:
     """All measurements; a quick run takes sizes up to :data:`MIDDLE`, made of fewer sentences."""
-    data, place = str(bench.data), growth.place_of(bench.work)
-    sizes = [size for size in SIZES if size <= MIDDLE] if bench.quick else list(SIZES)
-    large, few = min(LARGE, sizes[-1]), bench.quick
-    limit = 400 if few else None
-    pool = place / f"sentences-{limit or 'all'}.npz"
-    sentences = bench.step("scale/sentences", "bench.growth:read", wrote=pool, data=data, out=pool, limit=limit)
+    data, sizes, few = str(bench.data), sizes_of(bench), bench.quick
+    _, read = sentences(bench)
     builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(30, 60) if few else BUILDS)
-    rows = []
+    rows, folders = [], {}
     for size in sizes:
-        folder = place / f"{'quick-' if few else ''}{size}"
-        compared = (20 if few else 100) if size == sizes[0] else 0
-        made = bench.step(
-            f"scale/made/{size}",
-            "bench.growth:make",
-            wrote=folder,
-            pool=pool,
-            n=size,
-            folder=folder,
-            seed=SEED,
-            compared=compared,
-        )
-        made["make_peak_mb"] = made.pop("peak_mb")
-        found = bench.step(
-            f"scale/search/{size}",
-            "bench.growth:search",
-            index=folder,
-            data=data,
-            timed=30 if few or size > LARGE else 100,
-        )
-        rows.append({**made, **found})
-    middle, big = (place / f"{'quick-' if few else ''}{size}" for size in (MIDDLE, large))
+        folders[size], row = made(bench, size)
+        timed = 30 if few or size > LARGE else 100
+        found = bench.step(f"scale/search/{size}", "bench.growth:search", index=folders[size], data=data, timed=timed)
+        rows.append({**row, "make_peak_mb": row["peak_mb"], **found})
+    variants = _variants(bench, sizes[-1], folders[sizes[-1]], few=few)
+    middle, big = folders[MIDDLE], folders[min(LARGE, sizes[-1])]
     loads = [
         bench.step(
             f"scale/load/{count}-{blas}",
@@ -88,36 +96,82 @@ def run(bench: Bench) -> dict[str, Any]:
         batch=16 if few else 64,
     )
     products = bench.step("scale/products", "bench.limits:products", data=data, rounds=30 if few else 200)
-    dense = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=30 if few else 100)
+    limit = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=30 if few else 100)
     return {
         "what": {
             "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as "
             "a build would make them; pooled vectors and class probabilities not encoded, see bench/made_corpus.py",
             "load": f"batches, candidates and callers on {MIDDLE} passages, {growth.K} hits",
-            "bm25": "semclass has BM25 computed by bm25s: its lead over rank-bm25 is theirs",
             "memory": "of one caller with ten candidates, numpy's BLAS on one thread",
+            "recall@10": "share of the ten best of all passages, each of them scored, that a search finds before it "
+            "re-ranks",
         },
         "builds": builds["rows"],
-        "sentences": [sentences],
+        "sentences": [read],
         "agreement": [rows[0]["agreement"]],
         "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
+        "variants": variants,
+        "parts": [{**_named(row), **row["parts_ms"]} for row in (*rows, *variants)],
+        "memory": [
+            {**_named(row), "peak": row["service_peak_mb"], **row["memory_mb"]["searched"]}
+            for row in (*rows, *variants)
+        ],
+        "million": million(rows, variants),
         "slopes": slopes(rows, builds["rows"]),
         **{name: [row for found in loads for row in found.get(name, ())] for name in LOADS},
         "bm25": [lexical],
         "encoders": encoders.get("rows", [encoders]),
         "products": products.get("rows", [products]),
-        "dense": [dense],
+        "dense": [limit],
         "ratios": {
-            "rank_bm25_over_semclass": lexical.get("ratio") if large == LARGE else None,
+            "rank_bm25_over_semclass": lexical.get("ratio") if min(LARGE, sizes[-1]) == LARGE else None,
             **{f"torch_over_encoder_{row['text']}": row["ratio"] for row in encoders.get("rows", ())},
         },
         "service_peak_mb": {str(row["passages"]): row["service_peak_mb"] for row in rows},
     }
 
 
+def _named(row: dict[str, Any]) -> dict[str, Any]:
+    return {"what": row.get("what", "standard"), "passages": row["passages"]}
+
+
+LEAN, ALL = "without the vectors of tokens and sentences", "every vector compared"
+"""What is other than usual about an index, or a search."""
+
+
+def _variants(bench: Bench, size: int, folder: Path, *, few: bool) -> list[dict[str, Any]]:
+    """The largest index without vectors of tokens, and searched without what spares comparing all vectors."""
+    without = folder.with_name(f"{folder.name}-lean")
+    bench.step(f"scale/lean/{size}", "bench.growth:lean", wrote=without, index=folder, folder=without)
+    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size >= dense.MANY else {})}
+    rows = []
+    for name, (place, every) in kinds.items():
+        found = bench.step(
+            f"scale/search/{size}-{'all' if every else 'lean'}",
+            "bench.growth:search",
+            index=place,
+            data=str(bench.data),
+            timed=10 if few else 30,
+            searches=20 if few else growth.SEARCHES,
+            every=every,
+        )
+        rows.append({"what": name, "bytes": sum(path.stat().st_size for path in place.rglob("*.npy")), **found})
+    return rows
+
+
+def million(rows: Sequence[dict[str, Any]], variants: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What aims are set for, at :data:`MILLION` passages; empty where so many were not searched."""
+    row = next((row for row in rows if row["passages"] == MILLION), None)
+    lean = next((row for row in variants if (row["what"], row["passages"]) == (LEAN, MILLION)), {})
+    if row is None:
+        return {}
+    shown = ("plain_ms_p50", "learned_ms_p50", "recall@10", "service_peak_mb")
+    return {**{name: row[name] for name in shown}, "lean_peak_mb": lean.get("service_peak_mb")}
+
+
 LOADS = ("batches", "candidates", "callers")
 
-GROWING = ("plain_ms_p50", "learned_ms_p50", "dense", "bm25", "top_k", "open_s", "service_peak_mb", "make_s", "bytes")
+GROWING = ("plain_ms_p50", "learned_ms_p50", "find", "dense", "bm25", "open_s", "service_peak_mb", "make_s", "bytes")
 """What is asked for its growth with the number of passages."""
 
 
@@ -148,21 +202,23 @@ def _slope(points: Sequence[tuple[int, float]]) -> dict[str, float]:
 
 def table(results: dict[str, Any]) -> str:
     """The README's tables: what a size takes, and the ratios."""
-    head = ("passages", "index on disk", "peak memory", "open", "search", "95 %", "with `learned`", "95 %")
+    head = ("passages", "index on disk", "peak memory", "open", "search", "95 %", "with `learned`", "95 %", "recall@10")
+    named = [("", row) for row in results["sizes"]] + [(f", {row['what']}", row) for row in results.get("variants", ())]
     rows = [
         (
-            f"{row['passages']:,}",
+            f"{row['passages']:,}{name}",
             f"{row['bytes'] / 1e6:,.0f} MB",
             f"{row['service_peak_mb']:,.0f} MB",
             f"{row['open_s']:.2f} s",
             *(f"{row[f'{name}_ms_{part}']:.1f} ms" for name in ("plain", "learned") for part in ("p50", "p95")),
+            f"{row['recall@10']:.3f}" if "recall@10" in row else "-",
         )
-        for row in results["sizes"]
+        for name, row in named
     ]
     return f"{readme.markdown(head, rows)}\n\n{readme.markdown(RATIOS, ratios(results))}"
 
 
-RATIOS = ("beside", "them", "semclass, its BM25 computed by bm25s", "ratio")
+RATIOS = ("beside", "them", "semclass", "ratio")
 """Head of the second table."""
 
 
@@ -192,9 +248,9 @@ GREY, GREEN = "#888888", "#2f855a"
 _TIMES = (
     ("learned_ms_p50", "search with `learned`", figures.BLUE, "o-"),
     ("plain_ms_p50", "search, not re-ranked", figures.INK, "s--"),
-    ("dense", "of it: dense scores", figures.ORANGE, "^:"),
+    ("dense", "of it: comparing vectors", figures.ORANGE, "^:"),
     ("encode", "of it: encoding the question", GREY, "x:"),
-    ("bm25", "of it: BM25 scores", GREEN, "v:"),
+    ("bm25", "of it: BM25", GREEN, "v:"),
 )
 
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench import made_corpus, scale
+from bench import growth, made_corpus, scale
 from semclass import bm25
+from semclass.dense import Vectors
 from semclass.types import Ragged, ragged
 
 VOCABULARY = 20
@@ -105,7 +106,8 @@ def row(passages: int, milliseconds: float) -> dict:
         "passages": passages,
         "bytes": 4000 * passages,
         **dict.fromkeys(names, milliseconds),
-        "parts_ms": dict.fromkeys(("encode", "dense", "bm25", "top_k"), milliseconds),
+        "parts_ms": dict.fromkeys(("encode", "find", "dense", "bm25"), milliseconds),
+        "recall@10": 0.9954,
         "memory_mb": {"searched": {"own": 100.0}},
     }
 
@@ -117,6 +119,25 @@ def test_slopes_say_how_times_grow():
     assert {"figure": "build_s", "exponent": 1.0, "per_100k": 2000.0} in found
 
 
+def test_what_aims_are_set_for_is_that_of_a_million_or_nothing():
+    lean = {"what": scale.LEAN, **row(scale.MILLION, 1400.0)}
+    every = {"what": scale.ALL, **row(scale.MILLION, 99.0)}
+    assert scale.million([row(1000, 1.0)], [{"what": scale.LEAN, **row(1000, 3.0)}]) == {}
+    found = scale.million([row(1000, 1.0), row(scale.MILLION, 9.0)], [lean, every])
+    assert (found["plain_ms_p50"], found["recall@10"], found["lean_peak_mb"]) == (9.0, 0.9954, 1400.0)
+
+
+def test_what_finding_candidates_calls_is_timed_and_is_afterwards_as_it_was():
+    before = [getattr(owner, name) for places in growth.INNER.values() for owner, name in places]
+    vectors = Vectors(np.eye(4, dtype=np.float32), np.ones(4, np.float32))
+    with growth.watching() as spent:
+        scores = vectors.scores(np.array([1, 0, 0, 0], np.float32))
+    assert scores.argmax() == 0
+    assert spent["dense"] > 0
+    assert spent["bm25"] == 0
+    assert [getattr(owner, name) for places in growth.INNER.values() for owner, name in places] == before
+
+
 def results() -> dict:
     loads = [
         {"threads": threads, "blas": blas, "search_ms_p50": 1.0, "search_ms_p95": 2.0}
@@ -124,6 +145,7 @@ def results() -> dict:
     ]
     return {
         "sizes": [row(1000, 1.0), row(10_000, 2.0)],
+        "variants": [{"what": scale.LEAN, **row(10_000, 2.0)}],
         "batches": [{**item, "job": "classify", "batch": 8, "ms_per_question": 1.0} for item in loads],
         "candidates": [{**item, "candidates": 10} for item in loads],
         "callers": [{**item, "callers": 8, "per_second": 10.0} for item in loads],
@@ -134,7 +156,8 @@ def results() -> dict:
 
 def test_tables_show_what_was_not_measured():
     text = scale.table(results())
-    assert "| 10,000 | 40 MB | 2 MB | 2.00 s | 2.0 ms | 2.0 ms | 2.0 ms | 2.0 ms |" in text
+    assert "| 10,000 | 40 MB | 2 MB | 2.00 s | 2.0 ms | 2.0 ms | 2.0 ms | 2.0 ms | 0.995 |" in text
+    assert f"| 10,000, {scale.LEAN} | 40 MB |" in text
     assert "| BM25 scores of 10,000 passages, rank-bm25 | 80.00 ms | 0.10 ms | 800.0 x |" in text
     assert "torch is needed for this" in text
 
