@@ -1,0 +1,399 @@
+"""An index that is built, changed and killed: rates, seconds, and whether it is whole afterwards.
+
+- Building from a stream, from disk to disk, against the encoder alone on the same texts, with as many threads. What the
+  encoder alone is given is told in two ways: all that the form of index has to be made of (``needed``: a passage, and where
+  vectors of tokens and sentences are kept, its sentences, each by itself), and each passage once (``pooled``).
+- Adding, replacing and removing passages of a made index, opening it again, looking it through, and joining its segments.
+- A writer that is killed before each of its operations on files, and at random moments.
+- Searching the same passages in one segment and in several, and with some removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import growth, readme, scale, timing
+from bench.steps import ROOT, Bench, StepError
+from semclass import HybridRetriever, Passage, PassageIndex, artifacts, manifest
+from semclass.build import build_index
+from semclass.bulk import CHUNK, encode_quietly
+from semclass.documents import read_corpus
+from semclass.errors import import_extra
+from semclass.evidence import Evidence, PassageReader, searchable
+from semclass.manifest import Manifest
+from semclass.processors import available_threads
+from semclass.reading import chunks, in_order
+from semclass.sentences import split_sentences
+from semclass.verify import verify
+from semclass.views import STATES
+from semclass.writer import SEGMENTS, IndexWriter, compact
+
+BUILT = 2 * CHUNK
+"""Passages of a build: a whole number of stretches for each of two processors."""
+
+ROUNDS = 2
+"""Rounds in which everything that is compared has its turn, the second one backwards."""
+
+STREAMED = (5_000, 20_000)
+"""Passages of builds that encode nothing, by which memory and all work but encoding are told."""
+
+READ = 256
+"""Passages that they are made of."""
+
+LARGE = 100_000
+"""Passages of the made index that is changed and searched."""
+
+ADDED, UPDATED, DELETED = 1_000, 100, 1_000
+"""Passages of each change."""
+
+FORMS = ("standard", "lean")
+
+CRASHING = ROOT / "tests" / "crashing.py"
+"""Kills writers."""
+
+QUICK_STRIDE = 60
+"""In a quick run one operation in so many is the last."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Steps of each kind; a quick run takes smaller ones."""
+    few, data = bench.quick, str(bench.data)
+    index, _ = scale.made(bench, scale.MIDDLE if few else LARGE)
+    arguments = {"data": data, "n": 24 if few else BUILT, "rounds": 1 if few else ROUNDS}
+    builds = [
+        bench.step(f"living/build/{workers}", "bench.living:builds", workers=workers, **arguments)
+        for workers in dict.fromkeys((available_threads(), 1))
+    ]
+    streams = [
+        bench.step(f"living/stream/{n}", "bench.living:stream", data=data, n=n, read=16 if few else READ)
+        for n in ((500, 1_000) if few else STREAMED)
+    ]
+    part = 50 if few else 1
+    numbers = {"add": ADDED // part, "update": UPDATED // part, "delete": DELETED // part}
+    changed = bench.step("living/changes", "bench.living:changes", index=index, data=data, rounds=ROUNDS, **numbers)
+    hashed = artifacts.sha256_of(CRASHING)
+    killed = bench.step(
+        "living/kills", "bench.living:kills", script=CRASHING, hashed=hashed, stride=QUICK_STRIDE if few else 1
+    )
+    searched = bench.step("living/segments", "bench.living:segments", index=index, data=data, timed=20 if few else 100)
+    rows = [row for found in builds for row in found["rows"]]
+    best = {row["form"]: row for row in rows if row["workers"] == available_threads()}
+    return {
+        "what": {
+            "built": "the first passages of squad4, from a file of JSON lines",
+            "streams": "the same passages again and again under other ids, read once and remembered: no encoding is in "
+            "these figures",
+            "changed": f"a made index of {changed['passages']} passages, see bench/made_corpus.py; what is added is real",
+            "threads": "a worker is a thread that reads stretches of passages; the encoder alone is given the same "
+            "stretches by as many workers",
+        },
+        "builds": rows,
+        "share_of_encoding": {form: row["share_of_needed"] for form, row in best.items()},
+        "share_of_pooled": {form: row["share_of_pooled"] for form, row in best.items()},
+        "streams": streams,
+        "changes": changed["rows"],
+        "add_over_encoding": changed["add_over_encoding"],
+        "kills": killed,
+        "segments": searched["rows"],
+        "same_answers": searched["same_answers"],
+    }
+
+
+# -- building ---------------------------------------------------------------------------------------------------------
+
+
+def real(data: str, n: int) -> Iterator[Passage]:
+    """The first n passages of squad4, as a stream from the disk."""
+    return islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), n)
+
+
+def encoding(reader: PassageReader, form: str) -> Callable[[Sequence[Passage]], None]:
+    """Give a function that encodes what the passages of an index of this form are made of, and does no more.
+
+    ``"pooled"`` in place of a form encodes each passage once, and nothing else.
+    """
+    views = ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *reader.classifier.encoder_views)))
+    of_sentences = ("pooled", "tokens" if reader.branch is None else STATES)
+
+    def encode(passages: Sequence[Passage]) -> None:
+        texts = [searchable(passage) for passage in passages]
+        encode_quietly(reader.encoder, texts, views)
+        if form not in ("pooled", "lean"):
+            # each sentence once, and none that is a whole passage: it was read as that
+            found = list(dict.fromkeys(s for text in texts for s in split_sentences(text) if s != text))
+            for chunk in chunks(found):
+                encode_quietly(reader.encoder, chunk, of_sentences)
+
+    return encode
+
+
+def encode_all(reader: PassageReader, form: str, passages: Sequence[Passage], workers: int) -> None:
+    """Encode passages by so many workers, in the stretches of a build."""
+    for _ in in_order(encoding(reader, form), chunks(passages), workers):
+        pass
+
+
+def by_turns(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Mean seconds of each job; every other round goes backwards, so that a slow moment of the machine meets all."""
+    seconds: dict[str, list[float]] = {name: [] for name in jobs}
+    for turn in range(rounds):
+        for name in list(jobs)[:: -1 if turn % 2 else 1]:
+            started = time.perf_counter()
+            jobs[name]()
+            seconds[name].append(time.perf_counter() - started)
+    return {name: float(np.mean(values)) for name, values in seconds.items()}
+
+
+def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
+    """Builds of each form against the encoder alone."""
+    reader, passages = PassageReader.load(), list(real(data, n))
+    reader.read([passage.text for passage in passages[:8]])
+    with tempfile.TemporaryDirectory() as place:
+
+        def build_one(form: str) -> None:
+            folder = Path(place) / form
+            build_index(folder, real(data, n), reader=reader, form=form, workers=workers)
+            shutil.rmtree(folder)
+
+        jobs: dict[str, Callable[[], object]] = {}
+        for form in FORMS:
+            jobs[f"build {form}"] = lambda form=form: build_one(form)
+            jobs[f"encode {form}"] = lambda form=form: encode_all(reader, form, passages, workers)
+        jobs["pooled"] = lambda: encode_all(reader, "pooled", passages, workers)
+        seconds = by_turns(jobs, rounds)
+    rows = [
+        {
+            "form": form,
+            "workers": workers,
+            "passages": n,
+            "rounds": rounds,
+            "build_per_second": round(n / seconds[f"build {form}"], 1),
+            "needed_per_second": round(n / seconds[f"encode {form}"], 1),
+            "pooled_per_second": round(n / seconds["pooled"], 1),
+            "share_of_needed": round(seconds[f"encode {form}"] / seconds[f"build {form}"], 3),
+            "share_of_pooled": round(seconds["pooled"] / seconds[f"build {form}"], 3),
+        }
+        for form in FORMS
+    ]
+    return {"rows": rows}
+
+
+@dataclass(frozen=True)
+class Recalling(PassageReader):
+    """A reader that read all texts before: it gives what it found then, and encodes nothing.
+
+    Attributes
+    ----------
+    known
+        The evidence.
+    places
+        Row of each text in it.
+    """
+
+    known: Evidence
+    places: Mapping[str, int]
+
+    def read(self, texts: Sequence[str]) -> tuple[Evidence, tuple[int, ...]]:
+        """As :meth:`PassageReader.read`."""
+        rows = np.array([self.places[text] for text in texts])
+        flat = {name: getattr(self.known, name)[rows] for name in ("pooled", "probabilities")}
+        ragged = {name: getattr(self.known, name).take(rows) for name in ("tokens", "sentences", "terms")}
+        return Evidence(**flat, **ragged), ()
+
+
+def stream(data: str, n: int, read: int) -> dict[str, Any]:
+    """A build of passages that were read before: what it takes beside encoding, and how much memory."""
+    loaded, few = PassageReader.load(), list(real(data, read))
+    texts = [searchable(passage) for passage in few]
+    known, _ = loaded.read(texts)
+    places = {text: row for row, text in enumerate(texts)}
+    reader = Recalling(loaded.classifier, loaded.branch, loaded.codebooks, known, places)
+    passages = (replace(few[number % read], id=str(number)) for number in range(n))
+    with tempfile.TemporaryDirectory() as place:
+        before, started = growth.resident(), time.perf_counter()
+        index = build_index(Path(place) / "index", passages, reader=reader, workers=1)
+        seconds = time.perf_counter() - started
+    return {
+        "passages": len(index),
+        "build_s": round(seconds, 2),
+        "ms_per_passage": round(seconds / n * 1e3, 3),
+        "before_mb": before.get("all"),
+    }
+
+
+# -- changing ---------------------------------------------------------------------------------------------------------
+
+
+def linked(index: str, folder: Path) -> Path:
+    """The same index in another folder: nothing is copied, and what is changed there does not change the other."""
+    shutil.copytree(index, folder, copy_function=os.link)
+    return folder
+
+
+def changes(index: str, data: str, rounds: int, add: int, update: int, delete: int) -> dict[str, Any]:
+    """Seconds of each change, committed and flushed to the disk."""
+    reader, workers = PassageReader.load(), available_threads()
+    new = [replace(passage, id=f"new {number}") for number, passage in enumerate(real(data, add))]
+    reader.read([passage.text for passage in new[:8]])
+    taken: dict[str, tuple[int, float]] = {}
+
+    def take(name: str, count: int, job: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        found = job()
+        taken[name] = (count, time.perf_counter() - started)
+        return found
+
+    with tempfile.TemporaryDirectory(dir=Path(index).parent) as place:
+        folders = [linked(index, Path(place) / str(number)) for number in range(rounds)]
+        left = iter(folders)
+        seconds = by_turns(
+            {
+                "encode": lambda: encode_all(reader, "standard", new, workers),
+                "add": lambda: _change(next(left), reader, lambda writer: writer.add(new)),
+            },
+            rounds,
+        )
+        folder = folders[-1]
+        taken["encoding what is added, alone"] = (add, seconds["encode"])
+        taken["add"] = (add, seconds["add"])
+        before = PassageIndex.load(index, verify=False)
+        # a reader that has the index open, as it was: in the folder of the last round it sees what was added
+        opened = replace(before, source=replace(before.source, folder=folder))
+        opened = take("refresh of a reader, after that", add, opened.refresh)
+        take("first statistics of BM25, after that", len(opened), lambda: opened.statistics)
+        others = [replace(passage, id=str(number)) for number, passage in enumerate(new[:update])]
+        take("update of texts", update, lambda: _change(folder, reader, lambda writer: writer.update(others)))
+        marked = [replace(passage, metadata={"seen": True}) for passage in others]
+        take("update of metadata", update, lambda: _change(folder, reader, lambda writer: writer.update(marked)))
+        ids = [str(number) for number in range(update, update + delete)]
+        take("delete", delete, lambda: _change(folder, None, lambda writer: writer.delete(ids)))
+        opened = take("refresh of a reader, after all", delete, opened.refresh)
+        take("verify", len(opened), lambda: verify(folder))
+        take("compact", len(opened), lambda: compact(folder))
+    rows = [{"what": name, "passages": count, "seconds": round(value, 3)} for name, (count, value) in taken.items()]
+    ratio = round(seconds["add"] / seconds["encode"], 3)
+    return {"passages": len(before), "workers": workers, "rows": rows, "add_over_encoding": ratio}
+
+
+def _change(folder: Path, reader: PassageReader | None, job: Callable[[IndexWriter], object]) -> None:
+    with IndexWriter.open(folder, reader=reader) as writer:
+        job(writer)
+
+
+def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
+    """Kill writers as the tests do: their program stops at the first index that is not all of the old or all of the new.
+
+    Parameters
+    ----------
+    script
+        The program: it forks, and must therefore have a process of its own. It prints how many it killed.
+    hashed
+        Its SHA-256: another one is another measurement.
+    stride
+        Whether to kill before every operation (1), or before one in so many.
+    """
+    import_extra("pytest", "test")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    done = subprocess.run(
+        [sys.executable, script, str(stride)], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise StepError(f"an index did not survive, or {script} ({hashed[:12]}) failed:\n{done.stderr[-4000:]}")
+    found = json.loads(done.stdout)
+    number = found["one by one"] + found["at random"]
+    return {
+        "kills": number,
+        "survived": number,
+        "before_an_operation_on_files": found["one by one"],
+        "at_random_moments": found["at random"],
+        "opened_while_it_was_changed": found["opened"],
+    }
+
+
+# -- searching --------------------------------------------------------------------------------------------------------
+
+
+def split(index: PassageIndex, folder: Path, n: int) -> None:
+    """Write an index of one segment as one of n."""
+    (segment,) = index.segments
+    folder.mkdir()
+    with manifest.locked(folder), manifest.beside(folder) as place:
+        entries = []
+        for rows in np.array_split(np.arange(len(segment)), n):
+            keep = np.zeros(len(segment), np.bool_)
+            keep[rows] = True
+            entries.append(manifest.install([(segment, keep)], folder, place))
+        manifest.commit(folder, Manifest(index.header(), tuple(entries), 1))
+
+
+REMOVED = 10
+"""One of so many passages is removed."""
+
+
+def segments(index: str, data: str, timed: int) -> dict[str, Any]:
+    """Searches of the same passages in one segment and in several, and with some removed, by turns."""
+    asked = growth.questions(data, timed)
+    with tempfile.TemporaryDirectory(dir=Path(index).parent) as place:
+        several, fewer = Path(place) / "several", linked(index, Path(place) / "fewer")
+        whole = HybridRetriever.load(index, verify=False)
+        split(whole.embedded, several, SEGMENTS)
+        with IndexWriter.open(fewer) as writer:
+            writer.delete([str(number) for number in range(0, len(whole.index), REMOVED)])
+        others = {f"{SEGMENTS} segments": several, f"1 segment, {100 // REMOVED} % removed": fewer}
+        found = {"1 segment": whole} | {
+            name: replace(whole, index=PassageIndex.load(folder, verify=False)) for name, folder in others.items()
+        }
+        jobs = {}
+        for name, retriever in found.items():
+            jobs[f"{name}/plain"] = lambda text, used=retriever: used.search(text, rerank=None)
+            jobs[f"{name}/learned"] = lambda text, used=retriever: used.search(text)
+        seconds = timing.by_turns(asked, jobs, block=10)
+        rows = [
+            {
+                "what": name,
+                "passages": len(found[name].index),
+                **timing.percentiles(
+                    {f"{kind}_ms": seconds[f"{name}/{kind}"] for kind in ("plain", "learned")}, 1e3, 3
+                ),
+            }
+            for name in found
+        ]
+        answers = [
+            [[(hit.id, hit.score) for hit in used.search(text)] for text in asked] for used in list(found.values())[:2]
+        ]
+    same = sum(one == other for one, other in zip(*answers, strict=True))
+    return {"rows": rows, "same_answers": {"questions": len(asked), "same_passages_and_scores": same}}
+
+
+# -- telling ----------------------------------------------------------------------------------------------------------
+
+
+def table(results: dict[str, Any]) -> str:
+    """The README's tables: builds against the encoder alone, and changes."""
+    builds = [
+        (
+            f"{row['form']}, {row['workers']} {'worker' if row['workers'] == 1 else 'workers'}",
+            *(f"{row[f'{name}_per_second']:.1f}" for name in ("build", "needed", "pooled")),
+            f"{100 * row['share_of_needed']:.0f} %",
+        )
+        for row in results["builds"]
+    ]
+    head = ("passages a second", "build", "encoding what it needs", "encoding each passage once", "build / needed")
+    changes = [(row["what"], f"{row['passages']:,}", f"{row['seconds']:.2f} s") for row in results["changes"]]
+    killed = results["kills"]
+    if "skipped" not in killed:
+        changes.append(("kills of a writer survived", f"{killed['survived']:,} of {killed['kills']:,}", "-"))
+    return f"{readme.markdown(head, builds)}\n\n{readme.markdown(('change', 'passages', 'time'), changes)}"
