@@ -30,8 +30,11 @@ SECTIONS = {
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",
     "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
+    "living": "building against encoding, adding and removing passages, killed writers, segments",
     "ann": "near vectors among many: semclass beside usearch, faiss and hnswlib",
     "concurrency": "callers that share one retriever, and memory over many searches",
+    "engines": "do the embedded index, Qdrant's local mode and its Rust core give the same scores",
+    "bulk": "classifying questions in bulk, one process beside Spark",
     "billion": "on paper: what a billion passages would take, at the rates of scale",
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.

@@ -30,7 +30,7 @@ QUICK = 40
 """Questions of a quick run, of one set."""
 
 SYSTEMS = {
-    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it with bm25s"),
+    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
     "BM25, bm25s": (
         "peer",
         "bm25s with its own tokeniser, English stop words and a stemmer, as its documentation shows",

@@ -301,6 +301,37 @@ def test_targets_are_met_missed_or_open(tmp_path: Path) -> None:
     assert found[found.index(["114 x", "yes"]) + 1] == ["14.2 x (pubmedqa), 16.3 x (squad4)", "–"]
 
 
+def test_of_several_figures_the_worst_meets_the_target_and_some_are_only_told(tmp_path: Path) -> None:
+    engines = {
+        name: {
+            "payload_bytes": {"lean": 900.5},
+            "rust_core": {"questions": 1000, "largest_difference": {"score": found}},
+        }
+        for name, found in (("squad4", 2e-7), ("pubmedqa", 3e-5))
+    }
+    living = {
+        "builds": [], "changes": [], "kills": {"kills": 700, "survived": 700}, "add_over_encoding": 1.2,
+        "share_of_encoding": {"standard": 0.93}, "share_of_pooled": {"standard": 0.41},
+    }  # fmt: skip
+    text = told(put(tmp_path, engines={**engines, **MADE}, living={**living, **MADE}))
+    aims = text[text.index("## Targets") : text.index("## Where each figure")]
+    rows = [line.strip("| ").split(" | ") for line in aims.split("\n") if line.startswith("| ")]
+    found = [row[1:4] for row in rows]
+    scores = "scores of the embedded index, Qdrant's local mode and its Rust core: largest difference"
+    assert [row[1:4] for row in rows if row[0] == scores] == [["≤ 1e-05", "3e-05", "**no**"]]
+    assert ["≥ 0.9", "0.93", "yes"] in found
+    assert ["told", "0.41", "–"] in found
+    assert ["≥ 200", "700", "yes"] in found
+    assert ["≤ 0", "0", "yes"] in found
+    assert "| pubmedqa | Rust core | 1,000 | 3e-05 |" in text
+
+
+def test_sections_about_corpora_show_what_was_skipped(tmp_path: Path) -> None:
+    skipped = {"skipped": "qdrant-client is needed for this"}
+    text = told(put(tmp_path, engines={"squad4": skipped, **MADE}, bulk={"questions": skipped, **MADE}))
+    assert text.count("qdrant-client is needed for this") >= 2
+
+
 def test_what_is_told_below_a_target_may_be_absent(tmp_path: Path) -> None:
     text = told(put(tmp_path, retrieval=RETRIEVAL))
     assert "114 x" in text

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.reporting.answers import main_figure, on_sample
+from bench.reporting.corpora import PARTS, in_parts
 from bench.reporting.tables import (
     FRAME,
     anything,
@@ -45,8 +46,8 @@ def section(name: str, results: Mapping[str, Any], pictures: Sequence[str]) -> s
         parts = _task(name, results)
     elif name == "retrieval":
         parts = _retrieval(name, results)
-    elif name == "scale":
-        parts = _scale(name, results)
+    elif name in PARTS:
+        parts = _corpora(name, results)
     else:
         parts = [said(name, "what"), _brief(name, results)]
     quick = "> Of a quick run: not to be quoted." if is_quick(results) else ""
@@ -106,27 +107,11 @@ def as_text(value: Any) -> str:
     return number(value) if isinstance(value, int | float) else escape(value)
 
 
-SCALE_PARTS = (
-    "what",
-    "builds",
-    "sentences",
-    "agreement",
-    "slopes",
-    "batches",
-    "candidates",
-    "callers",
-    "bm25",
-    "encoders",
-    "products",
-    "dense",
-)
-"""What the section on growing work is shown of, in this order; the rest is in its first table."""
-
-
-def _scale(name: str, results: Mapping[str, Any]) -> list[str]:
-    shown = [(part, anything(results[part])) for part in SCALE_PARTS if part in results]
-    parts = [_named(said(name, part), text) for part, text in shown]
-    return [said(name, "about"), _brief(name, results), "\n\n".join(filter(None, parts)), _limits(name)]
+def _corpora(name: str, results: Mapping[str, Any]) -> list[str]:
+    """The README's table, if there is one, and the parts."""
+    opening = said(name, "about" if name == "scale" else "what")
+    table = _readme_table(name, results)
+    return [opening, table or "", in_parts(name, results), _limits(name) if has(name, "limits") else ""]
 
 
 def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
@@ -192,12 +177,16 @@ def _retrieval_table(systems: Sequence[Mapping[str, Any]]) -> str:
     return systems_table([{**row, "threads": None} for row in systems], "mrr@10", quality)
 
 
-def _brief(name: str, results: Mapping[str, Any]) -> str:
-    """The README's table of a section if it has one, otherwise its figures as they are."""
+def _readme_table(name: str, results: Mapping[str, Any]) -> str | None:
+    """The README's table of a section; None if it has none."""
     try:
         made = getattr(importlib.import_module(f"bench.{name}"), "table", None)
     except ImportError as error:
         return f"*The table needs a package that is not installed: {escape(error)}.*"
-    if made is not None:
-        return str(made(results))
-    return anything({key: value for key, value in results.items() if key not in FRAME})
+    return None if made is None else str(made(results))
+
+
+def _brief(name: str, results: Mapping[str, Any]) -> str:
+    """The README's table of a section if it has one, otherwise its figures as they are."""
+    made = _readme_table(name, results)
+    return anything({key: value for key, value in results.items() if key not in FRAME}) if made is None else made

@@ -22,7 +22,10 @@ OTHERS = (
 )
 """Sections that are shown in brief."""
 
-SECTIONS = (*TASKS, "retrieval", "scale", *OTHERS)
+CORPORA = ("living", "ann", "concurrency", "engines", "bulk", "billion")
+"""Sections about corpora that grow and change: shown in parts, each with what is to be said of it."""
+
+SECTIONS = (*TASKS, "retrieval", "scale", *CORPORA, *OTHERS)
 """Sections that the report knows, in its order."""
 
 
