@@ -61,7 +61,15 @@ def run(bench: Bench) -> dict[str, Any]:
     smallest = place / f"{'quick-' if few else ''}{sizes[0]}"
     searches = 200 if few else SEARCHES
     memory = bench.step("concurrency/memory", "bench.concurrency:memory", index=smallest, data=data, searches=searches)
-    return {"processors": os.cpu_count(), "callers": rows, "memory": [memory]}
+    eight = [row for row in rows if (row["callers"], row["blas_threads"]) == (max(CALLERS), 1)]
+    return {
+        "processors": os.cpu_count(),
+        "callers": rows,
+        "eight_over_one": {f"{row['passages']}, {row['rerank']}": row["ratio"] for row in eight},
+        "different": sum(not row["same_answers"] for row in rows),
+        "memory": [memory],
+        "grown_mb": None if few else memory["grown_mb"],
+    }
 
 
 def callers(index: str, data: str, limit: int) -> dict[str, Any]:

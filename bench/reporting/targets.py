@@ -178,12 +178,25 @@ TARGETS = (
         unit="",
     ),
     Target(
-        "the same, and after which it was not",
-        "living",
-        ("kills", "kills"),
-        less=("kills", "survived"),
+        "searches a second of 8 callers that share a retriever over those of one, two processors, BLAS on one thread: the "
+        "least of all sizes, with and without re-ranking",
+        "concurrency",
+        ("eight_over_one", "*"),
+        least=1.7,
+    ),
+    Target(
+        "the same, sizes and methods with an answer that was not the same",
+        "concurrency",
+        ("different",),
         most=0,
         unit="",
+    ),
+    Target(
+        "memory that the second half of 100,000 searches adds to a process",
+        "concurrency",
+        ("grown_mb",),
+        most=1,
+        unit=" MB",
     ),
     Target(
         "scores of the embedded index, Qdrant's local mode and its Rust core: largest difference",
