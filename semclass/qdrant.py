@@ -28,13 +28,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25
+from semclass import artifacts, bm25, filters
+from semclass.bm25 import Statistics
 from semclass.candidates import Candidates, Query, Scoring, sum_of
 from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.evidence import PassageReader, searchable
 from semclass.index import PassageIndex
+from semclass.qdrant_filters import to_qdrant
 from semclass.quantise import Codebook, from_int8
 from semclass.ranking import class_match, unit
+from semclass.reading import decoded
+from semclass.segment import Segment
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.validation import check_positive, check_text, check_texts, check_unique
 
@@ -86,12 +90,9 @@ class QdrantIndex:
         Name of the collection.
     encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
         As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` where the codes stayed behind.
-    document_frequencies
-        In how many passages each word piece is, int64 of shape (vocabulary,); -1 for pieces that are no terms.
-    n_passages
-        N: passages of the collection.
-    average_length
-        Terms of an average passage when the collection was made: avgdl of all sparse vectors.
+    statistics
+        What BM25 has to know of all passages, as the collection said when it was opened or last changed here; but the
+        average length is that of the upload, which all sparse vectors were made with.
     depth
         How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as are asked for. A
         passage that is behind this place by both is not found, whatever the sum.
@@ -108,22 +109,19 @@ class QdrantIndex:
     similarity: str
     form: str
     codebooks: str
-    document_frequencies: IntArray
-    n_passages: int
-    average_length: float
+    statistics: Statistics
     tuned: Mapping[str, Any] = field(default_factory=dict)
     depth: int = DEPTH
     exact: bool = True
 
     def __len__(self) -> int:
-        """Count the passages, as the collection said when it was opened or last changed here."""
-        return self.n_passages
+        """Count the passages."""
+        return self.statistics.passages
 
     @property
     def idf(self) -> FloatArray:
         """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
-        found = self.document_frequencies
-        return bm25.idf_table(np.maximum(found, 0), self.n_passages) * (found >= 0)
+        return self.statistics.idf
 
     # -- opening and filling -------------------------------------------------------------------------------------------
 
@@ -172,9 +170,7 @@ class QdrantIndex:
             **{name: str(record[name]) for name in ("encoder", "interaction", "similarity", "form", "codebooks")},
             classes=tuple(record["classes"]),
             thresholds=np.array(record["thresholds"], np.float64),
-            document_frequencies=_unpack(record["frequencies"]),
-            n_passages=int(record["passages"]),
-            average_length=float(record["average_length"]),
+            statistics=_unpack(record),
             tuned=dict(record["tuned"]),
             depth=check_positive(depth, "depth"),
             exact=exact,
@@ -240,7 +236,6 @@ class QdrantIndex:
                     f"there is a collection {collection!r} already; name another, or set replace=True (--replace)"
                 )
             client.delete_collection(collection)
-        found = index.postings
         made = cls(
             client=client,
             collection=collection,
@@ -251,12 +246,10 @@ class QdrantIndex:
             similarity=index.similarity,
             form=index.form if codes else "lean",
             codebooks=index.codebooks if codes else "",
-            document_frequencies=np.where(found.is_term, found.document_frequencies, -1),
-            n_passages=len(index),
-            average_length=max(float(found.lengths.mean()), 1e-9),
+            statistics=index.statistics,
             tuned=index.tuned,
         )
-        made._create(index.pooled_codes.shape[1], settings or {})
+        made._create(index.segments[0].pooled_codes.shape[1], settings or {})
         made._send(index, size, progress)
         made._describe()
         return made
@@ -296,9 +289,9 @@ class QdrantIndex:
             "similarity": self.similarity,
             "form": self.form,
             "codebooks": self.codebooks,
-            "passages": self.n_passages,
-            "average_length": self.average_length,
-            "frequencies": _pack(self.document_frequencies),
+            "passages": self.statistics.passages,
+            "average_length": self.statistics.average,
+            "frequencies": _pack(self.statistics),
             "tuned": dict(self.tuned),
         }
         self.client.update_collection(self.collection, metadata={RECORD: record})
@@ -344,9 +337,7 @@ class QdrantIndex:
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
         old = self._terms_of(names)
         self._send(more, check_positive(batch, "batch"), None)
-        changed = self._counted(
-            len(more) - len(old), more.postings.document_frequencies - _count(old, len(self.document_frequencies))
-        )
+        changed = self._counted(len(more) - len(old), more.statistics.document_frequencies - self._count(old))
         changed._describe()
         return changed
 
@@ -375,7 +366,7 @@ class QdrantIndex:
             raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
         models = _models()
         self.client.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
-        changed = self._counted(-len(old), -_count(old, len(self.document_frequencies)))
+        changed = self._counted(-len(old), -self._count(old))
         changed._describe()
         return changed
 
@@ -385,30 +376,34 @@ class QdrantIndex:
         Returns
         -------
         QdrantIndex
-            The collection as it is now; :attr:`average_length` stays what the sparse vectors were made with.
+            The collection as it is now; the average length stays what the sparse vectors were made with.
         """
-        counts, n, offset = np.zeros(len(self.document_frequencies), np.int64), 0, None
+        counts, n, offset = self._count({}), 0, None
         while True:
             points, offset = self.client.scroll(
                 self.collection, limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
             )
-            counts += _count({point.id: _terms(point) for point in points}, len(counts))
+            counts += self._count({point.id: _terms(point) for point in points})
             n += len(points)
             if offset is None:
                 break
-        frequencies = np.where(self.document_frequencies >= 0, counts, -1)
-        changed = replace(self, n_passages=n, document_frequencies=frequencies)
+        changed = replace(self, statistics=replace(self.statistics, passages=n, document_frequencies=counts))
         changed._describe()
         return changed
 
     def _counted(self, more: int, frequencies: IntArray) -> QdrantIndex:
         """The same with so many passages more, in which terms are so often."""
-        found = self.document_frequencies
+        found = self.statistics
+        # what several processes changed at a time may have been counted wrongly, but is never below 0
+        counts = np.maximum(found.document_frequencies + frequencies, 0)
         return replace(
-            self,
-            n_passages=self.n_passages + more,
-            document_frequencies=np.where(found >= 0, np.maximum(found + frequencies, 0), -1),
+            self, statistics=replace(found, passages=max(found.passages + more, 0), document_frequencies=counts)
         )
+
+    def _count(self, terms: Mapping[int, npt.NDArray[Any]]) -> IntArray:
+        """In how many of some passages each term is, int64 of shape (vocabulary,)."""
+        joined = np.concatenate([np.zeros(0, np.int64), *terms.values()])
+        return np.bincount(joined, minlength=len(self.statistics.is_term))
 
     def _terms_of(self, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
         """Terms of the passages with these ids, by point, of those that are there."""
@@ -453,7 +448,13 @@ class QdrantIndex:
         return [found[row] for row in rows.tolist()]
 
     def candidates(
-        self, query: Query, n: int, scoring: Scoring, *, reader: PassageReader | None = None, where: Any = None
+        self,
+        query: Query,
+        n: int,
+        scoring: Scoring,
+        *,
+        reader: PassageReader | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Have the server score passages, and give the best; see :meth:`semclass.PassageIndex.candidates`.
 
@@ -469,17 +470,22 @@ class QdrantIndex:
             The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
             rows are empty.
         where
-            A ``qdrant_client.models.Filter`` that passages must pass to be scored at all, or None; metadata are below the
-            key ``metadata``.
+            A filter over the metadata, see :mod:`semclass.filters`: passages that do not match are not ranked.
 
         Returns
         -------
         Candidates
             Best first, equal scores by id. With the passages, which come in the same response.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the filter is not one, or one that Qdrant cannot select the same passages by, see
+            :func:`semclass.qdrant_filters.to_qdrant`.
         """
         idf = self.idf
         routes = self._routes(query, scoring, idf)
-        points = self._best(routes, n, where, codes=reader is not None and self.form != "lean")
+        points = self._best(routes, n, _filter(where), codes=reader is not None and self.form != "lean")
         read = self._components([point.id for point in points], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in points if point.id in read["dense"]]
@@ -599,15 +605,19 @@ class QdrantIndex:
         self, points: Sequence[Any], passages: Sequence[Passage], reader: PassageReader
     ) -> tuple[Ragged, Ragged, Ragged]:
         """What re-ranking needs of candidates, see :meth:`semclass.PassageIndex.evidence`."""
-        if self.form == "lean" or not points:
+        sizes = (
+            reader.encoder.views["tokens"] if reader.branch is None else reader.branch.dim,
+            reader.encoder.views["pooled"],
+        )
+        if not points:
+            tokens, sentences = (Ragged(np.zeros((0, size), np.float32), np.zeros(1, np.int64)) for size in sizes)
+            return tokens, sentences, Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
+        if self.form == "lean":
             return reader.read_sentences([searchable(passage) for passage in passages])
         books = reader.codebooks if self.codebooks else None
-        token_dim = reader.encoder.views["tokens"] if reader.branch is None else reader.branch.dim
         terms = _bytes(points, "terms", np.dtype("<u4"), 1)
-        tokens = _vectors(points, "tokens", None if books is None else books.tokens, token_dim)
-        sentences = _vectors(
-            points, "sentences", None if books is None else books.sentences, reader.encoder.views["pooled"]
-        )
+        tokens = _vectors(points, "tokens", None if books is None else books.tokens, sizes[0])
+        sentences = _vectors(points, "sentences", None if books is None else books.sentences, sizes[1])
         return tokens, sentences, Ragged(terms.values[:, 0], terms.offsets)
 
 
@@ -618,6 +628,11 @@ def point_id(name: str) -> int:
     the second is refused.
     """
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def _filter(where: Mapping[str, Any] | None) -> Any:
+    """A filter as the client takes it."""
+    return None if where is None else to_qdrant(filters.parse(where), key="metadata", point_id=point_id)
 
 
 def _open(client: Any, options: Mapping[str, Any]) -> Any:
@@ -645,52 +660,59 @@ def _answer(client: Any, collection: str) -> bool:
 def _batches(
     index: PassageIndex, batch: int, target: QdrantIndex
 ) -> Iterator[tuple[list[int], dict[str, Any], list[dict[str, Any]]]]:
-    """Points of an index: numbers, vectors by name, and payloads."""
+    """Points of the passages of an index: numbers, vectors by name, and payloads."""
     models = _models()
-    for begin in range(0, len(index), BLOCK):
-        end = min(begin + BLOCK, len(index))
-        terms, values = bm25.impacts(index.postings, begin, end, target.average_length)
-        for first in range(begin, end, batch):
-            rows = np.arange(first, min(first + batch, end))
-            dense = _dense(index, rows)
-            vectors: dict[str, Any] = {"dense": dense.tolist(), "bm25": []}
-            for row in rows - begin:
-                here = slice(terms.offsets[row], terms.offsets[row + 1])
-                sparse = models.SparseVector(indices=terms.values[here].tolist(), values=values[here].tolist())
+    for segment, first, rows in _live(index):
+        terms, values = bm25.impacts(segment.postings, first, first + BLOCK, target.statistics.average)
+        for begin in range(0, len(rows), batch):
+            here = rows[begin : begin + batch]
+            vectors: dict[str, Any] = {"dense": _dense(segment, here, index.similarity).tolist(), "bm25": []}
+            for row in here - first:
+                span = slice(terms.offsets[row], terms.offsets[row + 1])
+                sparse = models.SparseVector(indices=terms.values[span].tolist(), values=values[span].tolist())
                 vectors["bm25"].append(sparse)
             if index.classes:
-                probabilities = index.probabilities[rows]
+                probabilities = segment.probabilities[here]
                 labels = probabilities >= index.thresholds
                 vectors["classes"] = np.concatenate([probabilities, labels], axis=1).tolist()
-            passages = index.passages(rows)
+            passages = segment.passages(here)
             payloads = [
                 {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)} for passage in passages
             ]
             if target.form != "lean":
-                _put_codes(payloads, index, rows)
+                _put_codes(payloads, segment, here)
             yield [point_id(passage.id) for passage in passages], vectors, payloads
 
 
-def _dense(index: PassageIndex, rows: IntArray) -> FloatArray:
+def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
+    """Blocks of the segments: the segment, the block's first row in it, and its rows that were not removed."""
+    for segment, keep in index.parts():
+        there = np.ones(len(segment), np.bool_) if keep is None else keep
+        for first in range(0, len(segment), BLOCK):
+            yield segment, first, first + np.flatnonzero(there[first : first + BLOCK])
+
+
+def _dense(segment: Segment, rows: IntArray, similarity: str) -> FloatArray:
     """Vectors that an inner product compares, float32 of shape (m, dim), or (m, dim + 1) for ``"l2"``.
 
     They are those that the index compares: not stretched to length 1 again, from which rounding took them.
     """
-    codes = index.pooled_codes[rows]
-    vectors = codes if codes.dtype == np.float32 else from_int8(codes, index.pooled_levels[rows])
-    if index.similarity != "l2":
+    codes = segment.pooled_codes[rows]
+    vectors = codes if codes.dtype == np.float32 else from_int8(codes, segment.pooled_levels[rows])
+    if similarity != "l2":
         return np.asarray(vectors)
     squares = np.einsum("nd,nd->n", vectors, vectors)
     return np.concatenate([vectors, squares[:, None] / 2], axis=1)
 
 
-def _put_codes(payloads: Sequence[dict[str, Any]], index: PassageIndex, rows: IntArray) -> None:
+def _put_codes(payloads: Sequence[dict[str, Any]], segment: Segment, rows: IntArray) -> None:
     """Add what re-ranking needs: bytes of codes, and term ids of four bytes each."""
     for name in _CODES:
-        found: Ragged = getattr(index, name).take(rows)
+        found: Ragged = getattr(segment, name).take(rows)
         values = found.values.astype("<u4") if name == "terms" else found.values
         for place, payload in enumerate(payloads):
-            payload[name] = base64.b64encode(values[found.offsets[place] : found.offsets[place + 1]].tobytes()).decode()
+            piece = values[found.offsets[place] : found.offsets[place + 1]]
+            payload[name] = base64.b64encode(piece.tobytes()).decode()
 
 
 def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -> Ragged:
@@ -703,11 +725,9 @@ def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -
 
 def _vectors(points: Sequence[Any], name: str, book: Codebook | None, dim: int) -> Ragged:
     """Unit vectors from codes, as the index decodes them."""
-    if book is None:
-        found = _bytes(points, name, np.dtype(np.int8), dim)
-        return Ragged(unit(found.values.astype(np.float32)), found.offsets)
-    found = _bytes(points, name, np.dtype(np.uint8), book.parts)
-    return Ragged(unit(book.decode(found.values)), found.offsets)
+    dtype, width = (np.dtype(np.int8), dim) if book is None else (np.dtype(np.uint8), book.parts)
+    found = _bytes(points, name, dtype, width)
+    return Ragged(decoded(found.values, book), found.offsets)
 
 
 def _passage(payload: Mapping[str, Any]) -> Passage:
@@ -719,19 +739,16 @@ def _terms(point: Any) -> npt.NDArray[Any]:
     return np.array([] if found is None else found.indices, np.int64)
 
 
-def _count(terms: Mapping[int, npt.NDArray[Any]], vocabulary: int) -> IntArray:
-    """In how many of some passages each term is, int64 of shape (vocabulary,)."""
-    joined = np.concatenate([np.zeros(0, np.int64), *terms.values()])
-    return np.bincount(joined, minlength=vocabulary)
+def _pack(found: Statistics) -> str:
+    """Document frequencies as text: 32 bits each, one more than they are, or 0 for what is no term; compressed."""
+    numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
+    return base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode()
 
 
-def _pack(frequencies: IntArray) -> str:
-    """Document frequencies as text: 32 bits each, one more than they are, compressed."""
-    return base64.b64encode(zlib.compress((frequencies + 1).astype("<u4").tobytes(), 9)).decode()
-
-
-def _unpack(text: str) -> IntArray:
+def _unpack(record: Mapping[str, Any]) -> Statistics:
     try:
-        return np.frombuffer(zlib.decompress(base64.b64decode(text)), "<u4").astype(np.int64) - 1
+        numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
     except (ValueError, zlib.error) as error:
         raise ArtifactError(f"the statistics of the collection are damaged ({error}); {_REMEDY}") from error
+    counts = np.maximum(numbers - 1, 0)
+    return Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)

@@ -5,11 +5,11 @@ import tempfile
 import uuid
 
 import pytest
-from edge_filters import edge_filter
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
+from bench.qdrant_edge import edge_filter
 from semclass.errors import InputError
 from semclass.filters import matches, parse
 from semclass.qdrant_filters import to_qdrant

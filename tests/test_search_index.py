@@ -31,8 +31,8 @@ class Elsewhere:
     def __len__(self):
         return len(self.real)
 
-    def candidates(self, query, n, scoring, *, reader=None):
-        found = self.real.candidates(query, n, scoring, reader=reader)
+    def candidates(self, query, n, scoring, *, reader=None, where=None):
+        found = self.real.candidates(query, n, scoring, reader=reader, where=where)
         return replace(found, rows=found.rows + 10**12, passages=tuple(self.real.passages(found.rows)))
 
     def passages(self, rows):

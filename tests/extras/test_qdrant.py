@@ -25,6 +25,7 @@ from semclass import (
     cli,
 )
 from semclass.evidence import PassageReader
+from semclass.writer import IndexWriter
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -85,6 +86,23 @@ def collection(client):
     yield name
     if client.collection_exists(name):
         client.delete_collection(name)
+
+
+@pytest.fixture(scope="module")
+def corpus(corpus):
+    """The passages of the demonstration, with metadata to filter by; the last is without."""
+    described = [
+        replace(
+            passage,
+            metadata={
+                "document": passage.id.partition("-")[0],
+                "page": place,
+                "seen": f"2024-01-{place + 1:02}",
+            },
+        )
+        for place, passage in enumerate(corpus[:-1])
+    ]
+    return [*described, corpus[-1]]
 
 
 @pytest.fixture(scope="module")
@@ -174,15 +192,21 @@ def test_few_candidates_of_each_route_are_scored_by_every_route(remote, embedded
             assert hit.components == pytest.approx(scores[hit.id], abs=1e-5)
 
 
-def test_a_filter_holds_before_ranking(remote, embedded):
-    models = pytest.importorskip("qdrant_client.models")
-    (query,) = remote.encode(QUESTIONS[:1])
-    allowed = ["museum-1", "museum-2", "ferry-4"]
-    where = models.Filter(must=[models.FieldCondition(key="_id", match=models.MatchAny(any=allowed))])
-    found = remote.index.candidates(query, 10, remote.scoring("soft"), where=where)
-    assert sorted(passage.id for passage in found.passages) == sorted(allowed)
-    wanted = {hit.id: hit.score for hit in embedded.search(QUESTIONS[0], k=30, rerank=None, match="soft")}
-    assert [wanted[passage.id] for passage in found.passages] == pytest.approx(found.score.tolist(), abs=1e-5)
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"_id": {"$in": ["museum-1", "museum-2", "ferry-4"]}},
+        {"page": {"$gte": 3, "$lt": 9}},
+        {"document": "museum", "page": {"$ne": 2}},
+        {"$or": [{"seen": {"$lt": "2024-01-12"}}, {"document": {"$exists": False}}]},
+        {"document": "nowhere"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("how", [{"rerank": None, "match": "soft", "candidates": 3}, {"rerank": "learned"}], ids=str)
+def test_a_filter_holds_before_ranking(retriever, embedded, where, how):
+    found = retriever.search(QUESTIONS[0], where=where, **how)
+    assert_same_hits(found, embedded.search(QUESTIONS[0], where=where, **how))
 
 
 @pytest.mark.parametrize("form", ["lean", "exact"])
@@ -250,9 +274,24 @@ def test_an_update_counts_the_new_text_and_not_the_old(client, collection, corpu
     assert HybridRetriever(found, ranker).search("What did the zebra do?", k=1)[0].text == changed.text
 
 
+def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(client, collection, tmp_path, index, ranker):
+    index.save(tmp_path / "index")
+    with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
+        writer.delete(["lighthouse-3", "ferry-4"])
+        writer.add([Passage("more", "Ada designed another lighthouse, of iron.", {"page": 99})])
+    living = PassageIndex.load(tmp_path / "index")
+    assert len(living.segments) == 2
+    found = QdrantIndex.upload(living, client, collection, batch=4)
+    assert len(found) == len(living) == 29
+    for question in QUESTIONS:
+        wanted = HybridRetriever(living, ranker).search(question, k=30)
+        assert_same_hits(HybridRetriever(found, ranker).search(question, k=30), wanted)
+
+
 def test_statistics_are_counted_anew(client, collection, index):
     made = QdrantIndex.upload(index, client, collection)
-    wrong = replace(made, n_passages=5, document_frequencies=np.where(made.document_frequencies < 0, -1, 1))
+    frequencies = np.ones_like(made.statistics.document_frequencies)
+    wrong = replace(made, statistics=replace(made.statistics, passages=5, document_frequencies=frequencies))
     found = wrong.refresh_statistics()
     assert len(found) == len(index)
     np.testing.assert_array_equal(found.idf, index.idf)
