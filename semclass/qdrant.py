@@ -638,6 +638,8 @@ def _filter(where: Mapping[str, Any] | None) -> Any:
 def _open(client: Any, options: Mapping[str, Any]) -> Any:
     """A client for an address."""
     if not isinstance(client, str):
+        if given := [name for name, value in options.items() if value is not None]:
+            raise InputError(f"{given[0]} goes with the address of a server; a client was given, which has its own")
         return client
     return import_extra("qdrant_client", "qdrant").QdrantClient(url=client, **options)
 

@@ -363,6 +363,15 @@ def test_what_looks_at_every_passage_needs_an_embedded_index(remote):
         remote.scores(query)
 
 
+def test_settings_are_the_collections_own_and_options_go_with_an_address(index, ranker):
+    client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
+    settings = {"shard_number": 2, "replication_factor": 2, "on_disk_payload": True}
+    found = QdrantIndex.upload(index, client, "shelf", settings=settings)
+    assert HybridRetriever(found, ranker).search(QUESTIONS[0], k=1)[0].id == "lighthouse-3"
+    with pytest.raises(InputError, match="api_key goes with the address of a server"):
+        QdrantIndex.connect(client, "shelf", api_key="secret")
+
+
 def test_a_server_that_does_not_answer_is_an_error():
     pytest.importorskip("qdrant_client")
     with pytest.raises(ArtifactError, match="does not answer"):
