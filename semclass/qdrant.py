@@ -624,8 +624,8 @@ class QdrantIndex:
 def point_id(name: str) -> int:
     """Number of the point that holds a passage: 63 bits of a hash of its id.
 
-    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4; adding
-    the second is refused.
+    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4. Adding
+    the second is refused; within one upload it would take the first one's place.
     """
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
