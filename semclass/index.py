@@ -25,7 +25,7 @@ from semclass.evidence import PassageReader, searchable
 from semclass.manifest import Entry, Manifest
 from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
 from semclass.search import Asked
-from semclass.segment import Part, Segment, join
+from semclass.segment import Part, Segment, hashes_of, join
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.validation import check_texts, check_unique
 
@@ -277,9 +277,9 @@ class PassageIndex:
         ndarray
             Their rows, -1 for an id that no passage has; int64 of shape (m,).
         """
-        found = np.full(len(ids), -1, np.int64)
+        found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, segment, gone in zip(self.starts.tolist(), self.segments, self.removed, strict=False):
-            rows = segment.find(ids)
+            rows = segment.find(ids, hashes)
             if gone is not None:
                 rows[np.isin(rows, gone.rows)] = -1
             found = np.where(rows >= 0, first + rows, found)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -161,6 +163,28 @@ def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
         assert changed.delete(["x", "1"], missing="ignore") == 1
         assert changed.update(passages(1, 77), missing="add") == 2
     assert len(PassageIndex.load(folder)) == 21
+
+
+def test_a_full_disk_leaves_the_index_as_it_was(folder, reader, monkeypatch):
+    def full(number):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    before = (folder / "manifest.json").read_bytes()
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(20))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", full)
+            with pytest.raises(ArtifactError, match="No space left on device; an older index there is unchanged"):
+                changed.commit()
+        assert (folder / "manifest.json").read_bytes() == before
+        assert changed.commit(), "what was to be written is still known when there is space again"
+    assert len(PassageIndex.load(folder)) == 21
+    assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == [
+        ".lock",
+        "manifest.json",
+        "segment",
+        "segment",
+    ]
 
 
 def test_passages_are_removed_by_a_filter(folder, reader):
