@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import bm25, search
@@ -79,10 +79,12 @@ def quickly_large(monkeypatch):
 
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
+REDUCED = [part(300, 1, reduced=True), SEGMENTS[1], part(200, 3, reduced=True)]
 
 
 @pytest.mark.usefixtures("quickly_large")
 class TestLargeCorpora:
+    @settings(deadline=None)  # sessions are opened when they are first needed
     @given(scorings, st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([None, 0.02, 0.5]))
     def test_what_is_found_is_what_scoring_all_finds(self, scoring, seed, n, share):
         allowed = None if share is None else np.random.default_rng(seed).random(503) < share
@@ -93,11 +95,11 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(found.score, score)
         np.testing.assert_array_equal(found.score, sum(found.parts.values()))
 
+    @settings(deadline=None)  # sessions are opened when they are first needed
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
         asked = ask(SEGMENTS, seed, scoring)
-        reduced = [part(300, 1, reduced=True), SEGMENTS[1], part(200, 3, reduced=True)]
-        np.testing.assert_array_equal(find(reduced, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
+        np.testing.assert_array_equal(find(REDUCED, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
 
     def test_few_passages_are_looked_at(self, monkeypatch):
         looked_at, best_of = [], search.best_of
