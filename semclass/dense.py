@@ -222,7 +222,8 @@ class Reduced:
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of at least n passages with the largest products, rising; fewer where fewer are allowed."""
         # the scales go to the question, so that the integers of all passages can be compared
-        asked = Question.of(((question @ self.axes) * self.scales**2).astype(np.float32), digits=1)
+        reduced = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
+        asked = Question.of((reduced * self.scales**2).astype(np.float32), digits=1)
         parts, size = [], self.blocks.shape[2]
         for place, session in enumerate(self._sessions):
             (products,) = session.run(None, {"a": asked.rows})[0]
