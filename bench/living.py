@@ -71,7 +71,8 @@ QUICK_STRIDE = 60
 def run(bench: Bench) -> dict[str, Any]:
     """Steps of each kind; a quick run takes smaller ones."""
     few, data = bench.quick, str(bench.data)
-    index, _ = scale.made(bench, scale.MIDDLE if few else LARGE)
+    pool, _ = scale.sentences(bench)
+    index, _ = scale.made(bench, scale.MIDDLE if few else LARGE, pool)
     arguments = {"data": data, "n": 24 if few else BUILT, "rounds": 1 if few else ROUNDS}
     builds = [
         bench.step(f"living/build/{workers}", "bench.living:builds", workers=workers, **arguments)

@@ -50,9 +50,8 @@ def sentences(bench: Bench) -> tuple[Path, dict[str, Any]]:
     return pool, bench.step("scale/sentences", "bench.growth:read", wrote=pool, **arguments)
 
 
-def made(bench: Bench, size: int) -> tuple[Path, dict[str, Any]]:
-    """The index of a made corpus, and what making it took; other sections use the same ones."""
-    pool, _ = sentences(bench)
+def made(bench: Bench, size: int, pool: Path) -> tuple[Path, dict[str, Any]]:
+    """The index of a corpus made of :func:`sentences`, and what making it took; other sections use the same ones."""
     folder = growth.place_of(bench.work) / f"{'quick-' * bench.quick}{size}"
     arguments = {"pool": pool, "n": size, "folder": folder, "seed": SEED}
     compared = (20 if bench.quick else 100) if size == SIZES[0] else 0
@@ -63,11 +62,11 @@ def made(bench: Bench, size: int) -> tuple[Path, dict[str, Any]]:
 def run(bench: Bench) -> dict[str, Any]:
     """All measurements; a quick run takes sizes up to :data:`MIDDLE`, made of fewer sentences."""
     data, sizes, few = str(bench.data), sizes_of(bench), bench.quick
-    _, read = sentences(bench)
+    pool, read = sentences(bench)
     builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(30, 60) if few else BUILDS)
     rows, folders = [], {}
     for size in sizes:
-        folders[size], row = made(bench, size)
+        folders[size], row = made(bench, size, pool)
         timed = 30 if few or size > LARGE else 100
         found = bench.step(f"scale/search/{size}", "bench.growth:search", index=folders[size], data=data, timed=timed)
         rows.append({**row, "make_peak_mb": row["peak_mb"], **found})
@@ -111,9 +110,9 @@ def run(bench: Bench) -> dict[str, Any]:
         "agreement": [rows[0]["agreement"]],
         "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
         "variants": variants,
-        "parts": [{**_named(row), **row["parts_ms"]} for row in (*rows, *variants)],
+        "parts": [{"index": named(row), **row["parts_ms"]} for row in (*rows, *variants)],
         "memory": [
-            {**_named(row), "peak": row["service_peak_mb"], **row["memory_mb"]["searched"]}
+            {"index": named(row), "peak": row["service_peak_mb"], **row["memory_mb"]["searched"]}
             for row in (*rows, *variants)
         ],
         "million": million(rows, variants),
@@ -131,8 +130,9 @@ def run(bench: Bench) -> dict[str, Any]:
     }
 
 
-def _named(row: dict[str, Any]) -> dict[str, Any]:
-    return {"what": row.get("what", "standard"), "passages": row["passages"]}
+def named(row: dict[str, Any]) -> str:
+    """How many passages an index holds, and what is other than usual about it."""
+    return f"{row['passages']:,}" + (f", {row['what']}" if "what" in row else "")
 
 
 LEAN, ALL = "without the vectors of tokens and sentences", "every vector compared"
@@ -203,17 +203,16 @@ def _slope(points: Sequence[tuple[int, float]]) -> dict[str, float]:
 def table(results: dict[str, Any]) -> str:
     """The README's tables: what a size takes, and the ratios."""
     head = ("passages", "index on disk", "peak memory", "open", "search", "95 %", "with `learned`", "95 %", "recall@10")
-    named = [("", row) for row in results["sizes"]] + [(f", {row['what']}", row) for row in results.get("variants", ())]
     rows = [
         (
-            f"{row['passages']:,}{name}",
+            named(row),
             f"{row['bytes'] / 1e6:,.0f} MB",
             f"{row['service_peak_mb']:,.0f} MB",
             f"{row['open_s']:.2f} s",
             *(f"{row[f'{name}_ms_{part}']:.1f} ms" for name in ("plain", "learned") for part in ("p50", "p95")),
             f"{row['recall@10']:.3f}" if "recall@10" in row else "-",
         )
-        for name, row in named
+        for row in (*results["sizes"], *results.get("variants", ()))
     ]
     return f"{readme.markdown(head, rows)}\n\n{readme.markdown(RATIOS, ratios(results))}"
 

@@ -343,6 +343,14 @@ def test_what_was_kept_counts_as_long_as_it_took(tmp_path: Path) -> None:
     assert "| ≤ 60 minutes | 65.0 minutes | **no** |" in text
 
 
+def test_what_several_sections_share_counts_once(tmp_path: Path) -> None:
+    steps = [{"step": "scale/made/100000", "seconds": 2400.0}]
+    scale = {"sizes": [], "bm25": [], "encoders": [], **MADE, "seconds_of_section": 2400.0, "steps": steps}
+    ann = {"libraries": [], **MADE, "seconds_of_section": 600.0, "steps": [*steps, {"step": "ann/1", "seconds": 600.0}]}
+    text = told(put(tmp_path, scale=scale, ann=ann))
+    assert "| ≤ 60 minutes | 50.0 minutes | yes |" in text
+
+
 def test_each_column_is_traced_to_a_key_of_a_file(tmp_path: Path) -> None:
     text = told(put(tmp_path, questions=questions(*SYSTEMS), retrieval=RETRIEVAL))
     traces = text[text.index("## Where each figure") :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -259,16 +259,22 @@ def _end_to_end(found: Results) -> list[list[str]]:
     return [[what, "told", told, NONE, f"`retrieval.json`: `{'.'.join(way)}`"]]
 
 
-def _seconds(results: Mapping[str, Any]) -> float:
-    """How long a section took, or would have taken without what was kept."""
-    steps = sum(step.get("seconds") or 0 for step in results.get("steps") or [])
-    return max(float(results["seconds_of_section"]), float(steps))
+def _seconds(given: Sequence[Mapping[str, Any]]) -> list[float]:
+    """How long each section took, or would have taken without what was kept; a step that several share counts once."""
+    known: set[str] = set()
+    found = []
+    for results in given:
+        steps = {step.get("step"): step.get("seconds") or 0 for step in results.get("steps") or []}
+        own = sum(seconds for name, seconds in steps.items() if name not in known)
+        known.update(steps)
+        found.append(max(float(results["seconds_of_section"]), float(own)))
+    return found
 
 
 def _duration(found: Results, quick: bool) -> list[list[str]]:
     """How long the sections of one kind took, if there are any."""
     given = [results for results in found.values() if is_quick(results) == quick]
-    seconds = [_seconds(results) for results in given if results.get("seconds_of_section") is not None]
+    seconds = _seconds([results for results in given if results.get("seconds_of_section") is not None])
     if not seconds:
         return []
     spent = sum(seconds) / 60
