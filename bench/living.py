@@ -207,7 +207,7 @@ class Recalling(PassageReader):
     known: Evidence
     places: Mapping[str, int]
 
-    def read(self, texts: Sequence[str]) -> tuple[Evidence, tuple[int, ...]]:
+    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
         """As :meth:`PassageReader.read`."""
         rows = np.array([self.places[text] for text in texts])
         flat = {name: getattr(self.known, name)[rows] for name in ("pooled", "probabilities")}

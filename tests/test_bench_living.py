@@ -12,6 +12,7 @@ from conftest import FakeEncoder
 from bench import living, made_corpus
 from semclass import Passage, PassageClassifier, PassageIndex
 from semclass.evidence import PassageReader
+from semclass.reading import Recipe
 
 TALL, BUILT = "The tower on the hill is very tall indeed.", "It was built of iron and of stone by many."
 TEXTS = [f"{TALL} {BUILT}", "one sentence alone", f"{TALL} Nobody in the town ever saw it fall down."]
@@ -57,6 +58,9 @@ def test_a_reader_that_recalls_gives_what_was_read_and_encodes_nothing(reader):
     np.testing.assert_array_equal(found.pooled, known.pooled[[2, 0]])
     np.testing.assert_array_equal(found.tokens.row(1), known.tokens.row(0))
     np.testing.assert_array_equal(found.terms.row(0), known.terms.row(2))
+    for form in ("exact", "lean"):
+        assert len(Recipe.of(recalling, "cosine", form).read(passages(*TEXTS))[0]) == 3
+    assert Listening.asked == []
 
 
 def test_every_other_round_goes_backwards():
