@@ -89,7 +89,7 @@ def run(bench: Bench) -> dict[str, Any]:
     killed = bench.step(
         "living/kills", "bench.living:kills", script=CRASHING, hashed=hashed, stride=QUICK_STRIDE if few else 1
     )
-    searched = bench.step("living/segments", "bench.living:segments", index=index, data=data, timed=20 if few else 100)
+    searched = bench.step("living/segments", "bench.living:segments", index=index, data=data, timed=8 if few else 100)
     rows = [row for found in builds for row in found["rows"]]
     best = {row["form"]: row for row in rows if row["workers"] == available_threads()}
     return {

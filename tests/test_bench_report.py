@@ -325,6 +325,15 @@ def test_of_several_figures_the_worst_meets_the_target_and_some_are_only_told(tm
     assert "| pubmedqa | Rust core | 1,000 | 3e-05 |" in text
 
 
+def test_depths_stand_in_their_order_and_nothing_is_said_twice(tmp_path: Path) -> None:
+    found = {"payload_bytes": {"lean": 900.5}, "recall_by_depth": {"100": 0.99, "50": 0.95, "800": 1.0}}
+    paper = {"what": {"passages": 1_000_000_000}, "reading": [{"machine_hours": 9000, "usd": 800}], **MADE}
+    text = told(put(tmp_path, engines={"squad4": found, **MADE}, billion=paper))
+    assert "| set | of 50 | of 100 | of 800 |" in text
+    assert "| machine hours | 9,000 |" in text
+    assert text.count("Nothing of that size was run") == 1
+
+
 def test_sections_about_corpora_show_what_was_skipped(tmp_path: Path) -> None:
     skipped = {"skipped": "qdrant-client is needed for this"}
     text = told(put(tmp_path, engines={"squad4": skipped, **MADE}, bulk={"questions": skipped, **MADE}))

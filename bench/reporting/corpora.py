@@ -26,13 +26,18 @@ PARTS = {
 def in_parts(name: str, results: Mapping[str, Any]) -> str:
     """Tables of a section's parts."""
     given = _engines(results) if name == "engines" else results
-    shown = [(has(name, part) or "", _table(name, given[part])) for part in PARTS[name] if given.get(part)]
+    shown = [(_caption(name, part), _table(name, given[part])) for part in PARTS[name] if given.get(part)]
     return "\n\n".join(f"{title}\n\n{text}".strip() for title, text in shown if text)
 
 
+def _caption(name: str, part: str) -> str:
+    """What is said above a part; ``what`` is, but in one section, what is said above them all."""
+    return has(name, "told" if part == "what" and name != "scale" else part) or ""
+
+
 def _table(name: str, value: Any) -> str:
-    """A table; one row of many figures as a column."""
-    alone = isinstance(value, list) and len(value) == 1 and name != "scale"
+    """A table; one row of many figures as a column, where there is never a second one."""
+    alone = isinstance(value, list) and len(value) == 1 and name not in ("scale", "engines")
     return anything(value[0] if alone else value)
 
 
@@ -49,9 +54,14 @@ def _engines(results: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(found, Mapping) and "skipped" in found
         ],
         "agreement": [row for name, found in sets.items() for row in _agreement(name, found)],
+        "recall_by_depth": [
+            {"set": name, **{f"of {depth}": shares[depth] for depth in sorted(shares, key=int)}}
+            for name, found in sets.items()
+            if (shares := found.get("recall_by_depth"))
+        ],
         **{
             part: [{"set": name, **found[part]} for name, found in sets.items() if part in found]
-            for part in ("recall_by_depth", "milliseconds", "payload_bytes")
+            for part in ("milliseconds", "payload_bytes")
         },
     }
 
