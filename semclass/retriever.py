@@ -268,7 +268,8 @@ class HybridRetriever:
         # an order that nothing looks into the passages for needs but scores and classes
         read = explain or self.ranker.reads_evidence(rerank=rerank, by=by, hard=hard)
         results = []
-        for query in self.encode(texts):
+        whole = explain or rerank is not None or match is not None
+        for query in self.ranker.encode(texts, whole=whole):
             found = self.candidates(
                 query,
                 depth,
