@@ -8,6 +8,7 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,13 @@ LOCK = ".lock"
 """File that whoever changes the index holds a lock on. It stays: removing it could let two in."""
 
 REMEDY = "build it again with `semclass index build`"
+
+_NAMES = {"segment": rf"{segment.PREFIX}[0-9a-f]{{16}}", "removed": rf"{REMOVED}[0-9a-f]{{16}}\.npz"}
+
+_FOLDERS = re.compile(rf"{_NAMES['segment']}|data-[0-9a-f]{{16}}|{re.escape(BUILDING)}[0-9a-f]{{32}}")
+"""Folders of an index; ``data-`` is of protocol 1."""
+
+_FILES = re.compile(rf"{_NAMES['removed']}|\.(?:manifest\.json|{_NAMES['removed']})\.[0-9]+\.part")
 
 HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
 """Fields about the whole index."""
@@ -270,13 +278,16 @@ def clean(folder: Path, manifest: Manifest | None) -> None:
         named = {entry.name for entry in manifest.segments}
         named |= {str(entry.removed["name"]) for entry in manifest.segments if entry.removed}
     for path in folder.iterdir():
-        if path.name.startswith((segment.PREFIX, BUILDING, "data-")) and path.name not in named:
+        if path.name in named:
+            continue
+        # names in full: what only begins alike was put there by somebody else
+        if _FOLDERS.fullmatch(path.name) and path.is_dir():
             # under another name first: no folder is ever half of a segment
             gone = folder / f"{BUILDING}{uuid.uuid4().hex}"
             with contextlib.suppress(OSError):
                 path.rename(gone)
                 shutil.rmtree(gone, ignore_errors=True)
-        elif path.name.startswith((REMOVED, ".")) and path.name not in named and path.name.endswith((".npz", ".part")):
+        elif _FILES.fullmatch(path.name) and path.is_file():
             with contextlib.suppress(OSError):
                 path.unlink()
 
@@ -287,17 +298,32 @@ def check_target(folder: str | Path) -> None:
     Raises
     ------
     ArtifactError
-        If `folder` is a file, or holds other things than an index.
+        If `folder` is a file, or holds other things than an index, one of a newer version among them.
     """
     folder = Path(folder)
     if folder.is_file():
         raise ArtifactError(f"{folder} is a file; name a folder for the index")
-    ours = (".", segment.PREFIX, REMOVED, "data-")
     with contextlib.suppress(FileNotFoundError):
         names = {path.name for path in folder.iterdir()}
-        other = sorted(name for name in names - {artifacts.MANIFEST} if not name.startswith(ours))
-        if other:
-            raise ArtifactError(f"{folder} holds other things ({other[0]!r}); name a new or empty folder for the index")
+        ours = {name for name in names if _FOLDERS.fullmatch(name) or _FILES.fullmatch(name)}
+        marked = artifacts.MANIFEST in names or LOCK in names
+        others = sorted(name for name in names - {artifacts.MANIFEST} if not name.startswith(".") and name not in ours)
+        if not others and not marked:  # no index was ever here
+            others = sorted(name for name in ours if not name.startswith("."))
+        if not others and artifacts.MANIFEST in names and not _replaceable(folder, damaged=bool(ours)):
+            others = [artifacts.MANIFEST]
+        if others:
+            raise ArtifactError(f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index")
+
+
+def _replaceable(folder: Path, *, damaged: bool) -> bool:
+    """Whether a manifest is that of an index which this version may replace; a damaged one, if `damaged` says so."""
+    try:
+        values = artifacts.read_json(folder / artifacts.MANIFEST)
+    except ArtifactError:
+        return damaged
+    protocol = values.get("protocol")
+    return values.get("kind") == "index" and isinstance(protocol, int) and protocol <= PROTOCOL
 
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import FakeEncoder
+from test_writer import passages
+
+from semclass import ArtifactError, PassageClassifier, PassageIndex, manifest
+from semclass.build import build_index
+from semclass.evidence import PassageReader
+from semclass.writer import IndexWriter
+
+READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+
+
+@pytest.fixture(autouse=True)
+def nothing_waits_for_the_disk(monkeypatch):
+    monkeypatch.setattr("os.fsync", lambda number: None)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    PassageIndex.build(passages(*range(20)), reader=READER).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-0123456789abcdef", "thesis.doc"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_folder_that_holds_other_things_is_refused(tmp_path, name):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "thesis.txt").write_text("years of work")
+    for build in (
+        lambda: build_index(tmp_path, passages(1), reader=READER),
+        PassageIndex.build(passages(1), reader=READER).save,
+    ):
+        with pytest.raises(ArtifactError, match="holds other things"):
+            build(*([] if build.__name__ == "<lambda>" else [tmp_path]))
+    assert (tmp_path / name / "thesis.txt").read_text() == "years of work"
+
+
+def test_what_somebody_put_beside_an_index_stays(folder):
+    kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
+    for name in kept:
+        (folder / name).write_text("mine")
+    with IndexWriter.open(folder, reader=READER) as changed:
+        changed.add(passages(20))
+    assert [(folder / name).read_text() for name in kept] == ["mine"] * len(kept)
+
+
+@pytest.mark.parametrize("text", ['{"name": "my web app"}', "{", '{"kind": "index", "protocol": 99}', '{"kind": "head"}'])
+def test_a_manifest_of_something_else_or_of_a_newer_version_is_not_replaced(tmp_path, text):
+    (tmp_path / "manifest.json").write_text(text)
+    with pytest.raises(ArtifactError, match=r"holds other things \('manifest.json'\)"):
+        build_index(tmp_path, passages(1), reader=READER)
+    assert (tmp_path / "manifest.json").read_text() == text
+
+
+def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(folder):
+    for text in ("{", json.dumps({"kind": "index", "protocol": 1})):
+        (folder / "data-0123456789abcdef").mkdir()
+        (folder / "manifest.json").write_text(text)
+        assert len(build_index(folder, passages(1, 2), reader=READER)) == 2
+        assert not (folder / "data-0123456789abcdef").exists()
+    assert manifest.describe(folder)["passages"] == 2
