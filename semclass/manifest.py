@@ -258,9 +258,13 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
     made = place / uuid.uuid4().hex
     files = segment.write(parts, made)
     name = segment.name_of(files)
-    if not (folder / name).exists():  # where it does, it is the same to the last bit: its name is its hash
+    try:
+        artifacts.check_files(folder / name, files, REMEDY)  # what has this name should be the same to the last bit
+    except ArtifactError:
+        with contextlib.suppress(FileNotFoundError):
+            (folder / name).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")  # but was damaged since
         made.rename(folder / name)
-        artifacts.flush(folder)
+    artifacts.flush(folder)
     passages = sum(len(part) if keep is None else int(keep.sum()) for part, keep in parts)
     return Entry(name, passages, files)
 

@@ -65,3 +65,18 @@ def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(f
         assert len(build_index(folder, passages(1, 2), reader=READER)) == 2
         assert not (folder / "data-0123456789abcdef").exists()
     assert manifest.describe(folder)["passages"] == 2
+
+
+def test_a_damaged_index_is_repaired_by_building_it_again(folder):
+    for again in (
+        lambda: build_index(folder, passages(*range(20)), reader=READER),
+        lambda: PassageIndex.build(passages(*range(20)), reader=READER).save(folder),
+    ):
+        path = next(folder.glob("segment-*/records.npy"))
+        data = path.read_bytes()
+        path.write_bytes(data[:-5] + bytes([data[-5] ^ 1]) + data[-4:])
+        with pytest.raises(ArtifactError, match="was changed"):
+            PassageIndex.load(folder)
+        again()
+        assert len(PassageIndex.load(folder, verify=True)) == 20
+        assert not list(folder.glob(".building-*"))
