@@ -20,7 +20,7 @@ from semclass.evidence import PassageReader, searchable
 from semclass.index import PassageIndex, matching, removed_bytes
 from semclass.manifest import Entry
 from semclass.reading import Recipe, chunks, in_order, line_of, records_of, threads_of, warn_of_long
-from semclass.segment import NOTHING, Part, Segment
+from semclass.segment import Part, Segment
 from semclass.types import IntArray, Passage
 from semclass.validation import check_choice, check_text, check_texts, check_unique, short
 
@@ -478,27 +478,14 @@ def compact(folder: str | Path) -> bool:
 
 def _again(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> Piece:
     """Rows of a segment with other metadata."""
-    lean = not len(held.terms)
-    terms = held.terms.take(rows)
-    if lean:
-        chosen = np.zeros(len(held), np.bool_)
-        chosen[rows] = True
-        postings = bm25.merge([held.postings], [chosen])
-    else:
-        postings = bm25.postings(terms, np.asarray(held.postings.is_term))
-    hashes, places = segment.hash_table(segment.hashes_of([passage.id for passage in passages]))
-    made = Segment(
-        pooled_codes=held.pooled_codes[rows],
-        pooled_levels=held.pooled_levels[rows],
-        probabilities=held.probabilities[rows],
-        tokens=NOTHING if lean else held.tokens.take(rows),
-        sentences=NOTHING if lean else held.sentences.take(rows),
-        terms=NOTHING if lean else terms,
-        postings=postings,
-        records=records_of([line_of(passage) for passage in passages]),
-        columns=columns_of([passage.metadata for passage in passages]),
-        id_hashes=hashes,
-        id_rows=places,
+    order = np.argsort(rows)
+    chosen = np.zeros(len(held), np.bool_)
+    chosen[rows] = True
+    found = [passages[place] for place in order.tolist()]
+    made = replace(
+        segment.join([(held, chosen)]),
+        records=records_of([line_of(passage) for passage in found]),
+        columns=columns_of([passage.metadata for passage in found]),
     )
     return Piece(made, None, None)
 

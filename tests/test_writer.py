@@ -25,6 +25,9 @@ from semclass import (
 from semclass.candidates import Query, Scoring
 from semclass.evidence import PassageReader
 from semclass.manifest import describe
+from semclass.quantise import Codebook, Codebooks
+from semclass.reading import FORMS
+from semclass.verify import verify
 from semclass.writer import IndexWriter, compact
 
 WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
@@ -117,6 +120,54 @@ def test_only_new_texts_are_encoded(folder):
     index = PassageIndex.load(folder)
     assert index.passages(index.find(["4"]))[0].metadata == {"page": 7}
     same_as_built_anew(index, reader)
+
+
+@pytest.fixture(scope="module")
+def of_form(tmp_path_factory):
+    """A reader with codebooks, and what makes an index of a form with it."""
+    rng = np.random.default_rng(0)
+    book = Codebook(rng.normal(size=(16, 256, 1)).astype(np.float32))
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, Codebooks("books", book, book))
+
+    def make(form):
+        folder = tmp_path_factory.mktemp(form) / "index"
+        items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
+        PassageIndex.build(items, reader=reader, form=form).save(folder)
+        return folder, items
+
+    return reader, make
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_an_index_of_each_form_is_changed_and_is_as_if_built_anew(of_form, form):
+    reader, make = of_form
+    folder, items = make(form)
+    with IndexWriter.open(folder, reader=reader) as changed:
+        new = [Passage(item.id, item.text, {"page": place}) for place, item in enumerate(reversed(items))]
+        assert changed.update(new) == 3
+        assert changed.update([Passage("d", "a tower")], missing="add") == 1
+    with IndexWriter.open(folder, reader=reader) as changed:
+        assert changed.update([Passage("b", "green hill hill hill", {"page": 7})]) == 1
+        changed.delete(["a"])
+        changed.commit(compact=True)
+    verify(folder)
+    index = PassageIndex.load(folder)
+    anew = PassageIndex.build(index.passages(index.rows), reader=reader, form=form)
+    assert {item.id: item.metadata.get("page") for item in index.passages(index.rows)} == {"b": 7, "c": 0, "d": None}
+    np.testing.assert_array_equal(index.postings.lengths, anew.postings.lengths)
+    np.testing.assert_array_equal(index.postings.passages, anew.postings.passages)
+    for text in ("green hill", "a boat", "lake"):
+        assert dict(ranking(index, reader, text)) == pytest.approx(dict(ranking(anew, reader, text)), abs=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_where_nothing_matches_nothing_is_found(of_form, form):
+    reader, make = of_form
+    folder, items = make(form)
+    assert ranking(PassageIndex.load(folder), reader, "boat", where={"page": 99}) == []
+    with IndexWriter.open(folder) as changed:
+        changed.delete([item.id for item in items])
+    assert ranking(PassageIndex.load(folder), reader, "boat") == []
 
 
 def test_an_update_that_changes_nothing_is_no_change(folder, reader):
