@@ -418,7 +418,7 @@ class PassageIndex:
         found = search.find(self._searched, Asked(query, scoring, self.statistics, self.thresholds, allowed), n)
         rows = found.rows
         nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
-        tokens, sentences, terms = (nothing,) * 3 if reader is None else self.evidence(rows, reader)
+        tokens, sentences, terms = (nothing,) * 3 if reader is None or not len(rows) else self.evidence(rows, reader)
         return Candidates(
             rows=rows,
             dense=found.dense,
