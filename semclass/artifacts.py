@@ -225,13 +225,16 @@ def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: 
     """
     for name, record in records.items():
         path = folder / name
-        if not path.is_file():
-            raise ArtifactError(f"{path} is missing; {remedy}")
-        size = path.stat().st_size
-        if size != record["bytes"]:
-            raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
-        if hashes and sha256_of(path) != record["sha256"]:
-            raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
+        try:
+            size = path.stat().st_size
+            if size != record["bytes"]:
+                raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
+            if hashes and sha256_of(path) != record["sha256"]:
+                raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
+        except (FileNotFoundError, NotADirectoryError) as error:  # also one that is removed just now
+            raise ArtifactError(f"{path} is missing; {remedy}") from error
+        except OSError as error:
+            raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from error
 
 
 def load(folder: str | Path, kind: str) -> Artifact:

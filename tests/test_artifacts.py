@@ -112,3 +112,15 @@ def test_manifests_are_written_the_same_each_time(tmp_path):
     for name in ("a", "b"):
         artifacts.save(tmp_path / name, "head", {"x": b"1"}, {"z": 1, "a": {"c": 1, "b": 2}})
     assert (tmp_path / "a" / "manifest.json").read_bytes() == (tmp_path / "b" / "manifest.json").read_bytes()
+
+
+def test_a_file_that_goes_while_it_is_looked_at_is_missing(tmp_path, monkeypatch):
+    def gone(path):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    (tmp_path / "a").write_bytes(b"1")
+    monkeypatch.setattr(artifacts, "sha256_of", gone)
+    with pytest.raises(ArtifactError, match="a is missing; ask again"):
+        artifacts.check_files(tmp_path, {"a": {"bytes": 1, "sha256": ""}}, "ask again")
+    with pytest.raises(ArtifactError, match="cannot be read"):
+        artifacts.check_files(tmp_path, {"a" * 300: {"bytes": 1, "sha256": ""}}, "ask again")

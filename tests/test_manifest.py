@@ -6,7 +6,7 @@ import pytest
 from conftest import FakeEncoder
 from test_writer import passages
 
-from semclass import ArtifactError, PassageClassifier, PassageIndex, manifest
+from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts, manifest
 from semclass.build import build_index
 from semclass.evidence import PassageReader
 from semclass.writer import IndexWriter
@@ -65,6 +65,20 @@ def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(f
         assert len(build_index(folder, passages(1, 2), reader=READER)) == 2
         assert not (folder / "data-0123456789abcdef").exists()
     assert manifest.describe(folder)["passages"] == 2
+
+
+def test_an_index_that_is_changed_while_it_is_verified_is_opened_as_it_is_then(folder, monkeypatch):
+    hashed = artifacts.sha256_of
+
+    def compacted_first(path):
+        monkeypatch.setattr(artifacts, "sha256_of", hashed)
+        with IndexWriter.open(folder, reader=READER) as changed:
+            changed.add(passages(20))
+            changed.commit(compact=True)
+        return hashed(path)
+
+    monkeypatch.setattr(artifacts, "sha256_of", compacted_first)
+    assert len(PassageIndex.load(folder, verify=True)) == 21
 
 
 def test_a_damaged_index_is_repaired_by_building_it_again(folder):
