@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.ranking import nth_at_least, top_k
+from semclass.ranking import is_most, nth_at_least, top_k
 from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
 K1 = 1.5
@@ -484,8 +484,13 @@ def scores_at(
     for part in parts:
         here = slice(*np.searchsorted(rows, [first, first + len(part)]))
         some, norms = rows[here] - first, known.norms(part.longest)
-        for term, weight in asked if len(some) else ():
-            _complete(part, norms, term, weight, some, found[here])
+        if is_most(len(some), len(part)):
+            every = np.zeros(len(part), np.float32)
+            _add(part, norms, asked, every)
+            found[here] = every[some]
+        else:
+            for term, weight in asked if len(some) else ():
+                _complete(part, norms, term, weight, some, found[here])
         first += len(part)
     return found
 

@@ -18,6 +18,9 @@ SAMPLE = 8192
 GROUPS, LARGEST = 8, 64
 """How many groups of scores are looked at for each one that is wanted, and how large they may be."""
 
+MOST = 4
+"""Of how many passages one is wanted, at most, where all are scored and those that are wanted taken."""
+
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
 
@@ -139,6 +142,11 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
     count = len(scores) // width
     largest = scores if width == 1 else scores[: count * width].reshape(width, count).max(axis=0)
     return np.partition(largest, count - n)[count - n]
+
+
+def is_most(m: int, n: int) -> bool:
+    """Whether m of n passages are so many that scoring all and taking these is quicker than scoring these."""
+    return m * MOST > n
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:

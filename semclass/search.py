@@ -203,14 +203,9 @@ def best_of(parts: Sequence[Part], asked: Asked, rows: IntArray, n: int) -> Foun
     """Score some passages, whose places are given rising, and give the n best."""
     dense = np.empty(len(rows))
     for part, here, places in _split(parts, rows):
-        whole = len(places) == len(part)
-        pooled = asked.query.pooled
-        dense[here] = part.vectors.scores(pooled) if whole else part.vectors.scores_at(pooled, places)
-    postings, terms = [part.postings for part in parts], asked.query.terms
-    if len(rows) == sum(map(len, parts)):
-        lexical = bm25.scores(postings, asked.known, terms).astype(np.float64)
-    else:
-        lexical = bm25.scores_at(postings, asked.known, terms, rows).astype(np.float64)
+        dense[here] = part.vectors.scores_at(asked.query.pooled, places)
+    postings = [part.postings for part in parts]
+    lexical = bm25.scores_at(postings, asked.known, asked.query.terms, rows).astype(np.float64)
     scoring, matched = asked.scoring, None
     if scoring.fusion == "linear":
         sums = {"dense": dense, "bm25": scoring.bm25_weight * lexical}

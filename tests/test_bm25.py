@@ -192,6 +192,16 @@ def test_the_best_are_those_of_scoring_all_ties_included(made):
     np.testing.assert_array_equal(found, every[expected])
 
 
+def test_of_most_passages_no_term_is_looked_up(monkeypatch):
+    part = bm25.postings(
+        ragged([np.array([1, 2]), np.array([1]), np.array([2, 2])], np.zeros(0, np.int64)), np.ones(3, bool)
+    )
+    known, question = bm25.statistics([part]), np.array([1, 2])
+    monkeypatch.setattr(bm25, "_complete", None)
+    found = bm25.scores_at([part], known, question, np.array([1, 2]))  # one was removed
+    np.testing.assert_array_equal(found, bm25.scores([part], known, question)[1:])
+
+
 @given(asked(), st.data())
 def test_some_passages_score_as_among_all(made, data):
     parts, question, _, _ = made

@@ -61,6 +61,15 @@ def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
     np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
 
 
+def test_most_passages_are_taken_out_of_all(monkeypatch):
+    codes, levels = made(100)
+    monkeypatch.setattr(dense, "LAID_OUT", 100)
+    expected = Vectors(codes, levels).scores(asked())
+    monkeypatch.setattr(dense, "int_products", None)  # what is not laid out is not multiplied
+    rows = np.arange(1, 100)  # one was removed
+    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
+
+
 def test_products_cannot_overflow_16_bits():
     codes, levels = np.full((40, 1024), 127, np.int8), np.ones(40, np.float32)
     question = np.ones(1024, np.float32)
