@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import bm25, search
+from semclass import bm25, dense, search
 from semclass.candidates import Query, Scoring
 from semclass.dense import Vectors, reduce_vectors
 from semclass.fusion import fused
 from semclass.quantise import to_int8
-from semclass.ranking import class_match, top_k, unit
+from semclass.ranking import SIMILARITIES, class_match, top_k, unit
 from semclass.search import Asked, Part, find
 from semclass.types import ragged
 
@@ -18,20 +18,29 @@ DIM, VOCABULARY, CLASSES = 8, 20, 3
 THRESHOLDS = np.full(CLASSES, 0.5)
 
 
-def part(n: int, seed: int, *, reduced: bool = False) -> Part:
+def part(
+    n: int, seed: int, *, reduced: bool = False, similarity: str = "cosine", exact: bool = False, alike: int = 1
+) -> Part:
+    """Passages of which `alike` each have the same vector, and as many the same terms; one vector is zero."""
     rng = np.random.default_rng(seed)
-    codes, levels = to_int8(unit(rng.normal(size=(n, DIM)).astype(np.float32)))
-    terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(n)]
+    different = -(-n // alike)
+    pooled = rng.normal(size=(different, DIM)).astype(np.float32)
+    pooled[0] = 0
+    pooled = (unit(pooled) if similarity == "cosine" else pooled)[rng.permutation(n) // alike]
+    codes, levels = (pooled, np.ones(n, np.float32)) if exact else to_int8(pooled)
+    terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(different)]
+    terms = [terms[place] for place in rng.permutation(n) // alike]
     postings = bm25.postings(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
-    vectors = Vectors(codes, levels, index=reduce_vectors(codes, levels) if reduced else None)
-    return Part(vectors, postings, rng.random((n, CLASSES)).astype(np.float32))
+    vectors = Vectors(codes, levels, similarity, index=reduce_vectors(codes, levels) if reduced else None)
+    # some probabilities are at the threshold, and many are equal
+    return Part(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 
 
 def ask(parts: list[Part], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Asked:
     rng = np.random.default_rng(seed)
     query = Query(
         text="",
-        pooled=unit(rng.normal(size=DIM).astype(np.float32)),
+        pooled=unit(rng.normal(size=DIM).astype(np.float32)) * np.float32(rng.choice([1, 1, 30, 0])),
         probabilities=rng.dirichlet(np.ones(CLASSES)),
         fine=np.zeros(0),
         tokens=np.zeros((0, DIM), np.float32),
@@ -71,6 +80,7 @@ scorings = st.builds(
 @pytest.fixture
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
+    monkeypatch.setattr(dense, "LAID_OUT", 64)
     monkeypatch.setattr(search, "EVERY", 0)
     monkeypatch.setattr(search, "FEW", 5)
     monkeypatch.setattr(search, "FIRST", 2)
@@ -80,6 +90,12 @@ def quickly_large(monkeypatch):
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
 REDUCED = [part(300, 1, reduced=True), SEGMENTS[1], part(200, 3, reduced=True)]
+EVERY_KIND = [
+    [part(size, size, similarity=similarity, exact=exact, alike=alike) for size in (170, 1, 90)]
+    for similarity in SIMILARITIES
+    for exact in (False, True)
+    for alike in (1, 5, 50)
+]
 
 
 @pytest.mark.usefixtures("quickly_large")
@@ -94,6 +110,23 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(found.rows, rows)
         np.testing.assert_array_equal(found.score, score)
         np.testing.assert_array_equal(found.score, sum(found.parts.values()))
+
+    @settings(deadline=None)  # sessions are opened when they are first needed
+    @given(
+        st.sampled_from(EVERY_KIND),
+        scorings,
+        st.integers(0, 10_000),
+        st.integers(1, 40),
+        st.sampled_from([None, 0.02, 0.5, 0.97]),
+    )
+    def test_so_it_is_with_every_kind_of_vectors(self, parts, scoring, seed, n, share):
+        total = sum(map(len, parts))
+        allowed = None if share is None else np.random.default_rng(seed).random(total) < share
+        asked = ask(parts, seed, scoring, allowed)
+        found = find(parts, asked, n)
+        rows, score = by_scoring_all(parts, asked, n)
+        np.testing.assert_array_equal(found.rows, rows)
+        np.testing.assert_array_equal(found.score, score)
 
     @settings(deadline=None)  # sessions are opened when they are first needed
     @given(scorings, st.integers(0, 10_000))
