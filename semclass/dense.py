@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from threading import RLock
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,20 @@ BASE = 2 * LARGEST + 1
 
 DIGITS = 3
 """Digits of a question's components."""
+
+
+T = TypeVar("T")
+
+
+class Once(cached_property[T]):
+    """A ``cached_property`` that one thread makes while others wait: what is laid out takes as much memory as vectors."""
+
+    lock = RLock()
+
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Any:
+        """Make the value if there is none; once there, it is found without coming here."""
+        with self.lock:
+            return super().__get__(instance, owner)
 
 
 class Nearest(Protocol):
@@ -117,7 +132,7 @@ class Vectors:
             return products
         return np.asarray(1 + products - (self._squares[rows] + float(question @ question)) / 2)
 
-    @cached_property
+    @Once
     def _squares(self) -> DoubleArray:
         """Squared lengths, float64 of shape (n,)."""
         parts = [np.zeros(0)]
@@ -126,7 +141,7 @@ class Vectors:
             parts.append(np.einsum("nd,nd->n", block, block).astype(np.float64))
         return np.asarray(np.concatenate(parts) * self.levels.astype(np.float64) ** 2)
 
-    @cached_property
+    @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
         """Products with each block of passages, which are laid out for it: half a second for 100,000."""
         return [
@@ -239,7 +254,7 @@ class Reduced:
         found = [np.flatnonzero(products >= least) + place * size for place, products in enumerate(parts)]
         return np.concatenate(found)
 
-    @cached_property
+    @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
         return [product_with(block) for block in self.blocks]
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -70,6 +73,24 @@ def test_most_passages_are_taken_out_of_all(monkeypatch):
     monkeypatch.setattr(dense, "int_products", None)  # what is not laid out is not multiplied
     rows = np.arange(1, 100)  # one was removed
     np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
+
+
+def test_threads_that_ask_at_once_lay_out_once(monkeypatch):
+    codes, levels = made(100)
+    monkeypatch.setattr(dense, "LAID_OUT", 100)
+    threads, calls, product_with = 4, [], dense.product_with
+    start = Barrier(threads)
+    monkeypatch.setattr(dense, "product_with", lambda weights: calls.append(1) or product_with(weights))
+
+    def ask():
+        start.wait()
+        return vectors.scores(asked())
+
+    vectors = Vectors(codes, levels)
+    with ThreadPoolExecutor(threads) as pool:
+        found = [future.result() for future in [pool.submit(ask) for _ in range(threads)]]
+    assert len(calls) == 1
+    np.testing.assert_array_equal(found[0], found[-1])
 
 
 def test_products_cannot_overflow_16_bits():
