@@ -38,6 +38,9 @@ FIRST = 256
 MORE = 4
 """How many times as many are looked at next, if these do not do."""
 
+LOOKED_AT = 64
+"""Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
+
 TRUSTED = 4
 """Of this many passages that an index of vectors finds, one is taken to be among the best without exception."""
 
@@ -139,7 +142,7 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
     if asked.scoring.fusion != "linear" and total > EVERY:
         return best_of(parts, asked, lists(parts, asked, max(DEPTH, n)), n)
     depth = max(FIRST, MORE * n)
-    while total > EVERY and depth * MORE < total:
+    while total > EVERY and depth * LOOKED_AT < total:
         rows, beyond = likely(parts, asked, depth)
         found = best_of(parts, asked, rows, n)
         if len(found.rows) == n and found.score[-1] > beyond:

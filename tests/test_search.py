@@ -85,6 +85,7 @@ def quickly_large(monkeypatch):
     monkeypatch.setattr(search, "FEW", 5)
     monkeypatch.setattr(search, "FIRST", 2)
     monkeypatch.setattr(search, "MORE", 2)
+    monkeypatch.setattr(search, "LOOKED_AT", 2)
     monkeypatch.setattr(search, "DEPTH", 6)
 
 
@@ -139,6 +140,15 @@ class TestLargeCorpora:
         monkeypatch.setattr(search, "best_of", lambda *args: looked_at.append(len(args[2])) or best_of(*args))
         find(SEGMENTS, ask(SEGMENTS, 5, Scoring(0.1)), 1)
         assert looked_at[0] < 100
+
+    def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
+        monkeypatch.setattr(search, "LOOKED_AT", 64)
+        depths, likely = [], search.likely
+        monkeypatch.setattr(search, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        for seed in range(10):
+            asked = ask(SEGMENTS, seed, Scoring(0.1, "soft", 5.0))
+            np.testing.assert_array_equal(find(SEGMENTS, asked, 1).rows, by_scoring_all(SEGMENTS, asked, 1)[0])
+        assert set(depths) == {2, 4}
 
 
 def test_fewer_than_asked_for_are_all_there_are():

@@ -28,7 +28,7 @@ def index(ranker, tmp_path_factory):
 def quickly_large(monkeypatch):
     """This index is searched as a large one is."""
     monkeypatch.setattr(ann, "MANY", 100)
-    for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 8}.items():
+    for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 8, "LOOKED_AT": 4}.items():
         monkeypatch.setattr(search, name, value)
 
 
