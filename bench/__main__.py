@@ -39,7 +39,7 @@ SECTIONS = {
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.
 
-A section may have ``table(results)``: the README's table, written between the marks that name it; and
+A section may have ``table(results)``: the report's table, and the README's between marks that name it, if it has them; and
 ``pictures(results)``: PNG by file name. Both are made from what is written, never from what is in memory alone.
 """
 
@@ -69,7 +69,7 @@ def run_section(name: str, bench: Bench) -> None:
     if hasattr(section, "pictures"):
         for file, picture in section.pictures(results).items():
             artifacts.write_atomic(bench.results / file, picture)
-    if hasattr(section, "table") and bench.results == RESULTS:
+    if hasattr(section, "table") and bench.results == RESULTS and readme.has_place(name):
         readme.update(name, section.table(results))
 
 

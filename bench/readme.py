@@ -27,6 +27,11 @@ def money(dollars: float) -> str:
     return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
 
 
+def has_place(name: str) -> bool:
+    """Whether the README shows the table of a benchmark."""
+    return README.is_file() and block(name, "").partition("\n")[0] in README.read_text(encoding="utf-8")
+
+
 def update(name: str, text: str) -> None:
     """Write a benchmark's table in place of the one that is there.
 

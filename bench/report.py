@@ -213,8 +213,7 @@ def traces(found: Results) -> str:
 
 def _shown(name: str) -> str:
     """Whether the README has a table that was made from a section's file."""
-    begin = readme.block(name, "").partition("\n")[0]
-    return "a table" if readme.README.is_file() and begin in readme.README.read_text(encoding="utf-8") else NONE
+    return "a table" if readme.has_place(name) else NONE
 
 
 def _keys(found: Results) -> list[list[str]]:

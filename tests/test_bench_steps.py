@@ -161,6 +161,8 @@ def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
     monkeypatch.setattr(readme, "README", path)
     readme.update("made", "new")
     assert path.read_text() == f"before\n\n{readme.block('made', 'new')}\n\nafter\n"
+    assert readme.has_place("made")
+    assert not readme.has_place("other")
     with pytest.raises(ArtifactError, match=r"no place for the table of bench/other.py"):
         readme.update("other", "new")
 
