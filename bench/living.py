@@ -31,7 +31,7 @@ from semclass import HybridRetriever, Passage, PassageIndex, artifacts, manifest
 from semclass.build import build_index
 from semclass.bulk import CHUNK, encode_quietly
 from semclass.documents import read_corpus
-from semclass.errors import import_extra
+from semclass.errors import MissingExtraError, import_extra
 from semclass.evidence import Evidence, PassageReader, searchable
 from semclass.manifest import Manifest
 from semclass.processors import available_threads
@@ -307,6 +307,8 @@ def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
         Whether to kill before every operation (1), or before one in so many.
     """
     import_extra("pytest", "test")
+    if not hasattr(os, "fork"):
+        raise MissingExtraError("writers are killed in processes that are forked, which this system does not know")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     done = subprocess.run(
         [sys.executable, script, str(stride)], env=environment, capture_output=True, text=True, check=False
