@@ -14,6 +14,7 @@ the passages that are there now, in one segment or in many.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -368,10 +369,7 @@ def merge(
         arrays = {name: np.empty(total, dtype) for name, dtype in types.items()}
     else:
         folder.mkdir()
-        arrays = {
-            name: np.lib.format.open_memmap(folder / f"{name}.npy", mode="w+", dtype=dtype, shape=(total,))
-            for name, dtype in types.items()
-        }
+        arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
     begin, first = starts[:-1].copy(), 0
     for part, kept in zip(parts, keep, strict=True):
         number = None if kept is None else np.cumsum(kept) - 1
@@ -404,6 +402,20 @@ def merge(
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]
     return load(folder)
+
+
+def _mapped(path: Path, dtype: npt.DTypeLike, total: int) -> npt.NDArray[Any]:
+    """Give a new file, memory-mapped, that has its space on the disk: where it had none, a write would end the process."""
+    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
+    with path.open("r+b") as file:
+        size = path.stat().st_size
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:  # macOS, Windows
+            file.seek(size - array.nbytes)
+            for begin in range(0, array.nbytes, BLOCK):
+                file.write(bytes(min(BLOCK, array.nbytes - begin)))
+    return array
 
 
 def impacts(found: Postings, first: int, last: int, average: float) -> tuple[Ragged, FloatArray]:

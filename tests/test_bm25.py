@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 
 import bm25s
 import numpy as np
@@ -209,3 +211,19 @@ def test_some_passages_score_as_among_all(made, data):
     every = bm25.scores(parts, known, question)
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(every) - 1)))), np.int64)
     np.testing.assert_array_equal(bm25.scores_at(parts, known, question, rows), every[rows])
+
+
+@pytest.mark.parametrize("by_system", [True, False])
+def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path, monkeypatch, by_system):
+    part = bm25.postings(ragged([np.array([1, 2, 2]), np.array([2, 3])], np.zeros(0, np.int32)), np.ones(5, np.bool_))
+    if not by_system:
+        monkeypatch.delattr("os.posix_fallocate", raising=False)
+    whole = bm25.merge([part, part], folder=tmp_path / "whole")
+    np.testing.assert_array_equal(whole.passages, bm25.merge([part, part]).passages)
+
+    def full(number, begin, length):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
+    with pytest.raises(OSError, match="No space left"):
+        bm25.merge([part, part], folder=tmp_path / "full")
