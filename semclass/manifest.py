@@ -8,6 +8,7 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 import uuid
@@ -182,44 +183,58 @@ def locked(folder: Path) -> Iterator[None]:
         file = (folder / LOCK).open("ab")
     except OSError as error:
         raise ArtifactError(f"cannot write {folder}: {error.strerror or error}") from error
+    process = os.getpid()
     with file:
-        if not _lock(file):
+        try:
+            _lock(file)
+        except (BlockingIOError, PermissionError) as error:
             raise ArtifactError(
                 f"the index {folder} is being changed by another writer; wait until it is done, or end it: its lock ends "
-                "with its process"
-            )
-        yield
+                "with its process, and with those that it forked meanwhile"
+            ) from error
+        except OSError as error:
+            raise ArtifactError(
+                f"cannot lock {folder / LOCK} ({error.strerror or error}); change the index on a file system that has "
+                "locks, such as a local disk, and copy it from there"
+            ) from error
+        try:
+            yield
+        finally:
+            if os.getpid() == process:  # a child that was forked meanwhile shares the lock, and does not give it back
+                _unlock(file)
 
 
-def _lock(file: BinaryIO) -> bool:
-    """Take the lock, which closing the file gives back; False if it is taken."""
+def _lock(file: BinaryIO) -> None:
+    """Take the lock, or raise what the system says; a BlockingIOError or a PermissionError if it is taken."""
     try:
         import fcntl
     except ImportError:  # Windows
         import msvcrt
 
-        try:
-            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
-        except OSError:
-            return False
-        return True
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        return
+    fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _unlock(file: BinaryIO) -> None:
+    """Give the lock back also where a child holds the file open; where locks do not go by that, closing does."""
+    with contextlib.suppress(ImportError):
+        import fcntl
+
+        fcntl.flock(file.fileno(), fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
 def beside(folder: Path) -> Iterator[Path]:
     """Give an empty folder within that of the index, for what is being written; it is gone afterwards."""
-    place = folder / f"{BUILDING}{uuid.uuid4().hex}"
+    place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
     try:
         with reported(folder):
             place.mkdir(parents=True)
         yield place
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        if os.getpid() == process:
+            shutil.rmtree(place, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +85,8 @@ class IndexWriter:
 
     Nothing that it does can be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
     exception changes nothing that was not committed. There is one writer at a time; readers may be many, and see the index
-    as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`.
+    as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`. Threads may
+    share a writer, and take turns; a child process may not.
 
     A commit makes the new passages one segment. If that makes more than :data:`SEGMENTS`, neighbours are joined, the two
     that have the fewest passages together first, until there are no more; a segment of which more than half was removed is
@@ -93,6 +96,7 @@ class IndexWriter:
     def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:
         self._folder, self._place, self._reader = folder, place, reader
         self._recipe: Recipe | None = None
+        self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
         self._look(PassageIndex.load(folder, verify=False))
 
     def _look(self, index: PassageIndex) -> None:
@@ -137,8 +141,22 @@ class IndexWriter:
             with manifest.beside(folder) as place:
                 load = PassageReader.load if reader is None else reader if callable(reader) else lambda: reader
                 writer = cls(folder, place, load)
-                yield writer
-                writer._commit(compact=False)
+                try:
+                    yield writer
+                    with writer._turn():
+                        writer._commit(compact=False)
+                finally:
+                    writer._ended = True
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one thread at a time change the index, and none without the lock."""
+        with self._turns:
+            if self._ended:
+                raise InputError("the block of this writer has ended; open the index again to change it")
+            if os.getpid() != self._process:
+                raise InputError("this writer belongs to the process that opened it; open the index there, and only there")
+            yield
 
     def __len__(self) -> int:
         """Count the passages, as they will be after the commit."""
@@ -249,17 +267,10 @@ class IndexWriter:
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
             raise InputError("give ids or a filter (where), one of the two")
-        if where is not None:
-            return self._delete_where(filters.parse(where))
-        names = list(dict.fromkeys(check_texts(ids or (), "ids")))
-        owner, rows = self._find(names)
-        if missing == "error" and (owner < 0).any():
-            unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
-            raise InputError(
-                f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
-            )
-        self._remove(owner, rows)
-        return int((owner >= 0).sum())
+        with self._turn():
+            if where is not None:
+                return self._delete_where(filters.parse(where))
+            return self._delete_ids(list(dict.fromkeys(check_texts(ids or (), "ids"))), missing)
 
     def commit(self, *, compact: bool = False) -> bool:
         """Make what was done so far the index, in one step.
@@ -279,9 +290,10 @@ class IndexWriter:
         ArtifactError
             If it cannot be written, for example for want of space; the index is as it was.
         """
-        if changed := self._commit(compact=compact):
-            self._look(self._index.refresh())
-        return changed
+        with self._turn():
+            if changed := self._commit(compact=compact):
+                self._look(self._index.refresh())
+            return changed
 
     def _commit(self, *, compact: bool) -> bool:
         groups = [self._pieces] if compact else plan(self._pieces)
@@ -313,13 +325,14 @@ class IndexWriter:
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        self._settle()
-        before = list(self._pieces)
-        try:
-            yield
-        except BaseException:
-            self._pieces = before
-            raise
+        with self._turn():
+            self._settle()
+            before = list(self._pieces)
+            try:
+                yield
+            except BaseException:
+                self._pieces = before
+                raise
 
     def _settle(self) -> None:
         """Join small pieces of earlier calls, so that ids are looked for in a few places."""
@@ -403,6 +416,16 @@ class IndexWriter:
     def _remove(self, owner: IntArray, rows: IntArray) -> None:
         for number in np.unique(owner[owner >= 0]).tolist():
             self._pieces[number] = self._pieces[number].without(rows[owner == number])
+
+    def _delete_ids(self, names: list[str], missing: str) -> int:
+        owner, rows = self._find(names)
+        if missing == "error" and (owner < 0).any():
+            unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
+            raise InputError(
+                f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
+            )
+        self._remove(owner, rows)
+        return int((owner >= 0).sum())
 
     def _delete_where(self, condition: filters.Filter) -> int:
         count = 0

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -325,6 +326,83 @@ except Exception as error:
             manifest.store_tuned(folder, {})
         assert "ArtifactError the index" in subprocess.run(run, capture_output=True, text=True, check=True).stdout
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "1\n"
+
+
+def test_a_writer_is_of_no_use_after_its_block(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(20))
+    with IndexWriter.open(folder, reader=reader) as other:
+        other.add(passages(21))
+    for late in (
+        lambda: changed.add(passages(22)),
+        lambda: changed.update(passages(2)),
+        lambda: changed.delete(["1"]),
+        lambda: changed.commit(),
+    ):
+        with pytest.raises(InputError, match="the block of this writer has ended; open the index again"):
+            late()
+    assert ids(PassageIndex.load(folder))[-2:] == ["20", "21"]
+
+
+def test_threads_that_share_a_writer_take_turns(folder, reader):
+    with IndexWriter.open(folder, reader=reader) as changed:
+
+        def add(first):
+            for number in range(first, first + 20):
+                changed.add(passages(number), workers=1)
+                changed.delete([str(number)] if number % 5 == 0 else [])
+
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(add, [100, 200, 300, 400]))
+    index = PassageIndex.load(folder)
+    expected = [str(first + place) for first in (100, 200, 300, 400) for place in range(20) if place % 5]
+    assert sorted(ids(index)[20:]) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_that_is_forked_in_the_block_neither_commits_nor_keeps_the_lock(folder, tmp_path):
+    script = f"""
+import os, sys, time
+sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
+from semclass import InputError, PassageIndex
+from semclass.writer import IndexWriter
+folder = {str(folder)!r}
+read, write = os.pipe()
+try:
+    with IndexWriter.open(folder) as changed:
+        changed.delete(["1"])
+        leaves = os.fork()
+        if leaves:
+            stays = os.fork()
+            if not stays:
+                os.close(write)
+                os.read(read, 1)  # lives on, and has the file of the lock open
+                os._exit(0)
+            _, status = os.waitpid(leaves, 0)
+            assert os.WEXITSTATUS(status) == 3, status
+            assert len(PassageIndex.load(folder)) == 20
+except InputError as error:
+    assert "belongs to the process" in str(error)
+    os._exit(3)
+assert len(PassageIndex.load(folder)) == 19
+with IndexWriter.open(folder) as changed:
+    changed.delete(["2"])
+os.write(write, b" ")
+os.waitpid(stays, 0)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(PassageIndex.load(folder)) == 18
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs flock")
+def test_a_file_system_without_locks_is_told_from_another_writer(folder, monkeypatch):
+    def no_locks(number, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    with pytest.raises(ArtifactError, match="No locks available.*a file system that has locks"), IndexWriter.open(folder):
+        pass
 
 
 def test_the_models_must_be_those_of_the_index(folder):
