@@ -26,8 +26,10 @@ from semclass.segment import Part, Segment
 from semclass.types import IntArray, Passage
 from semclass.validation import check_choice, check_text, check_texts, check_unique, short
 
-SEGMENTS = 8
-"""Segments of an index at most, after a change."""
+WIDER = 3
+"""How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
+1 + log(n) / log(WIDER) segments, and each passage is written again about as often as there are segments.
+"""
 
 FLUSH = 16
 """Chunks of new passages that are kept in memory; more are written to the disk until the commit."""
@@ -88,9 +90,10 @@ class IndexWriter:
     as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`. Threads may
     share a writer, and take turns; a child process may not.
 
-    A commit makes the new passages one segment. If that makes more than :data:`SEGMENTS`, neighbours are joined, the two
-    that have the fewest passages together first, until there are no more; a segment of which more than half was removed is
-    written again without that. Joining copies rows; nothing is encoded again.
+    A commit makes the new passages one segment, joined with those before it that have less than :data:`WIDER` times as
+    many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al. 1996).
+    A segment of which more than half was removed is written again without that. Joining copies rows; nothing is encoded
+    again.
     """
 
     def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:
@@ -471,15 +474,15 @@ def plan(pieces: Sequence[Piece]) -> list[Group]:
     for piece in pieces:
         if not piece.live:
             continue
-        if piece.entry is None and groups and groups[-1][-1].entry is None:
-            groups[-1].append(piece)
-        else:
-            groups.append([piece])
-    while len(groups) > SEGMENTS:
-        sizes = [sum(piece.live for piece in group) for group in groups]
-        place = min(range(len(groups) - 1), key=lambda i: sizes[i] + sizes[i + 1])
-        groups[place : place + 2] = [groups[place] + groups[place + 1]]
+        group = [piece]
+        while piece.entry is None and groups and (groups[-1][-1].entry is None or _size(groups[-1]) < WIDER * _size(group)):
+            group = groups.pop() + group
+        groups.append(group)
     return groups or [[pieces[0]]]
+
+
+def _size(group: Group) -> int:
+    return sum(piece.live for piece in group)
 
 
 def compact(folder: str | Path) -> bool:
