@@ -25,7 +25,7 @@ from semclass.evidence import PassageReader
 from semclass.index import PassageIndex
 from semclass.manifest import AREA, Manifest
 from semclass.reading import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
-from semclass.segment import Segment, hashes_of
+from semclass.segment import Part, Segment, hashes_of
 from semclass.types import Passage
 from semclass.validation import check_unique
 
@@ -131,8 +131,9 @@ def build_index(
             area = _Area(folder / AREA, _identity(recipe), resume=resume)
         _fill(area, _chain(first, groups), recipe, progress, threads)
         with manifest.beside(folder) as place, manifest.reported(folder):
-            parts = [(Segment.open(area.folder / done.name, by_row=False), None) for done in area.done]
-            entry = manifest.install(list(parts), folder, place)
+            few = segment.few([area.folder / done.name for done in area.done], place)
+            parts: list[Part] = [(Segment.open(path, by_row=False), None) for path in few]
+            entry = manifest.install(parts, folder, place)
             header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
             manifest.commit(folder, Manifest(header, (entry,), manifest.generation_of(folder) + 1))
         shutil.rmtree(area.folder, ignore_errors=True)

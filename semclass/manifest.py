@@ -332,7 +332,9 @@ def check_target(folder: str | Path) -> None:
         if not others and artifacts.MANIFEST in names and not _replaceable(folder, damaged=bool(ours)):
             others = [artifacts.MANIFEST]
         if others:
-            raise ArtifactError(f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index")
+            raise ArtifactError(
+                f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index"
+            )
 
 
 def _replaceable(folder: Path, *, damaged: bool) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,11 @@ BLOCK = 4096
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 """What a lean index has of tokens, sentences and terms."""
+
+OPEN = 8
+"""Segments on the disk that are joined at a time: each takes about 20 file descriptors, of which a process has but so many,
+256 on some systems.
+"""
 
 REDUCED = "reduced"
 """The folder of reduced vectors within that of a segment."""
@@ -152,7 +159,7 @@ class Segment:
         folder
             Where it is.
         by_row
-            Whether single rows will be read; if not, no file stays open, of which a process may have but so many.
+            Whether single rows will be read; if not, fewer files stay open, of which a process may have but so many.
 
         Raises
         ------
@@ -237,7 +244,8 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
     folder
         Is made.
     durable
-        Whether all of it is to survive a loss of power when this returns.
+        Whether all of it is to survive a loss of power when this returns, and to be searched; if not, it is one step to
+        another segment.
 
     Returns
     -------
@@ -271,7 +279,7 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
     else:
         bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     folders = [folder / "bm25"]
-    if kept >= dense.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+    if durable and kept >= dense.MANY and parts[0][0].pooled_codes.dtype == np.int8:
         codes, levels = (
             np.load(folder / f"{_FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
         )
@@ -283,6 +291,40 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
     if durable:
         artifacts.flush_all(folder)
     return files
+
+
+def few(folders: Sequence[Path], place: Path) -> list[Path]:
+    """Join neighbouring segments on the disk until :data:`OPEN` are left at most, which can be opened at the same time.
+
+    Parameters
+    ----------
+    folders
+        Of the segments; they stay.
+    place
+        Where those that are made are written; they need not survive a loss of power.
+
+    Returns
+    -------
+    list of Path
+        Of segments that hold the same passages.
+
+    Raises
+    ------
+    OSError
+        If one cannot be written.
+    """
+    found = list(folders)
+    while len(found) > OPEN:
+        joined = []
+        for first in range(0, len(found), OPEN):
+            some = found[first : first + OPEN]
+            joined.append(place / uuid.uuid4().hex)
+            write([(Segment.open(folder, by_row=False), None) for folder in some], joined[-1], durable=False)
+            for folder in some:
+                if folder.parent == place:
+                    shutil.rmtree(folder, ignore_errors=True)
+        found = joined
+    return found
 
 
 def name_of(files: dict[str, dict[str, Any]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -158,7 +159,9 @@ class IndexWriter:
             if self._ended:
                 raise InputError("the block of this writer has ended; open the index again to change it")
             if os.getpid() != self._process:
-                raise InputError("this writer belongs to the process that opened it; open the index there, and only there")
+                raise InputError(
+                    "this writer belongs to the process that opened it; open the index there, and only there"
+                )
             yield
 
     def __len__(self) -> int:
@@ -239,6 +242,7 @@ class IndexWriter:
                 if changed:
                     self._read(iter(list(chunks(changed))), None, workers)
                 count += len(changed) + sum(len(kept) for _, _, kept in same)
+                self._settle(first)
                 if progress is not None:
                     progress(len(batch))
         return count
@@ -329,7 +333,7 @@ class IndexWriter:
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         with self._turn():
-            self._settle()
+            self._settle(0)
             before = list(self._pieces)
             try:
                 yield
@@ -337,25 +341,33 @@ class IndexWriter:
                 self._pieces = before
                 raise
 
-    def _settle(self) -> None:
-        """Join small pieces of earlier calls, so that ids are looked for in a few places."""
-        small = [piece for piece in self._pieces if piece.entry is None and not piece.segment.name]
-        if len(small) >= FLUSH:
-            first = len(self._pieces) - len(small)
-            if all(piece in small for piece in self._pieces[first:]):
-                self._flush(first)
+    def _settle(self, first: int) -> None:
+        """Join new pieces from a place on with those before them that are no larger.
 
-    def _flush(self, first: int) -> None:
-        """Make one piece of those from a place on; on the disk, if it is not small."""
-        parts = [piece.part for piece in self._pieces[first:] if piece.live]
-        if sum(piece.live for piece in self._pieces[first:]) < BATCH // 2:
-            joined = segment.join(parts or [self._pieces[first].part])
-        else:
-            folder = self._place / uuid.uuid4().hex
-            with manifest.reported(self._folder):
-                segment.write(parts, folder, durable=False)
-            joined = Segment.open(folder, by_row=False)
-        self._pieces[first:] = [Piece(joined, None, None)]
+        So ids are looked for in a few places, and few files are open.
+        """
+        groups: list[Group] = []
+        for piece in self._pieces[first:]:
+            group = [piece]
+            while groups and groups[-1][-1].entry is None and _size(groups[-1]) <= _size(group):
+                group = groups.pop() + group
+            groups.append(group)
+        self._pieces[first:] = [self._joined(group) for group in groups]
+
+    def _joined(self, group: Group) -> Piece:
+        """Make one piece of new ones; on the disk, if it is not small."""
+        if len(group) == 1:
+            return group[0]
+        parts = [piece.part for piece in group if piece.live]
+        if _size(group) < BATCH // 2:
+            return Piece(segment.join(parts or [group[0].part]), None, None)
+        folder = self._place / uuid.uuid4().hex
+        with manifest.reported(self._folder):
+            segment.write(parts, folder, durable=False)
+        for piece in group:
+            if piece.segment.name:  # it stays open for as long as it is needed
+                shutil.rmtree(self._place / piece.segment.name, ignore_errors=True)
+        return Piece(Segment.open(folder, by_row=False), None, None)
 
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""
@@ -376,14 +388,16 @@ class IndexWriter:
     ) -> int:
         """Read chunks of passages and append them."""
         recipe = self._models()
-        first, count, cut = len(self._pieces), 0, []
+        start = first = len(self._pieces)
+        count, cut = 0, []
         for chunk, (found, long) in in_order(recipe.read, groups, threads_of(recipe.reader, workers)):
             self._refuse_known([passage.id for passage in chunk])  # of an earlier chunk
             self._pieces.append(Piece(found, None, None))
             count += len(chunk)
             cut += long
             if len(self._pieces) - first >= FLUSH:
-                self._flush(first)
+                self._pieces[first:] = [self._joined(self._pieces[first:])]
+                self._settle(start)
                 first = len(self._pieces)
             if progress is not None:
                 progress(len(chunk))
@@ -475,7 +489,11 @@ def plan(pieces: Sequence[Piece]) -> list[Group]:
         if not piece.live:
             continue
         group = [piece]
-        while piece.entry is None and groups and (groups[-1][-1].entry is None or _size(groups[-1]) < WIDER * _size(group)):
+        while (
+            piece.entry is None
+            and groups
+            and (groups[-1][-1].entry is None or _size(groups[-1]) < WIDER * _size(group))
+        ):
             group = groups.pop() + group
         groups.append(group)
     return groups or [[pieces[0]]]

@@ -1,17 +1,29 @@
 from __future__ import annotations
 
 import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import FakeEncoder
 from test_writer import passages, same_as_built_anew
 
-from semclass import ArtifactError, InputError, Passage, PassageClassifier, PassageIndex, TruncationWarning, build
+from semclass import (
+    ArtifactError,
+    InputError,
+    Passage,
+    PassageClassifier,
+    PassageIndex,
+    TruncationWarning,
+    build,
+    segment,
+)
 from semclass.build import build_index
 from semclass.evidence import PassageReader
 from semclass.manifest import AREA
 from semclass.verify import verify
+from semclass.writer import IndexWriter
 
 
 class StoppedError(Exception):
@@ -166,3 +178,34 @@ def test_passages_of_one_sentence_are_read_once(fake_encoder):
         for name in ("tokens", "sentences", "terms"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
         np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
+def test_however_many_passages_are_built_or_added_few_files_are_open(tmp_path, reader, monkeypatch):
+    monkeypatch.setattr("semclass.writer.FLUSH", 2)
+    monkeypatch.setattr("semclass.writer.BATCH", 2)
+    opened, most = segment.Segment.open.__func__, []
+
+    def counting(cls, folder, **options):
+        found = opened(cls, folder, **options)
+        most.append(len(os.listdir("/proc/self/fd")))
+        return found
+
+    monkeypatch.setattr(segment.Segment, "open", classmethod(counting))
+    before = len(os.listdir("/proc/self/fd"))
+    everything = passages(*range(160))
+    build_index(tmp_path / "index", everything, reader=reader, workers=1)  # 20 groups
+    with IndexWriter.open(tmp_path / "index", reader=reader) as changed:
+        changed.add(passages(*range(500, 600)), workers=1)  # 34 chunks of 3
+        for number in range(600, 640, 4):
+            changed.add(passages(*range(number, number + 4)), workers=1)
+        changed.update(passages(*range(50), text="new {}"), workers=1)
+        changed.update(passages(*range(100, 150), page=1), workers=1)
+        changed.update(passages(*range(600, 620), page=2), workers=1)
+    assert max(most) - before < 256
+    verify(tmp_path / "index")
+    assert len(PassageIndex.load(tmp_path / "index")) == 300
+    build_index(tmp_path / "whole", everything, reader=reader, workers=1)
+    monkeypatch.setattr(build, "GROUP", 400)
+    build_index(tmp_path / "once", everything, reader=reader, workers=1)
+    assert content(tmp_path / "whole") == content(tmp_path / "once")

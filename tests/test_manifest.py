@@ -50,7 +50,9 @@ def test_what_somebody_put_beside_an_index_stays(folder):
     assert [(folder / name).read_text() for name in kept] == ["mine"] * len(kept)
 
 
-@pytest.mark.parametrize("text", ['{"name": "my web app"}', "{", '{"kind": "index", "protocol": 99}', '{"kind": "head"}'])
+@pytest.mark.parametrize(
+    "text", ['{"name": "my web app"}', "{", '{"kind": "index", "protocol": 99}', '{"kind": "head"}']
+)
 def test_a_manifest_of_something_else_or_of_a_newer_version_is_not_replaced(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ArtifactError, match=r"holds other things \('manifest.json'\)"):

@@ -402,7 +402,10 @@ def test_a_file_system_without_locks_is_told_from_another_writer(folder, monkeyp
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr("fcntl.flock", no_locks)
-    with pytest.raises(ArtifactError, match="No locks available.*a file system that has locks"), IndexWriter.open(folder):
+    with (
+        pytest.raises(ArtifactError, match="No locks available.*a file system that has locks"),
+        IndexWriter.open(folder),
+    ):
         pass
 
 
