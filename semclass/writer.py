@@ -88,13 +88,13 @@ class IndexWriter:
 
     Nothing that it does can be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
     exception changes nothing that was not committed. There is one writer at a time; readers may be many, and see the index
-    as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`. Threads may
-    share a writer, and take turns; a child process may not.
+    as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`. Threads
+    may share a writer, and take turns; a child process may not.
 
     A commit makes the new passages one segment, joined with those before it that have less than :data:`WIDER` times as
-    many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al. 1996).
-    A segment of which more than half was removed is written again without that. Joining copies rows; nothing is encoded
-    again.
+    many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al.
+    1996). A segment of which more than half was removed is written again without that. Joining copies rows; nothing is
+    encoded again.
     """
 
     def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -188,11 +187,11 @@ def test_however_many_passages_are_built_or_added_few_files_are_open(tmp_path, r
 
     def counting(cls, folder, **options):
         found = opened(cls, folder, **options)
-        most.append(len(os.listdir("/proc/self/fd")))
+        most.append(len(list(Path("/proc/self/fd").iterdir())))
         return found
 
     monkeypatch.setattr(segment.Segment, "open", classmethod(counting))
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     everything = passages(*range(160))
     build_index(tmp_path / "index", everything, reader=reader, workers=1)  # 20 groups
     with IndexWriter.open(tmp_path / "index", reader=reader) as changed:

@@ -403,7 +403,7 @@ def test_a_file_system_without_locks_is_told_from_another_writer(folder, monkeyp
 
     monkeypatch.setattr("fcntl.flock", no_locks)
     with (
-        pytest.raises(ArtifactError, match="No locks available.*a file system that has locks"),
+        pytest.raises(ArtifactError, match=r"No locks available.*a file system that has locks"),
         IndexWriter.open(folder),
     ):
         pass
