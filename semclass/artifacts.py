@@ -6,6 +6,8 @@ handed to a library that interprets it. Nothing is ever unpickled. Writing goes 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -100,10 +102,16 @@ def write_atomic(path: Path, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+    try:
         flush(path.parent)
     except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
+        raise ArtifactError(
+            f"{path} was replaced, but may be the old one again after a loss of power: {error.strerror or error}"
+        ) from error
 
 
 def flush(path: Path) -> None:
@@ -113,6 +121,10 @@ def flush(path: Path) -> None:
     number = os.open(path, os.O_RDONLY if os.name != "nt" else os.O_RDWR)
     try:
         os.fsync(number)
+    except OSError as error:
+        # some file systems, mostly of networks, know no such thing for a folder
+        if not (path.is_dir() and error.errno in {errno.EINVAL, errno.ENOTSUP}):
+            raise
     finally:
         os.close(number)
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
+import stat
 
 import pytest
 from conftest import MODELS
@@ -124,3 +126,19 @@ def test_a_file_that_goes_while_it_is_looked_at_is_missing(tmp_path, monkeypatch
         artifacts.check_files(tmp_path, {"a": {"bytes": 1, "sha256": ""}}, "ask again")
     with pytest.raises(ArtifactError, match="cannot be read"):
         artifacts.check_files(tmp_path, {"a" * 300: {"bytes": 1, "sha256": ""}}, "ask again")
+
+
+@pytest.mark.parametrize(("number", "raises"), [(errno.EINVAL, False), (errno.EIO, True)])
+def test_a_folder_that_cannot_be_flushed_is_not_a_file_that_was_not_written(tmp_path, monkeypatch, number, raises):
+    flushed = os.fsync
+
+    def only_files(file):
+        if stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(number, os.strerror(number))
+        flushed(file)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    said = pytest.raises(ArtifactError, match="was replaced, but") if raises else contextlib.nullcontext()
+    with said:
+        artifacts.write_atomic(tmp_path / "a", b"new")
+    assert (tmp_path / "a").read_bytes() == b"new"
