@@ -130,7 +130,7 @@ def build_index(
         with manifest.reported(folder):
             area = _Area(folder / AREA, _identity(recipe), resume=resume)
         _fill(area, _chain(first, groups), recipe, progress, threads)
-        with manifest.beside(folder) as place, manifest.reported(folder):
+        with manifest.beside(folder) as place, manifest.committing(folder):
             few = segment.few([area.folder / done.name for done in area.done], place)
             parts: list[Part] = [(Segment.open(path, by_row=False), None) for path in few]
             entry = manifest.install(parts, folder, place)

@@ -527,7 +527,7 @@ class PassageIndex:
         """
         folder = Path(folder)
         manifest.check_target(folder)
-        with manifest.locked(folder), manifest.beside(folder) as place, manifest.reported(folder):
+        with manifest.locked(folder), manifest.beside(folder) as place, manifest.committing(folder):
             entry = manifest.install(self.parts(), folder, place)
             generation = manifest.generation_of(folder) + 1
             manifest.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,12 +38,16 @@ LOCK = ".lock"
 
 REMEDY = "build it again with `semclass index build`"
 
-_NAMES = {"segment": rf"{segment.PREFIX}[0-9a-f]{{16}}", "removed": rf"{REMOVED}[0-9a-f]{{16}}\.npz"}
+_SEGMENT, _REMOVED = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-_FOLDERS = re.compile(rf"{_NAMES['segment']}|data-[0-9a-f]{{16}}|{re.escape(BUILDING)}[0-9a-f]{{32}}")
-"""Folders of an index; ``data-`` is of protocol 1."""
+_INSTALLED = re.compile(rf"{_SEGMENT}|{_REMOVED}")
+"""What a manifest may name."""
 
-_FILES = re.compile(rf"{_NAMES['removed']}|\.(?:manifest\.json|{_NAMES['removed']})\.[0-9]+\.part")
+_OURS = re.compile(
+    rf"{_SEGMENT}|{_REMOVED}|data-[0-9a-f]{{16}}|{re.escape(BUILDING)}[0-9a-f]{{32}}|"
+    rf"\.(?:manifest\.json|{_REMOVED})\.[0-9]+\.part"
+)
+"""What is removed if no manifest names it; ``data-`` is of protocol 1."""
 
 HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
 """Fields about the whole index."""
@@ -253,6 +257,21 @@ def reported(folder: Path) -> Iterator[None]:
         raise ArtifactError(f"cannot write the index {folder}: {reason}; an older index there is unchanged") from error
 
 
+@contextlib.contextmanager
+def committing(folder: Path) -> Iterator[None]:
+    """As :func:`reported`; what was written for a commit that fails is removed, as a full disk has no place for it."""
+    before = find(folder)
+    damaged = before is None and (folder / artifacts.MANIFEST).exists()
+    try:
+        with reported(folder):
+            yield
+    except BaseException:
+        if not damaged:  # somebody may still want to repair it
+            with contextlib.suppress(OSError):
+                _remove(folder, _named(before) | _named(find(folder)), what=_INSTALLED)
+        raise
+
+
 def install(parts: list[Part], folder: Path, place: Path) -> Entry:
     """Write one segment of some others' passages, flush it to the disk, and give it its name; no manifest names it yet.
 
@@ -292,23 +311,30 @@ def commit(folder: Path, manifest: Manifest) -> None:
 
 def clean(folder: Path, manifest: Manifest | None) -> None:
     """Remove what earlier changes, whole ones and killed ones, left behind; the lock must be held."""
-    named = set()
-    if manifest is not None:
-        named = {entry.name for entry in manifest.segments}
-        named |= {str(entry.removed["name"]) for entry in manifest.segments if entry.removed}
+    _remove(folder, _named(manifest), what=_OURS)
+
+
+def _named(manifest: Manifest | None) -> set[str]:
+    """What a manifest names in its folder."""
+    if manifest is None:
+        return set()
+    removed = {str(entry.removed["name"]) for entry in manifest.segments if entry.removed}
+    return {entry.name for entry in manifest.segments} | removed
+
+
+def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> None:
+    """Remove what is called so in full: what only begins alike was put there by somebody else."""
     for path in folder.iterdir():
-        if path.name in named:
+        if path.name in named or not what.fullmatch(path.name):
             continue
-        # names in full: what only begins alike was put there by somebody else
-        if _FOLDERS.fullmatch(path.name) and path.is_dir():
-            # under another name first: no folder is ever half of a segment
-            gone = folder / f"{BUILDING}{uuid.uuid4().hex}"
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            if path.suffix in {".npz", ".part"}:
+                path.unlink()
+            elif path.is_dir():
+                # under another name first: no folder is ever half of a segment
+                gone = folder / f"{BUILDING}{uuid.uuid4().hex}"
                 path.rename(gone)
                 shutil.rmtree(gone, ignore_errors=True)
-        elif _FILES.fullmatch(path.name) and path.is_file():
-            with contextlib.suppress(OSError):
-                path.unlink()
 
 
 def check_target(folder: str | Path) -> None:
@@ -324,7 +350,7 @@ def check_target(folder: str | Path) -> None:
         raise ArtifactError(f"{folder} is a file; name a folder for the index")
     with contextlib.suppress(FileNotFoundError):
         names = {path.name for path in folder.iterdir()}
-        ours = {name for name in names if _FOLDERS.fullmatch(name) or _FILES.fullmatch(name)}
+        ours = {name for name in names if _OURS.fullmatch(name)}
         marked = artifacts.MANIFEST in names or LOCK in names
         others = sorted(name for name in names - {artifacts.MANIFEST} if not name.startswith(".") and name not in ours)
         if not others and not marked:  # no index was ever here

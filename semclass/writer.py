@@ -307,7 +307,7 @@ class IndexWriter:
         whole = len(self._pieces) == 1 and self._pieces[0].gone is None
         if self._pieces == self._before and (whole or not compact):
             return False
-        with manifest.reported(self._folder):
+        with manifest.committing(self._folder):
             entries = tuple(self._written(group, compact=compact) for group in groups)
             found = self._manifest
             manifest.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))

@@ -83,6 +83,26 @@ def test_an_index_that_is_changed_while_it_is_verified_is_opened_as_it_is_then(f
     assert len(PassageIndex.load(folder, verify=True)) == 21
 
 
+def test_a_commit_that_fails_leaves_no_segment_behind(folder, monkeypatch):
+    def full(path, data):
+        raise ArtifactError(f"cannot write {path}: No space left on device; nothing was changed")
+
+    def changed():
+        with IndexWriter.open(folder, reader=READER) as changed:
+            changed.add(passages(20))
+
+    before = {path.name for path in folder.iterdir()}
+    monkeypatch.setattr(artifacts, "write_atomic", full)
+    for change in (changed, PassageIndex.build(passages(1), reader=READER).save):
+        with pytest.raises(ArtifactError, match="No space left"):
+            change(*([] if change is changed else [folder]))
+        assert {path.name for path in folder.iterdir()} == before
+    assert len(PassageIndex.load(folder)) == 20
+    with pytest.raises(ArtifactError, match="No space left"):
+        PassageIndex.build(passages(1), reader=READER).save(folder.parent / "new")
+    assert {path.name for path in (folder.parent / "new").iterdir()} == {".lock"}
+
+
 def test_a_damaged_index_is_repaired_by_building_it_again(folder):
     for again in (
         lambda: build_index(folder, passages(*range(20)), reader=READER),
