@@ -523,14 +523,28 @@ class PassageIndex:
         Raises
         ------
         ArtifactError
-            If the folder holds something else, is being changed, or cannot be written, for example for want of space.
+            If the folder holds something else, is being changed, or cannot be written, for example for want of space; if
+            the index was loaded from there and was changed since.
         """
         folder = Path(folder)
         manifest.check_target(folder)
         with manifest.locked(folder), manifest.beside(folder) as place, manifest.committing(folder):
+            self._check_current(folder)
             entry = manifest.install(self.parts(), folder, place)
             generation = manifest.generation_of(folder) + 1
             manifest.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
+
+    def _check_current(self, folder: Path) -> None:
+        """Refuse to write over what others committed since this index was loaded from the same folder."""
+        if self.source is None or self.source.folder.resolve() != folder.resolve():
+            return
+        found, known = manifest.find(folder), self.source.manifest
+        if found is not None and (
+            found.tuned != known.tuned or list(map(_key, found.segments)) != list(map(_key, known.segments))
+        ):
+            raise ArtifactError(
+                f"the index {folder} was changed since it was loaded; refresh it before it is saved there"
+            )
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | None = None, verify: bool = True) -> PassageIndex:
