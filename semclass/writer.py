@@ -269,14 +269,20 @@ class IndexWriter:
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown, the filter is none, or not one of the two is given; nothing is removed then.
+            If an id is unknown, the filter is none or has no condition, or not one of the two is given; nothing is removed
+            then.
         """
         check_choice(missing, ("error", "ignore"), "missing")
         if (ids is None) == (where is None):
             raise InputError("give ids or a filter (where), one of the two")
         with self._turn():
             if where is not None:
-                return self._delete_where(filters.parse(where))
+                condition = filters.parse(where)
+                if _without_conditions(condition):
+                    raise InputError(
+                        "a filter without conditions would remove every passage; give a condition, or all ids"
+                    )
+                return self._delete_where(condition)
             return self._delete_ids(list(dict.fromkeys(check_texts(ids or (), "ids"))), missing)
 
     def commit(self, *, compact: bool = False) -> bool:
@@ -532,6 +538,13 @@ def _again(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> Piece:
         columns=columns_of([passage.metadata for passage in found]),
     )
     return Piece(made, None, None)
+
+
+def _without_conditions(condition: filters.Filter) -> bool:
+    """Whether a filter matches everything: what is put together from optional parts may come out empty."""
+    if isinstance(condition, filters.Or):
+        return any(map(_without_conditions, condition.parts))
+    return isinstance(condition, filters.And) and all(map(_without_conditions, condition.parts))
 
 
 def _ids(passages: Sequence[Passage]) -> list[str]:

@@ -210,6 +210,9 @@ def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
             changed.add(["text"])
         with pytest.raises(InputError, match="ids or a filter"):
             changed.delete()
+        for where in ({}, {"$and": [{}, {}]}, {"$or": [{"lang": "de"}, {}]}):
+            with pytest.raises(InputError, match="a filter without conditions would remove every passage"):
+                changed.delete(where=where)
         with pytest.raises(InputError, match="missing"):
             changed.delete(["1"], missing="whatever")
         assert len(changed) == 20
@@ -268,7 +271,7 @@ def test_a_filter_applies_before_ranking(folder, reader):
 
 def test_all_can_be_removed_and_others_added(folder, reader):
     with IndexWriter.open(folder) as changed:
-        changed.delete(where={})
+        changed.delete(map(str, range(20)))
     index = PassageIndex.load(folder)
     assert len(index) == 0
     assert ranking(index, reader, "red") == []
@@ -290,6 +293,19 @@ def test_a_snapshot_is_not_disturbed(folder, reader):
     newer = snapshot.refresh()
     assert ids(newer) == [str(number) for number in range(12, 21)]
     assert newer.refresh() is newer
+
+
+def test_a_snapshot_is_not_saved_over_what_others_committed(folder, reader, tmp_path):
+    snapshot = PassageIndex.load(folder)
+    snapshot.save(folder)  # nobody else did anything
+    with IndexWriter.open(folder, reader=reader) as changed:
+        changed.add(passages(20))
+    with pytest.raises(ArtifactError, match="was changed since it was loaded; refresh it"):
+        snapshot.save(folder)
+    assert len(PassageIndex.load(folder)) == 21
+    snapshot.save(tmp_path / "copy")
+    snapshot.refresh().save(folder)
+    assert describe(folder)["segments"] == [21]
 
 
 def test_refresh_shares_what_did_not_change(folder, reader):
