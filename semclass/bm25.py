@@ -458,20 +458,21 @@ def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return values.astype(np.min_scalar_type(values.max(initial=0)))
 
 
-_PARTS = ("counts", "passages", "starts", "lengths", "is_term")
+PARTS = ("counts", "passages", "starts", "lengths", "is_term")
+"""Arrays of postings, each a file."""
 
 
 def save(found: Postings, folder: Path) -> None:
     """Write postings into a folder, which is made."""
     folder.mkdir()
-    for name in _PARTS:
+    for name in PARTS:
         np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
 
 
 def load(folder: Path) -> Postings:
     """Open postings, memory-mapped."""
     # plain views of the mapped files: every slice of a memmap object would cost microseconds
-    arrays = (np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _PARTS)
+    arrays = (np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in PARTS)
     return Postings(*map(np.asarray, arrays))
 
 

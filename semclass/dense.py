@@ -301,13 +301,14 @@ def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray, dimensions: 
     return Reduced(axes, scales, blocks, n)
 
 
-_PARTS = ("axes", "scales", "blocks", "n")
+PARTS = ("axes", "scales", "blocks", "n")
+"""Arrays of reduced vectors, each a file."""
 
 
 def save(found: Reduced, folder: Path) -> None:
     """Write reduced vectors into a folder, which is made."""
     folder.mkdir()
-    for name in _PARTS:
+    for name in PARTS:
         np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
 
 
@@ -315,6 +316,6 @@ def load(folder: Path) -> Reduced:
     """Open reduced vectors, memory-mapped."""
     axes, scales, blocks, n = (
         np.asarray(np.load(folder / f"{name}.npy", mmap_mode=None if name == "n" else "r", allow_pickle=False))
-        for name in _PARTS
+        for name in PARTS
     )
     return Reduced(axes, scales, blocks, int(n))

@@ -8,6 +8,8 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import re
 import shutil
@@ -122,9 +124,19 @@ def read(folder: Path) -> Manifest:
         If there is none, or it is damaged or of another protocol.
     """
     path = folder / artifacts.MANIFEST
-    if not path.is_file():
-        raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {REMEDY}")
-    return parse(artifacts.read_json(path), path)
+    try:
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {REMEDY}") from error
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
+    try:
+        values = json.loads(data)
+    except ValueError as error:
+        raise ArtifactError(f"{path} is damaged ({error}); {REMEDY}") from error
+    if not isinstance(values, dict):
+        raise ArtifactError(f"{path} is damaged (it holds no JSON object); {REMEDY}")
+    return parse(values, path)
 
 
 def find(folder: Path) -> Manifest | None:
@@ -149,16 +161,57 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     missing = [name for name in (*HEADER, "segments", "generation") if name not in values]
     if missing:
         raise ArtifactError(f"{path} has no field {missing[0]!r}; {REMEDY}")
-    try:
-        entries = tuple(
-            Entry(str(entry["name"]), int(entry["passages"]), dict(entry["files"]), dict(entry.get("removed", {})))
-            for entry in values["segments"]
-        )
-        generation = int(values["generation"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ArtifactError(f"{path} does not describe its segments as it should ({error!r}); {REMEDY}") from error
+
+    def require(right: object, what: str) -> None:
+        if not right:
+            raise ArtifactError(f"{path} does not describe {what} as it should; {REMEDY}")
+
     header = {name: values[name] for name in HEADER}
-    return Manifest(header, entries, generation, _tuned(values, path))
+    texts = [header[name] for name in HEADER if name not in {"classes", "thresholds"}]
+    classes, thresholds = header["classes"], header["thresholds"]
+    require(all(isinstance(text, str) for text in texts), "its models")
+    require(isinstance(classes, list) and all(isinstance(name, str) for name in classes), "its classes")
+    require(isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds")
+    require(len(classes) == len(thresholds), "its thresholds")
+    require(_is_count(values["generation"]), "its generation")
+    entries = values["segments"]
+    require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), "its segments")
+    segments = tuple(
+        Entry(entry["name"], entry["passages"], entry["files"], entry.get("removed", {})) for entry in entries
+    )
+    return Manifest(header, segments, values["generation"], _tuned(values, path))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_entry(entry: Any) -> bool:
+    """Whether a segment is described, with all its files, and with no name that leads out of the folder."""
+    if not isinstance(entry, dict) or not _is_named(entry, _SEGMENT) or not _is_count(entry.get("passages")):
+        return False
+    files, removed = entry.get("files"), entry.get("removed", {})
+    if not isinstance(files, dict) or not set(segment.FILES) <= set(files) <= {*segment.FILES, *segment.MORE}:
+        return False
+    if not all(map(_is_record, files.values())) or not isinstance(removed, dict):
+        return False
+    known = _is_named(removed, _REMOVED) and _is_count(removed.get("passages")) and _is_record(removed)
+    return not removed or (known and removed["passages"] <= entry["passages"])
+
+
+def _is_named(entry: Mapping[str, Any], pattern: str) -> bool:
+    return isinstance(entry.get("name"), str) and re.fullmatch(pattern, entry["name"]) is not None
+
+
+def _is_record(record: Any) -> bool:
+    """Whether a file is described."""
+    if not isinstance(record, dict) or not _is_count(record.get("bytes")):
+        return False
+    return isinstance(record.get("sha256"), str) and re.fullmatch("[0-9a-f]{64}", record["sha256"]) is not None
 
 
 def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

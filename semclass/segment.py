@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,17 @@ _RAGGED = {
     "terms": ("terms", "term_offsets"),
     "records": ("records", "record_offsets"),
 }
+
+FILES = (
+    *(f"{name}.npy" for name in (*_FLAT.values(), *chain(*_RAGGED.values()), "id_hashes", "id_rows")),
+    *(f"bm25/{name}.npy" for name in bm25.PARTS),
+    columns.VALUES,
+    columns.DIRECTORY,
+)
+"""Files of each segment."""
+
+MORE = tuple(f"{REDUCED}/{name}.npy" for name in dense.PARTS)
+"""Files of a large one beside them."""
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,58 @@ def test_a_commit_that_fails_leaves_no_segment_behind(folder, monkeypatch):
     assert {path.name for path in (folder.parent / "new").iterdir()} == {".lock"}
 
 
+def first(values):
+    return values["segments"][0]
+
+
+DAMAGES = {
+    "no bytes": lambda values: first(values)["files"].update({"pooled.npy": {}}),
+    "no files": lambda values: first(values).update(files={}),
+    "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
+    "a file too many": lambda values: first(values)["files"].update({"../x": first(values)["files"]["records.npy"]}),
+    "a name that leads away": lambda values: first(values).update(name="../index"),
+    "no name of what was removed": lambda values: first(values)["removed"].pop("name"),
+    "more removed than there are": lambda values: first(values)["removed"].update(passages=99),
+    "what was removed is no mapping": lambda values: first(values).update(removed=[1]),
+    "no number of passages": lambda values: first(values).update(passages="20"),
+    "no classes": lambda values: values.update(classes=None),
+    "thresholds": lambda values: values.update(thresholds="x"),
+    "a threshold too many": lambda values: values.update(thresholds=[0.5]),
+    "encoder": lambda values: values.update(encoder=7),
+    "generation": lambda values: values.update(generation=-1),
+    "no segments": lambda values: values.update(segments=[]),
+    "segments": lambda values: values.update(segments=[[]]),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_manifest_is_named_with_what_helps(folder, damage):
+    with IndexWriter.open(folder) as changed:
+        changed.delete(["1"])
+    values = json.loads((folder / "manifest.json").read_text())
+    damage(values)
+    (folder / "manifest.json").write_text(json.dumps(values))
+    for reading in (PassageIndex.load, manifest.describe):
+        with pytest.raises(ArtifactError, match=r"does not describe its .*build it again with `semclass index build`"):
+            reading(folder)
+
+
+def test_a_manifest_that_cannot_be_read_is_named_with_what_helps(folder):
+    path = folder / "manifest.json"
+    for text in (path.read_bytes()[:100], b"[]", b"\xff"):
+        path.write_bytes(text)
+        with pytest.raises(
+            ArtifactError, match=r"manifest.json is damaged .*build it again with `semclass index build`"
+        ):
+            PassageIndex.load(folder)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(ArtifactError, match=r"manifest.json cannot be read: Is a directory"):
+        PassageIndex.load(folder)
+    with pytest.raises(ArtifactError, match="holds no index"):
+        PassageIndex.load(folder / "nothing")
+
+
 def test_a_damaged_index_is_repaired_by_building_it_again(folder):
     for again in (
         lambda: build_index(folder, passages(*range(20)), reader=READER),
