@@ -114,7 +114,8 @@ def build_index(
         If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed. What was
         read until then is kept, and need not be read again.
     ArtifactError
-        If the folder holds something else, another writer has it, or it cannot be written.
+        If the folder holds something else, another writer has it, or it cannot be written; if a build with other models or
+        options was stopped there, and `resume` is true.
     """
     folder = Path(folder)
     recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
@@ -135,8 +136,7 @@ def build_index(
             parts: list[Part] = [(Segment.open(path, by_row=False), None) for path in few]
             entry = manifest.install(parts, folder, place)
             header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
-            manifest.commit(folder, Manifest(header, (entry,), manifest.generation_of(folder) + 1))
-        shutil.rmtree(area.folder, ignore_errors=True)
+            manifest.commit(folder, Manifest(header, (entry,), manifest.generation_of(folder) + 1), built=True)
     warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)
     return PassageIndex.load(folder, verify=False)
 
@@ -167,13 +167,17 @@ class _Area:
             return []
         try:
             values = artifacts.read_json(path)
-            if values["identity"] == self.identity:
-                return [Done(**item) for item in values["done"]]
-            reason = "it had other models or other options"
+            identity, done = values["identity"], [Done(**item) for item in values["done"]]
         except (ArtifactError, KeyError, TypeError):
-            reason = "its journal is damaged"
-        _say(f"the build that was stopped in {self.folder.parent} cannot go on, as {reason}: it starts anew")
-        return []
+            _say(f"the build that was stopped in {self.folder.parent} cannot go on, as its journal is damaged")
+            return []
+        if identity != self.identity:
+            count = sum(item.passages for item in done)
+            raise ArtifactError(
+                f"a build with other models or options was stopped in {self.folder.parent} after {count} passages; give "
+                "the same ones to go on with it, or drop what it did with resume=False (--no-resume)"
+            )
+        return done
 
     def again(self, number: int, digest: str) -> bool:
         """Take a group as an earlier build left it, if that was of the same passages."""

@@ -240,6 +240,11 @@ def info(folder: Path, *, as_json: bool) -> None:
         click.echo(
             f"{len(found['segments'])} segments, {found['removed']} removed passages still there: `semclass index compact`"
         )
+    if found["unfinished"]:
+        click.echo(
+            f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more: `semclass index build` goes on "
+            "with it, or drops it with --no-resume"
+        )
     tuned = found["tuned"]
     if not tuned.get("weights"):
         click.echo("weights: the defaults")

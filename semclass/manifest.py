@@ -356,9 +356,12 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
     return Entry(name, passages, files)
 
 
-def commit(folder: Path, manifest: Manifest) -> None:
-    """Make a manifest the index, in one step, and remove what it does not name."""
+def commit(folder: Path, manifest: Manifest, *, built: bool = False) -> None:
+    """Make a manifest the index, in one step, and remove what it does not name; and what a build did, if it is `built`."""
     artifacts.write_atomic(folder / artifacts.MANIFEST, manifest.as_json())
+    if built:
+        with contextlib.suppress(OSError):
+            (folder / AREA).rename(folder / f"{BUILDING}{uuid.uuid4().hex}")
     clean(folder, manifest)
 
 
@@ -464,7 +467,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
     dict
         ``passages``, ``removed`` (passages that still take space), ``segments`` (passages of each), ``generation``,
         ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``: see
-        :attr:`semclass.index.PassageIndex.tuned`.
+        :attr:`semclass.index.PassageIndex.tuned`; ``unfinished``, bytes that a build took which is going on or was stopped.
 
     Raises
     ------
@@ -487,4 +490,14 @@ def describe(folder: str | Path) -> dict[str, Any]:
         **{name: found.header[name] for name in ("encoder", "similarity", "form", "classes")},
         "bytes": sizes,
         "tuned": found.tuned,
+        "unfinished": _size(Path(folder) / AREA),
     }
+
+
+def _size(folder: Path) -> int:
+    """Bytes of all files in a folder, which may go meanwhile; 0 where there is none."""
+    total = 0
+    for path in folder.rglob("*") if folder.is_dir() else ():
+        with contextlib.suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total

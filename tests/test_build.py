@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from conftest import FakeEncoder
 from test_writer import passages, same_as_built_anew
 
@@ -19,8 +20,9 @@ from semclass import (
     segment,
 )
 from semclass.build import build_index
+from semclass.cli import cli
 from semclass.evidence import PassageReader
-from semclass.manifest import AREA
+from semclass.manifest import AREA, describe
 from semclass.verify import verify
 from semclass.writer import IndexWriter
 
@@ -115,12 +117,50 @@ def test_passages_that_changed_are_read_again_and_those_before_them_are_not(tmp_
     assert content(tmp_path / "index") == content(tmp_path / "whole")
 
 
-def test_other_models_or_options_start_anew(tmp_path, reader):
+def test_what_was_done_with_other_models_or_options_is_not_dropped_without_a_word(tmp_path, reader):
     with pytest.raises(StoppedError):
         build_index(tmp_path / "index", stopping(passages(*range(30)), 26), reader=reader)
-    with pytest.warns(UserWarning, match="other models or other options: it starts anew"):
+    journal = (tmp_path / "index" / AREA / "journal.json").read_bytes()
+    with pytest.raises(
+        ArtifactError, match=r"other models or options was stopped in .* after [0-9]+ passages; .*--no-resume"
+    ):
         build_index(tmp_path / "index", passages(*range(30)), reader=reader, form="lean")
+    assert (tmp_path / "index" / AREA / "journal.json").read_bytes() == journal
+    build_index(tmp_path / "index", passages(*range(30)), reader=reader, form="lean", resume=False)
     assert PassageIndex.load(tmp_path / "index").form == "lean"
+
+
+def test_what_a_stopped_build_takes_is_told(tmp_path, reader):
+    build_index(tmp_path / "index", passages(1, 2), reader=reader)
+    assert describe(tmp_path / "index")["unfinished"] == 0
+    with pytest.raises(StoppedError):
+        build_index(tmp_path / "index", stopping(passages(*range(30)), 26), reader=reader)
+    taken = describe(tmp_path / "index")["unfinished"]
+    assert taken == sum(path.stat().st_size for path in (tmp_path / "index" / AREA).rglob("*") if path.is_file()) > 0
+    said = CliRunner().invoke(cli, ["index", "info", str(tmp_path / "index")]).output
+    assert f"a build that is not complete takes {taken / 1e6:.1f} MB more" in said
+    with IndexWriter.open(tmp_path / "index") as changed:
+        changed.delete(["1"])
+    assert describe(tmp_path / "index")["unfinished"] == taken, "it can still go on"
+
+
+def test_what_a_build_did_goes_with_its_commit_also_if_it_is_killed_then(tmp_path, reader, monkeypatch):
+    def killed(folder, kept):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("semclass.manifest.clean", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(tmp_path / "index", passages(*range(30)), reader=reader)
+    assert describe(tmp_path / "index")["unfinished"] == 0
+    with IndexWriter.open(tmp_path / "index") as changed:
+        changed.delete(["1"])
+    assert {path.name.partition("-")[0] for path in (tmp_path / "index").iterdir()} <= {
+        ".lock",
+        "manifest.json",
+        "segment",
+        "removed",
+    }
 
 
 def test_a_journal_or_a_group_that_is_damaged_is_made_again(tmp_path, reader):
