@@ -3,6 +3,8 @@
 An index looks through vectors in few dimensions by itself, see :class:`semclass.dense.Reduced`: of a million passages that
 takes some milliseconds, and ten times as long for ten million. A graph (HNSW, Malkov & Yashunin 2018) visits some thousand
 passages of any number; it takes long to build, and memory-mapped files as large as the vectors. Needs the extra ``ann``.
+
+A program that imports usearch itself must import onnxruntime, or this module, first: in the other order the process dies.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime  # noqa: F401 -- importing it after usearch ends the process (usearch 2.26, onnxruntime 1.31)
 
 from semclass.dense import MANY
 from semclass.errors import ArtifactError, InputError, import_extra

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -30,6 +32,12 @@ def quickly_large(monkeypatch):
     monkeypatch.setattr(ann, "MANY", 100)
     for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 8, "LOOKED_AT": 4}.items():
         monkeypatch.setattr(search, name, value)
+
+
+def test_usearch_is_imported_after_onnxruntime():
+    # in the other order the process would die
+    lines = "import sys, semclass.ann as ann; assert 'usearch' not in sys.modules; import usearch.index, onnxruntime"
+    subprocess.run([sys.executable, "-c", lines], check=True)
 
 
 def test_a_graph_finds_what_comparing_all_finds(index, ranker, tmp_path):
