@@ -157,13 +157,7 @@ class QdrantIndex:
         client = _open(client, options)
         if not _answer(client, collection):
             raise ArtifactError(f"there is no collection {collection!r}; upload an index (semclass index upload)")
-        record = (client.get_collection(collection).config.metadata or {}).get(RECORD)
-        where = f"collection {collection!r}"
-        if record is None:
-            raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
-        artifacts.check_protocol(record, where, KIND)
-        if missing := [name for name in _FIELDS if name not in record]:
-            raise ArtifactError(f"{where} has no field {missing[0]!r}; {_REMEDY}")
+        record = _record(client, collection)
         return cls(
             client=client,
             collection=collection,
@@ -303,9 +297,9 @@ class QdrantIndex:
     ) -> QdrantIndex:
         """Add passages; one whose id is there takes the old one's place.
 
-        Document frequencies and N are counted on, and written when all passages are there. Processes that opened the
-        collection before score with what they know until they open it again. One process at a time may change a
-        collection; where several did, or one was stopped, :meth:`refresh_statistics` counts anew.
+        Document frequencies and N are counted on from what the collection says, and written when all passages are there.
+        Who opened the collection before scores with what they know until they open it again. One process at a time may
+        change a collection; where several did, or one was stopped, :meth:`refresh_statistics` counts anew.
 
         Parameters
         ----------
@@ -326,6 +320,7 @@ class QdrantIndex:
         InputError, InputTypeError
             As for :meth:`semclass.PassageIndex.build`, or if the reader is of other models.
         """
+        check_positive(batch, "batch")
         reader = PassageReader.load() if reader is None else reader
         if (reader.encoder.fingerprint, reader.interaction) != (self.encoder, self.interaction):
             raise InputError("the reader is of another encoder than the collection; load the models that made it")
@@ -336,8 +331,9 @@ class QdrantIndex:
             )
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
         old = self._terms_of(names)
-        self._send(more, check_positive(batch, "batch"), None)
-        changed = self._counted(len(more) - len(old), more.statistics.document_frequencies - self._count(old))
+        now = self._now()
+        now._send(more, batch, None)
+        changed = now._counted(len(more) - len(old), more.statistics.document_frequencies - self._count(old))
         changed._describe()
         return changed
 
@@ -364,9 +360,9 @@ class QdrantIndex:
         old = self._terms_of(names)
         if missing := [name for name in names if point_id(name) not in old]:
             raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
-        models = _models()
+        models, now = _models(), self._now()
         self.client.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
-        changed = self._counted(-len(old), -self._count(old))
+        changed = now._counted(-len(old), -self._count(old))
         changed._describe()
         return changed
 
@@ -390,6 +386,10 @@ class QdrantIndex:
         changed = replace(self, statistics=replace(self.statistics, passages=n, document_frequencies=counts))
         changed._describe()
         return changed
+
+    def _now(self) -> QdrantIndex:
+        """The same with the statistics as the collection has them: it may have been changed since this was opened."""
+        return replace(self, statistics=_unpack(_record(self.client, self.collection)))
 
     def _counted(self, more: int, frequencies: IntArray) -> QdrantIndex:
         """The same with so many passages more, in which terms are so often."""
@@ -657,6 +657,18 @@ def _answer(client: Any, collection: str) -> bool:
         raise ArtifactError(
             f"the Qdrant server does not answer as it should: {error}; is the address right?"
         ) from error
+
+
+def _record(client: Any, collection: str) -> dict[str, Any]:
+    """What a collection says of itself."""
+    record: dict[str, Any] | None = (client.get_collection(collection).config.metadata or {}).get(RECORD)
+    where = f"collection {collection!r}"
+    if record is None:
+        raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
+    artifacts.check_protocol(record, where, KIND)
+    if missing := [name for name in _FIELDS if name not in record]:
+        raise ArtifactError(f"{where} has no field {missing[0]!r}; {_REMEDY}")
+    return record
 
 
 def _batches(

@@ -274,6 +274,20 @@ def test_an_update_counts_the_new_text_and_not_the_old(client, collection, corpu
     assert HybridRetriever(found, ranker).search("What did the zebra do?", k=1)[0].text == changed.text
 
 
+def test_changes_through_one_object_are_all_counted(client, collection, corpus, index, ranker):
+    made = QdrantIndex.upload(index, client, collection)
+    more = [Passage(name, f"The {name} lighthouse has a zebra.") for name in ("red", "blue")]
+    for passage in more:
+        made.add([passage], reader=ranker.reader)
+    made.delete([corpus[0].id])
+    found, wanted = (
+        QdrantIndex.connect(client, collection),
+        PassageIndex.build([*corpus[1:], *more], reader=ranker.reader),
+    )
+    assert len(found) == len(wanted)
+    np.testing.assert_array_equal(found.idf, wanted.idf)
+
+
 def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(client, collection, tmp_path, index, ranker):
     index.save(tmp_path / "index")
     with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
