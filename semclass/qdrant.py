@@ -23,6 +23,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +124,10 @@ class QdrantIndex:
         """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
         return self.statistics.idf
 
+    @property
+    def _server(self) -> _Server:
+        return _Server(self.client)
+
     # -- opening and filling -------------------------------------------------------------------------------------------
 
     @classmethod
@@ -155,7 +160,7 @@ class QdrantIndex:
             If the extra ``qdrant`` is not installed.
         """
         client = _open(client, options)
-        if not _answer(client, collection):
+        if not _Server(client).collection_exists(collection):
             raise ArtifactError(f"there is no collection {collection!r}; upload an index (semclass index upload)")
         record = _record(client, collection)
         return cls(
@@ -224,12 +229,12 @@ class QdrantIndex:
         check_text(collection, "collection")
         size = check_positive(batch, "batch")
         client = _open(client, options)
-        if _answer(client, collection):
+        if _Server(client).collection_exists(collection):
             if not replace:
                 raise InputError(
                     f"there is a collection {collection!r} already; name another, or set replace=True (--replace)"
                 )
-            client.delete_collection(collection)
+            _Server(client).delete_collection(collection)
         made = cls(
             client=client,
             collection=collection,
@@ -254,7 +259,7 @@ class QdrantIndex:
         dims = {"dense": dim + (self.similarity == "l2")}
         if self.classes:
             dims["classes"] = 2 * len(self.classes)
-        self.client.create_collection(
+        self._server.create_collection(
             self.collection,
             vectors_config={
                 name: models.VectorParams(size=size, distance=models.Distance.DOT) for name, size in dims.items()
@@ -267,7 +272,7 @@ class QdrantIndex:
         """Upsert every passage of an index that fits this one."""
         models = _models()
         for ids, vectors, payloads in _batches(index, batch, self):
-            self.client.upsert(self.collection, models.Batch(ids=ids, vectors=vectors, payloads=payloads), wait=True)
+            self._server.upsert(self.collection, models.Batch(ids=ids, vectors=vectors, payloads=payloads), wait=True)
             if progress is not None:
                 progress(len(ids))
 
@@ -288,7 +293,7 @@ class QdrantIndex:
             "frequencies": _pack(self.statistics),
             "tuned": dict(self.tuned),
         }
-        self.client.update_collection(self.collection, metadata={RECORD: record})
+        self._server.update_collection(self.collection, metadata={RECORD: record})
 
     # -- living --------------------------------------------------------------------------------------------------------
 
@@ -361,7 +366,7 @@ class QdrantIndex:
         if missing := [name for name in names if point_id(name) not in old]:
             raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
         models, now = _models(), self._now()
-        self.client.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
+        self._server.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
         changed = now._counted(-len(old), -self._count(old))
         changed._describe()
         return changed
@@ -376,7 +381,7 @@ class QdrantIndex:
         """
         counts, n, offset = self._count({}), 0, None
         while True:
-            points, offset = self.client.scroll(
+            points, offset = self._server.scroll(
                 self.collection, limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
             )
             counts += self._count({point.id: _terms(point) for point in points})
@@ -410,7 +415,7 @@ class QdrantIndex:
         numbers = {point_id(name): name for name in names}
         old = {}
         for start in range(0, len(names), PAGE):
-            points = self.client.retrieve(
+            points = self._server.retrieve(
                 self.collection, list(numbers)[start : start + PAGE], with_payload=["_id"], with_vectors=["bm25"]
             )
             for point in points:
@@ -441,7 +446,7 @@ class QdrantIndex:
         InputError
             If one is not there any more.
         """
-        points = self.client.retrieve(self.collection, rows.tolist(), with_payload=list(_SHOWN))
+        points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(_SHOWN))
         found = {point.id: _passage(point.payload) for point in points}
         if missing := [row for row in rows.tolist() if row not in found]:
             raise InputError(f"there is no point {missing[0]} in collection {self.collection!r}")
@@ -568,7 +573,7 @@ class QdrantIndex:
         names = [f"$score[{place}]" for place in range(len(counting))]
         terms = [models.MultExpression(mult=[route.weight, name]) for route, name in zip(counting, names, strict=True)]
         return list(
-            self.client.query_points(
+            self._server.query_points(
                 self.collection,
                 prefetch=nested,
                 query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
@@ -596,7 +601,7 @@ class QdrantIndex:
             )
             for route in asked
         ]
-        responses = self.client.query_batch_points(self.collection, requests)
+        responses = self._server.query_batch_points(self.collection, requests)
         for route, response in zip(asked, responses, strict=True):
             read[route.using] = {point.id: point.score for point in response.points}
         return read
@@ -648,20 +653,34 @@ def _models() -> Any:
     return import_extra("qdrant_client.models", "qdrant")
 
 
-def _answer(client: Any, collection: str) -> bool:
-    """Whether the collection is there, from a server that answers."""
-    errors = import_extra("qdrant_client.http.exceptions", "qdrant")
+@dataclass(frozen=True)
+class _Server:
+    """A client whose methods tell errors of the server, and of the way there, as :class:`ArtifactError`."""
+
+    client: Any
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the client."""
+        return partial(_ask, self.client, name)
+
+
+def _ask(client: Any, name: str, *args: Any, **options: Any) -> Any:
+    over_http = import_extra("qdrant_client.http.exceptions", "qdrant").ApiException
+    over_grpc = import_extra("grpc", "qdrant").RpcError
     try:
-        return bool(client.collection_exists(collection))
-    except errors.ApiException as error:
+        return getattr(client, name)(*args, **options)
+    except (over_http, over_grpc) as error:
+        given = getattr(client, "init_options", {})
+        address = str(given.get("url") or given.get("host") or "").rpartition("@")[2]  # without a password
         raise ArtifactError(
-            f"the Qdrant server does not answer as it should: {error}; is the address right?"
+            f"the Qdrant server {address} does not answer {name} as it should: {error}; is the address right, is it up, "
+            "does it need more time (timeout=, in seconds, of QdrantClient)?"
         ) from error
 
 
 def _record(client: Any, collection: str) -> dict[str, Any]:
     """What a collection says of itself."""
-    record: dict[str, Any] | None = (client.get_collection(collection).config.metadata or {}).get(RECORD)
+    record: dict[str, Any] | None = (_Server(client).get_collection(collection).config.metadata or {}).get(RECORD)
     where = f"collection {collection!r}"
     if record is None:
         raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")

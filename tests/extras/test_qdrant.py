@@ -392,6 +392,26 @@ def test_a_server_that_does_not_answer_is_an_error():
         QdrantIndex.connect("http://127.0.0.1:9", "passages", timeout=2, check_compatibility=False)
 
 
+def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
+    qdrant = pytest.importorskip("qdrant_client")
+    from qdrant_rest import served
+
+    with served() as url:
+        client = qdrant.QdrantClient(url=url, timeout=2)
+        made = QdrantIndex.upload(index, client, "shelf")
+    for ask in (
+        lambda: HybridRetriever(made, ranker).search(QUESTIONS[0]),
+        lambda: made.passages(np.array([1])),
+        lambda: made.add(corpus[:1], reader=ranker.reader),
+        lambda: made.delete([corpus[0].id]),
+        made.refresh_statistics,
+        lambda: QdrantIndex.upload(index, client, "shelf", replace=True),
+    ):
+        with pytest.raises(ArtifactError, match=f"{url} does not answer .* timeout"):
+            ask()
+    client.close()
+
+
 def test_the_command_line_uploads_and_searches(monkeypatch, capsys, tmp_path, index, embedded):
     qdrant = pytest.importorskip("qdrant_client")
     keys = []
