@@ -597,7 +597,7 @@ class QdrantIndex:
                 using=route.using,
                 filter=these,
                 limit=len(points),
-                params=models.SearchParams(exact=True) if self.exact else None,
+                params=models.SearchParams(exact=True),  # these very points, not those that a graph comes by
             )
             for route in asked
         ]

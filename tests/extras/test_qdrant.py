@@ -412,6 +412,17 @@ def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
     client.close()
 
 
+def test_components_are_those_of_the_very_points(client, collection, index, ranker, monkeypatch):
+    found = replace(QdrantIndex.upload(index, client, collection), exact=False)
+    requests, query_batch_points = [], client.query_batch_points
+    monkeypatch.setattr(
+        client, "query_batch_points", lambda name, asked: requests.extend(asked) or query_batch_points(name, asked)
+    )
+    HybridRetriever(found, ranker).search(QUESTIONS[0])
+    assert requests
+    assert all(request.params.exact for request in requests)
+
+
 def test_the_command_line_uploads_and_searches(monkeypatch, capsys, tmp_path, index, embedded):
     qdrant = pytest.importorskip("qdrant_client")
     keys = []
