@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +48,13 @@ DEPTH = 200
 """Best passages of each route that are scored by all routes, by default."""
 
 BATCH = 256
-"""Points of a request while uploading: about 2 MB of JSON with vectors of 384 dimensions and the codes."""
+"""Points of a request while uploading, at most."""
+
+REQUEST = 8_000_000
+"""Bytes of a request while uploading, of more points than one: a server takes 32 MB by default."""
+
+NUMBER = 24
+"""Bytes of a number in JSON, at most."""
 
 BLOCK = 8192
 """Passages whose terms are gathered at a time: each time, all postings are looked through once."""
@@ -205,7 +212,7 @@ class QdrantIndex:
         replace
             Whether a collection of that name is removed first.
         batch
-            Points of a request.
+            Points of a request, at most.
         progress
             Called with the number of passages done, after each request.
         settings
@@ -313,7 +320,7 @@ class QdrantIndex:
         reader
             The models that read passages, those that the index was made with; the shipped ones if None.
         batch
-            Points of a request.
+            Points of a request, at most.
 
         Returns
         -------
@@ -714,7 +721,22 @@ def _batches(
             ]
             if target.form != "lean":
                 _put_codes(payloads, segment, here)
-            yield [point_id(passage.id) for passage in passages], vectors, payloads
+            ids = [point_id(passage.id) for passage in passages]
+            for some in _requests(vectors, payloads):
+                yield ids[some], {name: rows[some] for name, rows in vectors.items()}, payloads[some]
+
+
+def _requests(vectors: Mapping[str, Any], payloads: Sequence[Mapping[str, Any]]) -> Iterator[slice]:
+    """Cut points so that each request is as large as a server takes."""
+    numbers = sum(len(rows[0]) for name, rows in vectors.items() if name != "bm25")
+    begin = total = 0
+    for place, (sparse, payload) in enumerate(zip(vectors["bm25"], payloads, strict=True)):
+        size = NUMBER * (numbers + 2 * len(sparse.values)) + len(json.dumps(payload))
+        if place > begin and total + size > REQUEST:
+            yield slice(begin, place)
+            begin, total = place, 0
+        total += size
+    yield slice(begin, len(payloads))
 
 
 def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
