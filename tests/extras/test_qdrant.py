@@ -414,7 +414,7 @@ def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
     from qdrant_rest import served
 
     with served() as url:
-        client = qdrant.QdrantClient(url=url, timeout=2)
+        client = qdrant.QdrantClient(url=url, timeout=2, check_compatibility=False)
         made = QdrantIndex.upload(index, client, "shelf")
     for ask in (
         lambda: HybridRetriever(made, ranker).search(QUESTIONS[0]),
@@ -424,7 +424,7 @@ def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
         made.refresh_statistics,
         lambda: QdrantIndex.upload(index, client, "shelf", replace=True),
     ):
-        with pytest.raises(ArtifactError, match=f"{url} does not answer .* timeout"):
+        with pytest.raises(ArtifactError, match=f"{url} does not answer .*timeout="):
             ask()
     client.close()
 
