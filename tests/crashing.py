@@ -23,7 +23,7 @@ from conftest import FakeEncoder
 from semclass import Passage, PassageClassifier, PassageIndex, build
 from semclass.build import build_index
 from semclass.evidence import PassageReader
-from semclass.manifest import AREA
+from semclass.manifest import AREA, generation_of
 from semclass.verify import verify
 from semclass.writer import IndexWriter, compact
 
@@ -182,13 +182,16 @@ def one_by_one(root, rng, stride):
 
 
 def at_random(root, rng, count):
-    """Kill at any moment, while another process opens the index again and again; the number of kills and of openings."""
+    """Kill after a few commits, at any moment, while another process opens the index again and again; what was seen."""
     folder = root / "random"
     PassageIndex.build(passages(*range(10)), reader=READER).save(folder)
     few = {str(number) for number in range(10)}
     allowed = [few, few | {"20"}, few | {"20", "21"}]
-    opened = 0
-    for _ in range(count):
+    seen = [0, 0, 0]
+    within, number = 0, 0
+    # at least `count`, and until readers saw each state, and a commit was cut off
+    while number < count or (number < 20 * count and not (all(seen) and within)):
+        number += 1
         child = os.fork()
         if not child:
             os.fsync = lambda number: None
@@ -201,22 +204,32 @@ def at_random(root, rng, count):
                 ):
                     with IndexWriter.open(folder, reader=READER) as changed:
                         work(changed)
-        end = time.monotonic() + float(rng.uniform(0, 0.05))
+        # by what was committed and not by time alone, as machines are of all speeds
+        first, commits = generation_of(folder), int(rng.integers(5))
         while True:
             index = PassageIndex.load(folder, verify=False)
             names = {passage.id for passage in index.passages(index.rows)}
             assert names in allowed, names
-            opened += 1
-            if time.monotonic() > end:
+            seen[allowed.index(names)] += 1
+            if index.source.manifest.generation - first >= commits:
                 break
+        time.sleep(float(rng.uniform(0, 0.02)))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         assert set(state(folder)) in allowed
         verify(folder)
+        within += cut_off(folder)
     with IndexWriter.open(folder, reader=READER) as changed:
         changed.update(passages(20, 21), missing="add")
     assert set(state(folder)) == allowed[2]
-    return count, opened
+    return {"at random": number, "seen": seen, "within a commit": within}
+
+
+def cut_off(folder):
+    """Whether files are there that a commit wrote and that no manifest names."""
+    named = {name for entry in content(folder) for name in entry}
+    made = [path for path in folder.iterdir() if path.name.startswith(("segment-", "removed-", ".building-"))]
+    return any(path.name not in named and (path.is_file() or any(path.rglob("*"))) for path in made)
 
 
 def main():
@@ -227,8 +240,8 @@ def main():
     os.fsync = lambda number: None  # what is flushed is told by the children; the disk need not do it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
         kills = one_by_one(Path(root), rng, stride)
-        random, opened = at_random(Path(root), rng, 120 // (stride + 2))
-    sys.stdout.write(json.dumps({"one by one": kills, "at random": random, "opened": opened}))
+        random = at_random(Path(root), rng, 120 // (stride + 2))
+    sys.stdout.write(json.dumps({"one by one": kills, **random}))
 
 
 if __name__ == "__main__":
