@@ -407,7 +407,7 @@ with IndexWriter.open(folder) as changed:
 os.write(write, b" ")
 os.waitpid(stays, 0)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert len(PassageIndex.load(folder)) == 18
 
