@@ -338,7 +338,7 @@ def split(index: PassageIndex, folder: Path, n: int) -> None:
         for rows in np.array_split(np.arange(len(segment)), n):
             keep = np.zeros(len(segment), np.bool_)
             keep[rows] = True
-            entries.append(manifest.install([(segment, keep)], folder, place))
+            entries.append(manifest.install([(segment, keep)], folder, place, index.similarity))
         manifest.commit(folder, Manifest(index.header(), tuple(entries), 1))
 
 

@@ -134,7 +134,7 @@ def build_index(
         with manifest.beside(folder) as place, manifest.committing(folder):
             few = segment.few([area.folder / done.name for done in area.done], place)
             parts: list[Part] = [(Segment.open(path, by_row=False), None) for path in few]
-            entry = manifest.install(parts, folder, place)
+            entry = manifest.install(parts, folder, place, recipe.similarity)
             header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
             manifest.commit(folder, Manifest(header, (entry,), manifest.generation_of(folder) + 1), built=True)
     warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)

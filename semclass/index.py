@@ -530,7 +530,7 @@ class PassageIndex:
         manifest.check_target(folder)
         with manifest.locked(folder), manifest.beside(folder) as place, manifest.committing(folder):
             self._check_current(folder)
-            entry = manifest.install(self.parts(), folder, place)
+            entry = manifest.install(self.parts(), folder, place, self.similarity)
             generation = manifest.generation_of(folder) + 1
             manifest.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
 

@@ -325,7 +325,7 @@ def committing(folder: Path) -> Iterator[None]:
         raise
 
 
-def install(parts: list[Part], folder: Path, place: Path) -> Entry:
+def install(parts: list[Part], folder: Path, place: Path, similarity: str) -> Entry:
     """Write one segment of some others' passages, flush it to the disk, and give it its name; no manifest names it yet.
 
     Parameters
@@ -336,6 +336,8 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
         That of the index.
     place
         What :func:`beside` gave.
+    similarity
+        Of the index: what is near by a distance is not looked for in reduced vectors, and none are written.
 
     Returns
     -------
@@ -343,7 +345,7 @@ def install(parts: list[Part], folder: Path, place: Path) -> Entry:
         For the manifest.
     """
     made = place / uuid.uuid4().hex
-    files = segment.write(parts, made)
+    files = segment.write(parts, made, reduced=similarity != "l2")
     name = segment.name_of(files)
     try:
         artifacts.check_files(folder / name, files, REMEDY)  # what has this name should be the same to the last bit

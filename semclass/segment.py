@@ -246,7 +246,9 @@ def join(parts: Sequence[Part]) -> Segment:
     )
 
 
-def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[str, dict[str, Any]]:
+def write(
+    parts: Sequence[Part], folder: Path, *, durable: bool = True, reduced: bool = False
+) -> dict[str, dict[str, Any]]:
     """Join segments on the disk, in bounded memory.
 
     Parameters
@@ -256,8 +258,9 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
     folder
         Is made.
     durable
-        Whether all of it is to survive a loss of power when this returns, and to be searched; if not, it is one step to
-        another segment.
+        Whether all of it is to survive a loss of power when this returns.
+    reduced
+        Whether many passages get reduced vectors: where they will be searched, by products.
 
     Returns
     -------
@@ -291,7 +294,7 @@ def write(parts: Sequence[Part], folder: Path, *, durable: bool = True) -> dict[
     else:
         bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     folders = [folder / "bm25"]
-    if durable and kept >= dense.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+    if reduced and kept >= dense.MANY and parts[0][0].pooled_codes.dtype == np.int8:
         codes, levels = (
             np.load(folder / f"{_FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
         )

@@ -319,15 +319,18 @@ class IndexWriter:
             manifest.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
         return True
 
+    def _install(self, parts: list[Part]) -> Entry:
+        return manifest.install(parts, self._folder, self._place, str(self._manifest.header["similarity"]))
+
     def _written(self, group: Group, *, compact: bool) -> Entry:
         """Write a group's segment, or what was removed of the one that is there."""
         piece = group[0]
         if len(group) > 1 or piece.entry is None:
-            return manifest.install([piece.part for piece in group], self._folder, self._place)
+            return self._install([piece.part for piece in group])
         if piece in self._before and not (compact and piece.gone is not None):
             return piece.entry
         if compact or piece.gone is None or piece.live * 2 < len(piece.segment):
-            return manifest.install([piece.part], self._folder, self._place)
+            return self._install([piece.part])
         gone = bm25.removed(piece.segment.postings, np.flatnonzero(piece.gone))
         data = removed_bytes(gone)
         digest = hashlib.sha256(data).hexdigest()

@@ -20,9 +20,11 @@ from semclass import (
     PassageClassifier,
     PassageIndex,
     TruncationWarning,
+    dense,
 )
 from semclass.evidence import PassageReader
 from semclass.index import FORMS
+from semclass.ranking import SIMILARITIES
 
 BUILD = """
 import sys
@@ -124,6 +126,15 @@ def test_a_title_is_searched_with_the_text(ranker):
     index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], reader=ranker.reader)
     (terms,) = [ranker.encoder.tokenize(["Coffee Beans."])]
     assert index.terms.values.tolist() == terms.values.tolist()
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_vectors_that_are_not_used_are_not_written(ranker, corpus, tmp_path, monkeypatch, similarity):
+    monkeypatch.setattr(dense, "MANY", len(corpus))
+    PassageIndex.build(corpus, reader=ranker.reader, similarity=similarity).save(tmp_path / "index")
+    (segment,) = PassageIndex.load(tmp_path / "index").segments
+    assert (segment.near is None) == (similarity == "l2")
+    assert segment.vectors(similarity).index is segment.near
 
 
 def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(index, saved, ranker, corpus):
