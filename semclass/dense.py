@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from semclass.products import SMALL_ZERO, int_products, product_with, transposed
+from semclass.products import SMALL_ZERO, half_byte_product_with, int_products, product_with, transposed
 from semclass.ranking import is_most, nth_at_least, unit
 from semclass.types import DoubleArray, FloatArray, IntArray
 
@@ -201,10 +201,16 @@ def _float_products(vectors: FloatArray, question: FloatArray) -> FloatArray:
 MANY = 200_000
 """Passages of a segment from which reduced vectors are kept: to compare with all of fewer takes some milliseconds."""
 
-DIMENSIONS = 96
-"""Dimensions that :class:`Reduced` keeps by default."""
+DIMENSIONS = 64
+"""Dimensions that :class:`Reduced` keeps."""
 
-REDUCED_BLOCK = 32_768
+LEVEL = 0.335
+"""Width of a level in standard deviations: the best of 16 equal levels for normal values (Max 1960)."""
+
+LEVELS = 16
+"""Levels of a component, two of which are kept in a byte."""
+
+REDUCED_BLOCK = 131_072
 """Passages of one product of reduced vectors."""
 
 GROUP = 32
@@ -218,90 +224,90 @@ SAMPLE = 50_000
 class Reduced:
     """Vectors of passages in fewer dimensions, which are all looked at to find those that are worth a closer look.
 
+    Looking at all takes as long as reading them takes: half a byte for each of a few dimensions finds more than a byte for
+    each of half as many.
+
     Attributes
     ----------
     axes
-        What a vector is to be multiplied with, float32 of shape (dim, dimensions): the directions in which the passages
-        differ most (principal components, not centred, as what matters are products), each divided by what its int8
-        level stands for.
-    scales
-        What that is, float32 of shape (dimensions,).
+        What a question's vector is to be multiplied with, float32 of shape (dim, DIMENSIONS): the directions in which the
+        passages differ most (principal components), times the width of a level; zeros where there are no more.
     blocks
-        The passages, int8 of shape (n_blocks, dimensions, size); the last one is filled up with zeros.
+        Levels of the passages, two in a byte as :func:`semclass.products.half_byte_product_with` takes them, uint8 of
+        shape (n_blocks, size, DIMENSIONS // 2); the last block is filled up.
     n
         How many passages there are.
     """
 
     axes: FloatArray
-    scales: FloatArray
-    blocks: npt.NDArray[np.int8]
+    blocks: npt.NDArray[np.uint8]
     n: int
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of at least n passages with the largest products, rising; fewer where fewer are allowed."""
-        # the scales go to the question, so that the integers of all passages can be compared
-        reduced = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
-        asked = Question.of((reduced * self.scales**2).astype(np.float32), digits=1)
-        parts, size = [], self.blocks.shape[2]
+        asked = np.einsum("d,dk->k", question, self.axes)[None]  # large enough for BLAS to take threads
+        parts, size = [], self.blocks.shape[1]
         for place, session in enumerate(self._sessions):
-            (products,) = session.run(None, {"a": asked.rows})[0]
+            (products,) = session.run(None, {"a": asked})[0]
             here = slice(place * size, min((place + 1) * size, self.n))
-            products[here.stop - here.start :] = _LEAST
+            products[here.stop - here.start :] = -np.inf
             if allowed is not None:
-                np.copyto(products[: here.stop - here.start], _LEAST, where=~allowed[here])
+                np.copyto(products[: here.stop - here.start], -np.inf, where=~allowed[here])
             parts.append(products)
-        least = max(_nth_at_least(parts, n), _LEAST + 1)
+        least = max(_nth_at_least(parts, n), np.finfo(np.float32).min)
         found = [np.flatnonzero(products >= least) + place * size for place, products in enumerate(parts)]
         return np.concatenate(found)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
-        return [product_with(block) for block in self.blocks]
+        return [half_byte_product_with(block) for block in self.blocks]
 
 
-_LEAST = int(np.iinfo(np.int32).min)
-
-
-def _nth_at_least(parts: Sequence[npt.NDArray[np.int32]], n: int) -> int:
+def _nth_at_least(parts: Sequence[FloatArray], n: int) -> float:
     """As :func:`semclass.ranking.nth_at_least`, of several arrays of one length, read while they are in the cache."""
     size = len(parts[0])
     if size % GROUP or n * 4 > len(parts) * size // GROUP:
-        return int(nth_at_least(np.concatenate(parts), n))
+        return float(nth_at_least(np.concatenate(parts), n))
     largest = np.concatenate([part.reshape(GROUP, -1).max(axis=0) for part in parts])
-    return int(np.partition(largest, len(largest) - n)[len(largest) - n])
+    return float(np.partition(largest, len(largest) - n)[len(largest) - n])
 
 
-def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray, dimensions: int = DIMENSIONS) -> Reduced:
+def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
     """Reduce the vectors of a segment.
 
     Parameters
     ----------
     codes, levels
         As in :class:`Vectors`, int8; of at least one passage.
-    dimensions
-        How many to keep; all if the vectors have fewer.
 
     Returns
     -------
     Reduced
-        In memory: `dimensions` bytes for each passage.
+        In memory: half a byte for each passage and dimension.
     """
     n = len(codes)
     some = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
     sample = codes[some] * levels[some, None]
-    _, directions = np.linalg.eigh(sample.T @ sample)
-    axes = directions[:, ::-1][:, :dimensions].astype(np.float32)
-    scales = np.maximum(np.abs(sample @ axes).max(axis=0) / 127, np.finfo(np.float32).tiny).astype(np.float32)
-    axes /= scales
-    size = min(REDUCED_BLOCK, n)
-    blocks = np.zeros((-(-n // size), axes.shape[1], size), np.int8)
-    for begin in range(0, n, size):
-        reduced = (codes[begin : begin + size] * levels[begin : begin + size, None]) @ axes
-        blocks[begin // size, :, : len(reduced)] = np.rint(reduced).clip(-127, 127).astype(np.int8).T
-    return Reduced(axes, scales, blocks, n)
+    # what all passages have in common changes every product with a question by the same
+    mean = sample.mean(axis=0)
+    sample -= mean
+    variances, directions = np.linalg.eigh(sample.T @ sample / len(sample))
+    directions = directions[:, ::-1][:, :DIMENSIONS]
+    widths = LEVEL * np.sqrt(np.maximum(variances[::-1][:DIMENSIONS], np.finfo(np.float32).tiny))
+    size, kept = min(REDUCED_BLOCK, n), len(widths)
+    blocks = np.full((-(-n // size), size, DIMENSIONS // 2), LEVELS // 2 * (LEVELS + 1), np.uint8)
+    for begin in range(0, n, ROWS):
+        end = min(begin + ROWS, n)
+        reduced = (codes[begin:end] * levels[begin:end, None] - mean) @ (directions / widths)
+        found = np.full((end - begin, DIMENSIONS), LEVELS // 2, np.uint8)
+        found[:, :kept] = (np.floor(reduced) + LEVELS // 2).clip(0, LEVELS - 1)
+        blocks.reshape(-1, DIMENSIONS // 2)[begin:end] = found[:, ::2] | found[:, 1::2] << 4
+    axes = np.zeros((codes.shape[1], DIMENSIONS), np.float32)
+    axes[:, :kept] = directions * widths
+    return Reduced(axes, blocks, n)
 
 
-PARTS = ("axes", "scales", "blocks", "n")
+PARTS = ("axes", "blocks", "n")
 """Arrays of reduced vectors, each a file."""
 
 
@@ -314,8 +320,8 @@ def save(found: Reduced, folder: Path) -> None:
 
 def load(folder: Path) -> Reduced:
     """Open reduced vectors, memory-mapped."""
-    axes, scales, blocks, n = (
+    axes, blocks, n = (
         np.asarray(np.load(folder / f"{name}.npy", mmap_mode=None if name == "n" else "r", allow_pickle=False))
         for name in PARTS
     )
-    return Reduced(axes, scales, blocks, int(n))
+    return Reduced(axes, blocks, int(n))

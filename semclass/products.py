@@ -11,6 +11,7 @@ processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -24,6 +25,9 @@ ZERO, SMALL_ZERO = 128, 64
 """The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned numbers."""
 
 _FLOAT, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
+
+_OWN = "com.microsoft"
+"""The domain of operators that are onnxruntime's own."""
 
 
 def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
@@ -81,11 +85,27 @@ def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
     """
     options = _options()
     options.add_external_initializers(["b"], [onnxruntime.OrtValue.ortvalue_from_numpy(weights)])
-    # the place stands for memory that the session is given
-    place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
-    dims = b"".join(_field(1, size) for size in weights.shape)
-    held = _field(5, dims + _field(2, _INT8) + _field(8, "b") + place)
+    held = _held("b", _INT8, weights.shape)
     graph = _graph("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO) + held)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
+    """A session that multiplies ``a``, float32 of shape (m, dim), with weights of half a byte, into float32 (m, n).
+
+    Two weights are in a byte, the first one in its lower half; 8 stands for 0. They are given as uint8 of shape
+    (n, dim // 2), with dim a power of 2 and at least 16. The product is not exact: rows of ``a`` are rounded to 8 bits on
+    processors that multiply such integers faster.
+    """
+    n, dim = len(weights), 2 * weights.shape[1]
+    options = _options()
+    given = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
+    options.add_external_initializers(
+        list(given), [onnxruntime.OrtValue.ortvalue_from_numpy(values) for values in given.values()]
+    )
+    numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
+    held = _held("b", _UINT8, (n, 1, dim // 2)) + _held("scales", _FLOAT, (n,))
+    graph = _graph("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim) + held, numbers)
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
 
@@ -105,21 +125,28 @@ def _options() -> onnxruntime.SessionOptions:
     return options
 
 
-def _graph(operator: str, result: int, others: bytes) -> bytes:
-    """An ONNX model of one node that gives a matrix ``c``; `others` are its inputs and what it holds.
+def _graph(operator: str, result: int, others: bytes, numbers: Mapping[str, int] | None = None) -> bytes:
+    """An ONNX model of one node that gives a matrix ``c``; `others` are its inputs and what it holds, `numbers` attributes.
 
-    The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17).
+    The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17; operators of onnxruntime's own, set 1).
     """
-    node = _field(1, "a") + _field(1, "b")
-    if operator == "Gemm":
-        # the second matrix is given by its columns: attribute transB = 1, of the type INT
-        node += _field(5, _field(1, "transB") + _field(3, 1) + _field(20, 2))
-    else:
-        node += _field(1, "zero")
+    third = {"MatMulInteger": "zero", "MatMulNBits": "scales"}
+    node = b"".join(_field(1, name) for name in ("a", "b", third.get(operator)) if name)
+    # the second matrix of Gemm is given by its columns
+    for name, value in ({"transB": 1} if operator == "Gemm" else numbers or {}).items():
+        node += _field(5, _field(1, name) + _field(3, value) + _field(20, 2))  # of the type INT
     node += _field(2, "c") + _field(4, operator)
+    if operator == "MatMulNBits":
+        node += _field(7, _OWN)
     graph = _field(1, node) + _field(2, "product") + others
     graph += _field(12, _field(1, "c") + _field(2, _field(1, _field(1, result))))
-    return _field(1, 8) + _field(8, _field(2, 17)) + _field(7, graph)
+    return _field(1, 8) + _field(8, _field(2, 17)) + _field(8, _field(1, _OWN) + _field(2, 1)) + _field(7, graph)
+
+
+def _held(name: str, kind: int, shape: Sequence[int]) -> bytes:
+    """An array of which the graph only knows that the session is given it."""
+    place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
+    return _field(5, b"".join(_field(1, size) for size in shape) + _field(2, kind) + _field(8, name) + place)
 
 
 def _zero(value: int) -> bytes:

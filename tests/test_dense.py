@@ -113,10 +113,23 @@ def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
     rng = np.random.default_rng(1)
     vectors = unit((rng.normal(size=(500, 8)) @ rng.normal(size=(8, DIM))).astype(np.float32))
     codes, levels = to_int8(vectors)
-    found = reduce_vectors(codes, levels, dimensions=8)
-    assert found.blocks.shape == (1, 8, 500)
+    found = reduce_vectors(codes, levels)
+    assert found.blocks.shape == (1, 500, dense.DIMENSIONS // 2)
     nearest = found.nearest(vectors[7], 20)
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
+
+
+def test_what_all_passages_have_in_common_takes_no_level():
+    rng = np.random.default_rng(2)
+    vectors = unit((rng.normal(size=(500, DIM)) + 20 * asked()).astype(np.float32))
+    nearest = reduce_vectors(*to_int8(vectors)).nearest(vectors[7], 60)
+    assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
+
+
+def test_passages_that_are_all_the_same_are_all_near():
+    codes, levels = made(1)
+    found = reduce_vectors(np.repeat(codes, 50, axis=0), np.repeat(levels, 50))
+    assert found.nearest(asked(), 3).tolist() == list(range(50))
 
 
 @pytest.mark.parametrize("group", [4, 7])

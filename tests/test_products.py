@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.products import float_products, int_products, product_with, transposed
+from semclass.products import float_products, half_byte_product_with, int_products, product_with, transposed
 
 
 @pytest.mark.parametrize(("m", "n", "dim"), [(1, 1, 1), (3, 50, 7), (12, 1300, 384), (0, 4, 3), (4, 0, 3)])
@@ -30,3 +30,12 @@ def test_weights_may_be_forgotten_once_they_are_laid_out():
     session = product_with(weights)
     del weights
     assert (session.run(None, {"a": np.full((1, 8), 65, np.uint8)})[0] == 24).all()
+
+
+@pytest.mark.parametrize("dim", [16, 64])
+def test_products_with_half_bytes_are_near_to_those_of_their_values(dim):
+    rng = np.random.default_rng(0)
+    levels, rows = rng.integers(0, 16, (300, dim), np.uint8), rng.normal(size=(1, dim)).astype(np.float32)
+    session = half_byte_product_with(levels[:, ::2] | levels[:, 1::2] << 4)
+    expected = rows @ (levels.astype(np.float32) - 8).T
+    np.testing.assert_allclose(session.run(None, {"a": rows})[0], expected, atol=0.1 * np.sqrt(dim))
