@@ -213,6 +213,9 @@ LEVELS = 16
 REDUCED_BLOCK = 131_072
 """Passages of one product of reduced vectors."""
 
+WIDER = 3
+"""How many times as many passages as asked for are given by half bytes, so that as many of the nearest are among them."""
+
 GROUP = 32
 """Passages of which the best one is compared first."""
 
@@ -244,7 +247,7 @@ class Reduced:
     n: int
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Places of at least n passages with the largest products, rising; fewer where fewer are allowed."""
+        """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
         asked = np.einsum("d,dk->k", question, self.axes)[None]  # large enough for BLAS to take threads
         parts, size = [], self.blocks.shape[1]
         for place, session in enumerate(self._sessions):
@@ -254,7 +257,7 @@ class Reduced:
             if allowed is not None:
                 np.copyto(products[: here.stop - here.start], -np.inf, where=~allowed[here])
             parts.append(products)
-        least = max(_nth_at_least(parts, n), np.finfo(np.float32).min)
+        least = max(_nth_at_least(parts, n * WIDER), np.finfo(np.float32).min)
         found = [np.flatnonzero(products >= least) + place * size for place, products in enumerate(parts)]
         return np.concatenate(found)
 

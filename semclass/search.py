@@ -41,7 +41,7 @@ MORE = 4
 LOOKED_AT = 64
 """Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
 
-TRUSTED = 16
+TRUSTED = 4
 """Of this many passages that an index of vectors finds, one is taken to be among the best without exception."""
 
 

@@ -103,9 +103,9 @@ def test_products_cannot_overflow_16_bits():
 
 def test_reduced_vectors_of_all_dimensions_find_the_nearest():
     codes, levels = made(300)
-    found = reduce_vectors(codes, levels).nearest(asked(), 40)
+    found = reduce_vectors(codes, levels).nearest(asked(), 20)
     expected = np.argsort(-Vectors(codes, levels).scores(asked()))
-    assert 40 <= len(found) < 150
+    assert 60 <= len(found) < 200
     assert set(expected[:20].tolist()) <= set(found.tolist())
 
 
@@ -122,7 +122,7 @@ def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
 def test_what_all_passages_have_in_common_takes_no_level():
     rng = np.random.default_rng(2)
     vectors = unit((rng.normal(size=(500, DIM)) + 20 * asked()).astype(np.float32))
-    nearest = reduce_vectors(*to_int8(vectors)).nearest(vectors[7], 60)
+    nearest = reduce_vectors(*to_int8(vectors)).nearest(vectors[7], 20)
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
 
 
