@@ -203,10 +203,20 @@ def read_questions(
     -------
     list of Query
         In the same order.
+
+    Raises
+    ------
+    InputError
+        If the encoder gives numbers that are not finite, by which nothing can be ranked.
     """
     views = ("tokens" if branch is None else STATES, *(() if classifier is None else classifier.encoder_views))
     encoding = encoder.encode(texts, views=("pooled", *dict.fromkeys(views)))
     pooled = encoding.rows("pooled")
+    if not (finite := np.isfinite(pooled).all(axis=1)).all():
+        text = texts[int(finite.argmin())]
+        raise InputError(
+            f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
+        )
     classes = fine = np.zeros((len(texts), 0))
     if classifier is not None:
         fine = classifier.fine_probabilities(texts, encoding)

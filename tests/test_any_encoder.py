@@ -24,6 +24,7 @@ from semclass import (
 from semclass.cli import main
 from semclass.evaluation import cached_index, load_dataset, rank
 from semclass.evidence import PassageReader
+from semclass.ranker import read_questions
 from semclass.slices import slices_of
 
 PASSAGES = [
@@ -266,3 +267,13 @@ def test_a_model_that_can_be_exported_is_let_pass(tmp_path, capsys, monkeypatch)
     assert "exported they have length 1" in capsys.readouterr().out
     with pytest.raises(ArtifactError, match=r"has no config\.json"):
         check_source(tmp_path)
+
+
+def test_a_question_without_finite_numbers_is_refused(fake_encoder):
+    class Broken(type(fake_encoder)):
+        def encode(self, texts, *, views=("pooled",)):
+            found = super().encode(texts, views=views)
+            return replace(found, pooled=found.pooled * np.float32(np.nan))
+
+    with pytest.raises(InputError, match="NaN or infinity for 'Who\\?'"):
+        read_questions(Broken(), None, None, ["Who?"])
