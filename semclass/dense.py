@@ -167,7 +167,7 @@ class Question:
     @classmethod
     def of(cls, vector: FloatArray, digits: int = DIGITS) -> Question:
         """Round a vector (dim,)."""
-        step = max(float(np.abs(vector).max(initial=0)) / LARGEST, np.finfo(np.float32).tiny)
+        step = max(float(np.abs(vector).max(initial=0)) / LARGEST, np.finfo(np.float64).tiny)
         left, found = vector.astype(np.float64) / step, np.empty((digits, len(vector)), np.int8)
         for digit in found:
             digit[:] = np.rint(left).clip(-LARGEST, LARGEST)
