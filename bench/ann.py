@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench import growth
+from bench import growth, scale
 from bench.steps import Bench
 from semclass import OnnxEncoder
 from semclass.dense import Vectors, load, reduce_vectors, save
@@ -27,7 +27,9 @@ from semclass.ranking import top_k
 
 LIBRARIES = ("reduced", "usearch", "faiss_hnsw", "faiss_ivf", "hnswlib")
 
-SIZES = (100_000, 1_000_000)
+SIZES = (100_000,)
+"""Passages. A graph of a million takes these libraries hours on two slow processors."""
+
 THREADS = 2
 """Of building."""
 
@@ -51,22 +53,10 @@ class Engine:
 
 def run(bench: Bench) -> dict[str, Any]:
     """All libraries on all sizes; a quick run takes a small corpus."""
-    place, few = growth.place_of(bench.work), bench.quick
-    pool, rows = place / f"sentences-{400 if few else 'all'}.npz", []
-    data = str(bench.data)
-    bench.step("scale/sentences", "bench.growth:read", wrote=pool, data=data, out=pool, limit=400 if few else None)
+    few, data, rows = bench.quick, str(bench.data), []
+    pool, _ = scale.sentences(bench)
     for size in (1_000,) if few else SIZES:
-        folder = place / f"{'quick-' if few else ''}{size}"
-        bench.step(
-            f"scale/made/{size}",
-            "bench.growth:make",
-            wrote=folder,
-            pool=pool,
-            n=size,
-            folder=folder,
-            seed=0,
-            compared=20 if few else 0,
-        )
+        folder, _ = scale.made(bench, size, pool)
         truth = bench.work / "ann" / f"nearest-{size}.npz"
         asked = 20 if few else ASKED
         bench.step(f"ann/{size}/exact", "bench.ann:exact", wrote=truth, index=folder, data=data, limit=asked, out=truth)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import growth
+from bench import growth, scale
 from bench.steps import Bench
 from semclass import HybridRetriever
 from semclass.types import Hit
@@ -23,7 +23,10 @@ CALLERS = (1, 2, 8)
 ROUNDS = 5
 """Rounds in which every number of callers has its turn; the median of their ratios counts."""
 
-ASKED = 200
+SIZES = (1_000, 10_000, 1_000_000)
+"""Passages: the first for memory and quick runs, the others for callers."""
+
+ASKED = 100
 SEARCHES = 100_000
 LOOKS = 20
 """How often memory is looked at over these searches."""
@@ -31,23 +34,10 @@ LOOKS = 20
 
 def run(bench: Bench) -> dict[str, Any]:
     """Throughput on corpora that :mod:`bench.scale` made, with and without re-ranking, and memory over searches."""
-    place, few = growth.place_of(bench.work), bench.quick
-    sizes = [1_000] if few else [10_000, 100_000, 1_000_000]
-    pool = place / f"sentences-{400 if few else 'all'}.npz"
-    data, rows = str(bench.data), []
-    bench.step("scale/sentences", "bench.growth:read", wrote=pool, data=data, out=pool, limit=400 if few else None)
-    for size in sizes:
-        folder = place / f"{'quick-' if few else ''}{size}"
-        bench.step(
-            f"scale/made/{size}",
-            "bench.growth:make",
-            wrote=folder,
-            pool=pool,
-            n=size,
-            folder=folder,
-            seed=0,
-            compared=(20 if few else 100) if size == 1_000 else 0,
-        )
+    data, rows, few = str(bench.data), [], bench.quick
+    pool, _ = scale.sentences(bench)
+    for size in SIZES[:1] if few else SIZES[1:]:
+        folder, _ = scale.made(bench, size, pool)
         for blas in (1, os.cpu_count() or 1):
             found = bench.step(
                 f"concurrency/{size}-{blas}",
@@ -58,7 +48,7 @@ def run(bench: Bench) -> dict[str, Any]:
                 limit=20 if few else ASKED,
             )
             rows += [{"passages": size, "blas_threads": blas, **row} for row in found["rows"]]
-    smallest = place / f"{'quick-' if few else ''}{sizes[0]}"
+    smallest, _ = scale.made(bench, SIZES[0], pool)
     searches = 200 if few else SEARCHES
     memory = bench.step("concurrency/memory", "bench.concurrency:memory", index=smallest, data=data, searches=searches)
     eight = [row for row in rows if (row["callers"], row["blas_threads"]) == (max(CALLERS), 1)]

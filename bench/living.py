@@ -39,7 +39,7 @@ from semclass.reading import chunks, in_order
 from semclass.sentences import split_sentences
 from semclass.verify import verify
 from semclass.views import STATES
-from semclass.writer import SEGMENTS, IndexWriter, compact
+from semclass.writer import IndexWriter, compact
 
 BUILT = 2 * CHUNK
 """Passages of a build: a whole number of stretches for each of two processors."""
@@ -60,6 +60,9 @@ ADDED, UPDATED, DELETED = 1_000, 100, 1_000
 """Passages of each change."""
 
 FORMS = ("standard", "lean")
+
+SEGMENTS = 8
+"""Segments of the index that is searched beside one of a single segment."""
 
 CRASHING = ROOT / "tests" / "crashing.py"
 """Kills writers."""
