@@ -31,8 +31,8 @@ MILLION = 1_000_000
 BUILDS = (250, 500, 1_000)
 """Passages that are really encoded."""
 
-THREADS = ((1, 1), (2, 1), (1, 2))
-"""Threads of the encoder, and of numpy's BLAS, which takes all processors where the environment says nothing."""
+THREADS = ((1, 1), (2, 1))
+"""Threads of the encoder, and of numpy's BLAS."""
 
 SEED = 0
 
