@@ -222,7 +222,7 @@ def at_random(root, rng, count):
     with IndexWriter.open(folder, reader=READER) as changed:
         changed.update(passages(20, 21), missing="add")
     assert set(state(folder)) == allowed[2]
-    return {"at random": number, "seen": seen, "within a commit": within}
+    return {"at random": number, "opened": sum(seen), "seen": seen, "within a commit": within}
 
 
 def cut_off(folder):
