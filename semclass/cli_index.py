@@ -267,7 +267,7 @@ def verify(folder: Path, *, as_json: bool) -> None:
         print_json({"index": str(folder), **found})
     else:
         click.echo(
-            f"{found['passages']} passages in {found['segments']} segments: {', '.join(found['checks'])} are right"
+            f"{found['passages']} passages in {_segments(found['segments'])}: {', '.join(found['checks'])} are right"
         )
 
 
@@ -299,7 +299,7 @@ def _changing(
         print_json({"index": str(folder), **counts, "passages": found["passages"], "segments": len(found["segments"])})
         return
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
-    click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {len(found['segments'])} segments")
+    click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {_segments(len(found['segments']))}")
 
 
 def _lines(file: Path) -> list[str]:
@@ -309,3 +309,7 @@ def _lines(file: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file} cannot be read ({error}); give a text file with one id a line") from error
     return [line for line in lines if line.strip()]
+
+
+def _segments(number: int) -> str:
+    return f"{number} segment{'s' * (number != 1)}"

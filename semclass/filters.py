@@ -445,6 +445,8 @@ def _term(term: str) -> dict[str, Any]:
             '>=), or JSON such as {"tags": {"$in": ["tax", "law"]}}'
         )
     path, operator, text = parts.groups()
+    if not text.strip() and operator not in ("=", "!="):
+        raise InputError(f"the filter {short(term)} compares with nothing; write a value behind {operator}")
     return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
 
 

@@ -327,7 +327,7 @@ def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
     code, out, _ = run("index", "delete", copy, "--file", tmp_path / "ids", "--ignore-missing", "--json")
     assert json_lines(out)[0]["removed"] == 1
     assert json_lines(run("index", "delete", copy, "--where", "page=7", "--json")[1])[0]["passages"] == 27
-    assert run("index", "compact", copy)[1] == "27 passages in 1 segments\n"
+    assert run("index", "compact", copy)[1] == "27 passages in 1 segment\n"
     assert run("index", "delete", copy)[0] == 2
     (records,) = copy.glob("segment-*/records.npy")
     records.write_bytes(records.read_bytes()[:-1] + b" ")

@@ -179,3 +179,9 @@ def test_metadata_that_went_through_json_are_found_alike(metadata):
     again = json.loads(json.dumps(metadata))
     condition = parse({"$or": [{"a": {"$gte": 0}}, {"b": "a"}]})
     assert matches(condition, metadata) == matches(condition, again)
+
+
+@pytest.mark.parametrize("term", ["page>=", "date< "])
+def test_a_comparison_with_nothing_is_refused(term):
+    with pytest.raises(InputError, match="compares with nothing"):
+        read_terms([term])
