@@ -121,10 +121,11 @@ class Reranker:
         if not items:
             return []
         limit = len(items) if k is None else check_positive(k, "k")
-        (query,) = self.ranker.encode([question])
-        candidates = self._candidates(query, items, compared, check_weight(bm25_weight, "bm25_weight"))
-        found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
-        explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
+        with self.ranker.turns:
+            (query,) = self.ranker.encode([question])
+            candidates = self._candidates(query, items, compared, check_weight(bm25_weight, "bm25_weight"))
+            found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
+            explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
         return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
 
     arerank = in_thread(rerank)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -269,22 +270,24 @@ class HybridRetriever:
         read = explain or self.ranker.reads_evidence(rerank=rerank, by=by, hard=hard)
         results = []
         whole = explain or rerank is not None or match is not None
-        for query in self.ranker.encode(texts, whole=whole):
-            found = self.candidates(
-                query,
-                depth,
-                match=match,
-                bm25_weight=bm25_weight,
-                match_weight=match_weight,
-                evidence=read,
-                where=where,
-                fusion=fusion,
-                alpha=alpha,
-            )
-            order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
-            passages = self.index.passages(found.rows) if found.passages is None else found.passages
-            explanations = self.ranker.explain(query, found, order, limit) if explain else None
-            results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
+        # what a server answers is waited for without holding up others
+        with self.ranker.turns if isinstance(self.index, PassageIndex) else nullcontext():
+            for query in self.ranker.encode(texts, whole=whole):
+                found = self.candidates(
+                    query,
+                    depth,
+                    match=match,
+                    bm25_weight=bm25_weight,
+                    match_weight=match_weight,
+                    evidence=read,
+                    where=where,
+                    fusion=fusion,
+                    alpha=alpha,
+                )
+                order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight)
+                passages = self.index.passages(found.rows) if found.passages is None else found.passages
+                explanations = self.ranker.explain(query, found, order, limit) if explain else None
+                results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results
 
     asearch = in_thread(search)

@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from semclass import HybridRetriever, InputError, PassageIndex, Reranker
+from semclass.processors import available_threads
 from semclass.waiting import in_thread
 
 
@@ -64,3 +65,18 @@ def test_the_event_loop_goes_on_while_a_thread_works():
 def test_a_twin_has_the_arguments_of_the_method():
     assert inspect.signature(HybridRetriever.asearch) == inspect.signature(HybridRetriever.search)
     assert HybridRetriever.asearch.__name__ == "asearch"
+
+
+def test_a_question_waits_while_all_processors_are_busy(retriever, ranker):
+    taken = 0
+    while ranker.turns.acquire(blocking=False):
+        taken += 1
+    assert taken == available_threads()
+    thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"k": 1, "rerank": None})
+    thread.start()
+    thread.join(0.05)
+    assert thread.is_alive()
+    for _ in range(taken):
+        ranker.turns.release()
+    thread.join(10)
+    assert not thread.is_alive()
