@@ -1,7 +1,7 @@
 """On paper: what a billion passages would take, in machines, hours, bytes and money, at the rates that were measured.
 
-Nothing of that size was run. The figures are those of ``scale.json``, multiplied; the money is that of ``prices.json``.
-What is taken for granted is said with the results.
+Nothing of that size was run. The figures are those of ``scale.json`` and ``living.json``, multiplied; the money is that of
+``prices.json``. What is taken for granted is said with the results.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run(bench: Bench) -> dict[str, Any]:
     reader = prices.find("machines", "cpu")
     server = prices.find("machines", "memory")
     largest = max(scale["sizes"], key=lambda row: row["passages"])
-    rate = max(scale["builds"], key=lambda row: row["passages"])["per_second"]
+    rate = max(row["build_per_second"] for row in _kept(bench, "living")["builds"] if row["form"] == "standard")
     kinds = largest["bytes_per_passage"]
     memory = resident_bytes(scale["sizes"])
     return {
