@@ -122,6 +122,12 @@ class Candidates:
         return len(self.rows)
 
 
+def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
+    """Tokens, sentences and terms of n candidates that nothing will look into: rows without anything."""
+    nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
+    return nothing, nothing, nothing
+
+
 class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 

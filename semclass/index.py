@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from semclass import artifacts, bm25, filters, manifest, search
 from semclass.bm25 import Postings, Removed, Statistics
-from semclass.candidates import Candidates, Query, Scoring
+from semclass.candidates import Candidates, Query, Scoring, no_evidence
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.evidence import PassageReader, searchable
 from semclass.manifest import Entry, Manifest
@@ -417,8 +417,9 @@ class PassageIndex:
         allowed = self.live if where is None else self.mask(where)
         found = search.find(self._searched, Asked(query, scoring, self.statistics, self.thresholds, allowed), n)
         rows = found.rows
-        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(rows) + 1, np.int64))
-        tokens, sentences, terms = (nothing,) * 3 if reader is None or not len(rows) else self.evidence(rows, reader)
+        tokens, sentences, terms = (
+            no_evidence(len(rows)) if reader is None or not len(rows) else self.evidence(rows, reader)
+        )
         return Candidates(
             rows=rows,
             dense=found.dense,

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from semclass import artifacts, bm25, filters
 from semclass.bm25 import Statistics
-from semclass.candidates import Candidates, Query, Scoring, sum_of
+from semclass.candidates import Candidates, Query, Scoring, no_evidence, sum_of
 from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.evidence import PassageReader, searchable
 from semclass.index import PassageIndex
@@ -513,8 +513,9 @@ class QdrantIndex:
         order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -score))
         points = [points[place] for place in order]
         passages = tuple(_passage(point.payload) for point in points)
-        nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(len(points) + 1, np.int64))
-        tokens, sentences, terms = (nothing,) * 3 if reader is None else self._evidence(points, passages, reader)
+        tokens, sentences, terms = (
+            no_evidence(len(points)) if reader is None else self._evidence(points, passages, reader)
+        )
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             dense=dense[order],

@@ -53,6 +53,18 @@ class FakeEncoder:
         )
 
 
+class Counting(FakeEncoder):
+    """Remembers what it was asked to encode."""
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "seen", [])
+
+    def encode(self, texts, *, views=("pooled",)):
+        self.seen.extend(texts)
+        return super().encode(texts, views=views)
+
+
 @pytest.fixture
 def fake_encoder() -> FakeEncoder:
     return FakeEncoder()

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from conftest import FakeEncoder
+from conftest import Counting, FakeEncoder
 from test_writer import passages, same_as_built_anew
 
 from semclass import (
@@ -42,16 +42,6 @@ def small(monkeypatch):
 @pytest.fixture
 def reader():
     return PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-
-
-class Counting(FakeEncoder):
-    def __init__(self):
-        super().__init__()
-        object.__setattr__(self, "seen", [])
-
-    def encode(self, texts, *, views=("pooled",)):
-        self.seen.extend(texts)
-        return super().encode(texts, views=views)
 
 
 def content(folder):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from conftest import ROOT, FakeEncoder
+from conftest import ROOT, Counting, FakeEncoder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -43,18 +43,6 @@ def nothing_waits_for_the_disk(monkeypatch):
 @pytest.fixture(scope="module")
 def reader():
     return PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-
-
-class Counting(FakeEncoder):
-    """Remembers what it was asked to encode."""
-
-    def __init__(self):
-        super().__init__()
-        object.__setattr__(self, "seen", [])
-
-    def encode(self, texts, *, views=("pooled",)):
-        self.seen.extend(texts)
-        return super().encode(texts, views=views)
 
 
 def passages(*numbers, text="the {} boat", **metadata):
