@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from semclass import OnnxEncoder, Passage, Ranker
 from semclass.documents import read_corpus
@@ -16,6 +17,10 @@ from semclass.types import Encoding, ragged
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
+
+# a property is about values: how long an example took says only how busy the machine was
+settings.register_profile("values", deadline=None)
+settings.load_profile("values")
 
 
 @dataclass(frozen=True)

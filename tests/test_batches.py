@@ -66,7 +66,7 @@ def test_a_table_gets_what_the_classifier_gives(questions):
 TEXTS = st.one_of(st.sampled_from([*QUESTIONS, None, "", " \t"]), st.text(max_size=12))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(TEXTS, max_size=12).flatmap(lambda rows: st.tuples(st.just(rows), st.lists(st.integers(0, len(rows))))))
 def test_no_cutting_into_batches_changes_a_row(rows_and_cuts):
     texts, cuts = rows_and_cuts

@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
@@ -62,7 +62,6 @@ def test_codes_are_small_and_lists_and_rare_fields_are_kept_apart():
     assert (tags.codes.shape, rare.rows.tolist()) == ((300,), [7])
 
 
-@settings(deadline=None)
 @given(
     st.lists(METADATA, max_size=5), st.lists(METADATA, max_size=5), st.data(), st.lists(WHERE, min_size=1, max_size=4)
 )

@@ -62,7 +62,7 @@ def test_reciprocal_ranks_by_hand():
     np.testing.assert_allclose(reciprocal_ranks(keys, relevant, cutoff=2), [1 / 2, 0, 0, 0])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 9), st.booleans())
 def test_ranks_along_a_weight_are_those_of_sorting_at_every_weight(seed, d, with_ties):
     rng = np.random.default_rng(seed)

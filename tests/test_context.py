@@ -97,7 +97,7 @@ SHINGLED = st.lists(st.sampled_from(["tide", "harbour", "storm", "crane"]), min_
 
 
 @given(SHINGLED, SHINGLED, st.integers(1, 3), st.floats(0.05, 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_resembles_each_other_does_so_by_the_jaccard_index_of_scikit_learn(first, second, words, threshold):
     table = CountVectorizer(ngram_range=(words, words), binary=True).fit_transform([first, second]).toarray()
     alike = jaccard_score(table[0], table[1]) >= threshold
@@ -108,7 +108,6 @@ TEXTS = st.lists(st.text("ab 1.\n", max_size=12), max_size=8)
 
 
 @given(TEXTS, st.sampled_from([None, 0.0, 0.5, 0.8, 1.0]), st.integers(1, 3))
-@settings(deadline=None)
 def test_dropping_duplicates_invents_nothing_and_twice_is_once(texts, threshold, words):
     hits = hits_of(*texts)
     kept = drop_duplicates(hits, threshold=threshold, words=words)
@@ -201,7 +200,7 @@ def test_any_store_can_tell_neighbours():
 
 
 @given(st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_windows_are_parts_of_the_document_that_hold_every_hit_and_give_nothing_twice(data):
     content = data.draw(st.text("abc ", min_size=12, max_size=40))
     step, size = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 6))
@@ -334,7 +333,7 @@ PROSE = st.lists(st.text("ab .?!\n\t\x1c", max_size=80), max_size=6)
 
 
 @given(PROSE, st.integers(1, 30), st.booleans(), st.sampled_from([count_words, len]))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_never_more_than_the_budget_nothing_invented_and_twice_is_once(texts, budget, cut, count):
     hits = hits_of(*texts)
     taken = fit_budget(hits, budget, count=count, cut=cut)
@@ -369,7 +368,6 @@ def test_the_best_are_first_and_last_as_in_haystack_and_in_langchain_but_for_the
 
 
 @given(st.lists(st.integers(1, 5), max_size=12))
-@settings(deadline=None)
 def test_reordering_is_a_permutation_and_twice_is_once(ranks):
     hits = [hit(str(place), rank=rank) for place, rank in enumerate(ranks)]
     moved = reorder_for_long_context(hits)
@@ -445,7 +443,7 @@ def test_a_context_of_what_the_shipped_retriever_finds(ranker, corpus):
 
 
 @given(PROSE, st.integers(1, 60), st.sampled_from([count_words, len, lambda text: len(text) ** 2 // 100]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_context_is_never_longer_than_its_budget(texts, budget, count):
     made = build_context(hits_of(*texts), budget=budget, count=count)
     assert count(made.text) <= budget
@@ -472,7 +470,7 @@ def test_neighbours_are_added_from_the_best_hit_on_and_take_the_room_of_none():
 
 
 @given(st.data())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_with_windows_a_budget_is_kept_too_and_no_hit_is_lost_that_fits_without(data):
     passages = sentences()
     hits = found(passages, *data.draw(st.lists(st.integers(1, len(passages)), unique=True, min_size=1)))

@@ -85,7 +85,7 @@ def test_passages_are_read_as_they_are_asked_for():
         assert original == (None if number < 7000 else str(number - 7000))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.sampled_from([0.8, 0.9, 1.0]))
 def test_marks_are_exact_and_nearly_complete(seed, threshold):
     random = np.random.default_rng(seed)

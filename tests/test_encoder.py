@@ -189,7 +189,7 @@ def test_threads_and_batches_change_nothing(encoder):
     np.testing.assert_array_equal(a.terms.values, b.terms.values)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(min_size=1, max_size=60).filter(lambda text: text.strip() and text.isprintable()))
 def test_any_text_gives_finite_vectors(encoder, text):
     encoding = encoder.encode([text], views=VIEWS)

@@ -260,7 +260,7 @@ def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(order=st.permutations(range(36)))
 def test_the_order_of_the_texts_makes_no_difference(order):
     texts, labels = corpus()
@@ -268,7 +268,7 @@ def test_the_order_of_the_texts_makes_no_difference(order):
     np.testing.assert_array_equal(shuffled.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts))
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 # numpy's arrays of strings end at a NUL, which is no character of a name
 @given(
     names=st.lists(

@@ -5,7 +5,7 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
@@ -164,7 +164,6 @@ def test_a_term_that_is_no_filter(term):
         read_terms([term])
 
 
-@settings(deadline=None)
 @given(st.lists(METADATA, max_size=6), st.lists(WHERE, min_size=1, max_size=8))
 def test_columns_and_passages_agree(metadata, wheres):
     columns = columns_of(metadata)
@@ -173,7 +172,6 @@ def test_columns_and_passages_agree(metadata, wheres):
         assert mask(condition, columns).tolist() == [matches(condition, each) for each in metadata]
 
 
-@settings(deadline=None)
 @given(METADATA)
 def test_metadata_that_went_through_json_are_found_alike(metadata):
     again = json.loads(json.dumps(metadata))

@@ -67,7 +67,7 @@ def possible(where):
 
 @pytest.mark.parametrize(("selected", "examples"), [(local_mode, 30), (engine_core, 5)])
 def test_the_same_passages_are_selected(selected, examples):
-    @settings(suppress_health_check=list(HealthCheck), deadline=None, max_examples=examples)
+    @settings(suppress_health_check=list(HealthCheck), max_examples=examples)
     @given(st.lists(METADATA, min_size=1, max_size=6), st.lists(WHERE, min_size=5, max_size=20))
     def check(metadata, wheres):
         assume("\\ud800" not in json.dumps([metadata, wheres], default=str))

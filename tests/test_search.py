@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import bm25, dense, search
@@ -101,7 +101,6 @@ EVERY_KIND = [
 
 @pytest.mark.usefixtures("quickly_large")
 class TestLargeCorpora:
-    @settings(deadline=None)  # sessions are opened when they are first needed
     @given(scorings, st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([None, 0.02, 0.5]))
     def test_what_is_found_is_what_scoring_all_finds(self, scoring, seed, n, share):
         allowed = None if share is None else np.random.default_rng(seed).random(503) < share
@@ -112,7 +111,6 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(found.score, score)
         np.testing.assert_array_equal(found.score, sum(found.parts.values()))
 
-    @settings(deadline=None)  # sessions are opened when they are first needed
     @given(
         st.sampled_from(EVERY_KIND),
         scorings,
@@ -129,7 +127,6 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(found.rows, rows)
         np.testing.assert_array_equal(found.score, score)
 
-    @settings(deadline=None)  # sessions are opened when they are first needed
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
         asked = ask(SEGMENTS, seed, scoring)

@@ -495,7 +495,7 @@ def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
     same_as_built_anew(index, reader)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
