@@ -1,0 +1,182 @@
+"""A stand-in for a language model: an OpenAI-compatible server on this machine that answers by rule.
+
+It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` by their first word, and
+does with a few string operations what a model would do well. Start it alone with ``python stub_model.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+WORD = re.compile(r"\w+")
+ASKING = r"(?:who|what|when|where|which|why|how)\b"
+
+
+def rewrite(prompt: str) -> str:
+    """Give the question from its first question word on: no greeting, no request, one question mark."""
+    message = _field(prompt, "Message")
+    found = re.search(ASKING, message, re.IGNORECASE)
+    return _question(message[found.start() :] if found else message)
+
+
+def subquestions(prompt: str) -> str:
+    """Cut where a question word follows "and"; "it" and "they" become what the first part is about."""
+    first, *others = re.split(rf",?\s+and\s+(?={ASKING})", _field(prompt, "Question"), flags=re.IGNORECASE)
+    about = re.search(r"\bthe (?:\w+)\b", first)
+    named = [re.sub(r"\b(?:it|they)\b", about[0], part) if about else part for part in others]
+    return "\n".join(f"{number}. {_question(part)}" for number, part in enumerate([first, *named], 1))
+
+
+def hyde(prompt: str) -> str:
+    """State what the question asks, as an encyclopedia would begin to."""
+    question = _field(prompt, "Question").rstrip("? ")
+    about = re.sub(rf"^{ASKING}\s+", "", question, flags=re.IGNORECASE)
+    return f"This is known of it: {about}. The records tell {question[:1].lower()}{question[1:]}."
+
+
+def place(prompt: str) -> str:
+    """Name the document's title."""
+    return f"This is about {_field(prompt, 'Document').splitlines()[0].lstrip('# ').strip()}."
+
+
+def answer(prompt: str) -> str:
+    """Quote the sentence that has most words of the question, the earlier of equals, with its source's number."""
+    sources = _field(prompt, "Sources")
+    asked = {word for word in map(str.lower, WORD.findall(_field(prompt, "Question"))) if len(word) > 2}
+    best, number, most = "", "", 0
+    for block in re.split(r"\n\n(?=\[\d+\])", sources):
+        head, _, text = block.partition("\n")
+        for sentence in re.split(r"(?<=[.!?])\s+", text):
+            shared = len(asked & set(map(str.lower, WORD.findall(sentence))))
+            if shared > most:
+                best, number, most = sentence, head.partition("]")[0] + "]", shared
+    return f"{best} {number}" if best else "The sources do not tell."
+
+
+RULES: dict[str, Callable[[str], str]] = {
+    "REWRITE": rewrite,
+    "SUBQUESTIONS": subquestions,
+    "HYDE": hyde,
+    "PLACE": place,
+    "ANSWER": answer,
+}
+"""What is done, by a prompt's first word."""
+
+
+def reply(prompt: str) -> str:
+    """Answer a prompt; one that is not known is told so."""
+    task = WORD.match(prompt.lstrip())
+    rule = RULES.get(task[0] if task else "")
+    return rule(prompt) if rule else "I am a stub: I know " + ", ".join(RULES) + "."
+
+
+@contextmanager
+def stub_model(port: int = 0) -> Iterator[str]:
+    """Serve the stub in a thread, for as long as the block runs.
+
+    Parameters
+    ----------
+    port
+        On 127.0.0.1; a free one if 0.
+
+    Yields
+    ------
+    str
+        The base URL, such as ``http://127.0.0.1:8123/v1``.
+    """
+    server = ThreadingHTTPServer(("127.0.0.1", port), _Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if self.path.rstrip("/") == "/v1/models":
+            self._send(
+                {"object": "list", "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "stub"}]}
+            )
+        else:
+            self._send({"error": {"message": f"there is no {self.path}", "type": "not_found"}}, 404)
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path.rstrip("/") != "/v1/chat/completions":
+            self._send({"error": {"message": f"there is no {self.path}", "type": "not_found"}}, 404)
+            return
+        try:
+            request = json.loads(body)
+            prompt = _last_text(request["messages"])
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            self._send({"error": {"message": f"not a chat request: {error}", "type": "invalid_request_error"}}, 400)
+            return
+        text = reply(prompt)
+        if request.get("stream"):
+            self._stream(text)
+            return
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        sizes = {"prompt_tokens": len(prompt.split()), "completion_tokens": len(text.split())}
+        usage = {**sizes, "total_tokens": sum(sizes.values())}
+        self._send({**_HEAD, "object": "chat.completion", "choices": [choice], "usage": usage})
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the method that it replaces
+        """Keep quiet."""
+
+    def _send(self, answer: dict[str, Any], status: int = 200) -> None:
+        body = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _stream(self, text: str) -> None:
+        """Send a word at a time, as server-sent events."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        parts: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
+        parts += [{"content": part} for part in re.findall(r"\s*\S+", text)]
+        for part in [*parts, {}]:
+            choice = {"index": 0, "delta": part, "finish_reason": None if part else "stop"}
+            event = {**_HEAD, "object": "chat.completion.chunk", "choices": [choice]}
+            self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+
+_HEAD = {"id": "chatcmpl-stub", "created": 0, "model": "stub"}
+
+
+def _last_text(messages: list[dict[str, Any]]) -> str:
+    """The text of the last message, which may come in parts."""
+    content = messages[-1]["content"]
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def _field(prompt: str, name: str) -> str:
+    """What stands behind a name in a prompt, up to the next name that follows an empty line."""
+    _, _, rest = prompt.partition(f"\n{name}:")
+    return re.split(r"\n\n(?=(?:Passage|Question):)", rest)[0].strip()
+
+
+def _question(text: str) -> str:
+    """Begin with a capital, and end with one question mark."""
+    text = text.strip().rstrip("?.! ")
+    return f"{text[:1].upper()}{text[1:]}?"
+
+
+if __name__ == "__main__":
+    with stub_model(8123) as address:
+        print(f"answering by rule at {address}; stop with Ctrl-C")
+        threading.Event().wait()
