@@ -1,7 +1,8 @@
 """The command line.
 
 With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard
-error, progress only to a terminal. Exit codes: 0, or 2 for input that is not allowed or files that are damaged.
+error, progress only to a terminal. Nothing is coloured. Exit codes: 0; 1 where a reader of the output left early; 2 for
+input that is not allowed, files that are damaged and extras that are missing; 130 for an interruption.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import click
 
 import semclass
 from semclass.cli_index import index
+from semclass.cli_options import InputPath
 from semclass.cli_options import json_output as _json
 from semclass.cli_options import print_json as _print_json
 from semclass.cli_options import progress as _progress
@@ -118,7 +120,7 @@ def classify() -> None:
 
 @classify.command("questions")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--file", type=click.Path(path_type=Path), help="One text a line, or JSON lines with `text`.")
+@click.option("--file", type=InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe.")
 @click.option("--fine", is_flag=True, help="Show the fine class, one of 50.")
 @_min_probability
 @_json
@@ -149,7 +151,7 @@ def classify_questions(
 
 @classify.command("passages")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--file", type=click.Path(path_type=Path), help="JSON lines with `text` and `_id`, or a text file.")
+@click.option("--file", type=InputPath(), help="JSON lines with `text` and `_id`, or a text file; - for a pipe.")
 @_json
 @_models
 @_threads
@@ -176,7 +178,7 @@ def classify_passages(
 @classify.command("pairs")
 @click.argument("question", required=False)
 @click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
-@click.option("--file", type=click.Path(path_type=Path), help="JSON lines with `question` and `sentence`.")
+@click.option("--file", type=InputPath(), help="JSON lines with `question` and `sentence`; - for a pipe.")
 @_json
 @_models
 @_threads
@@ -221,7 +223,7 @@ def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) ->
 @classify.command("texts")
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--model", type=click.Path(path_type=Path), required=True, help="Folder of a saved TextClassifier.")
-@click.option("--file", type=click.Path(path_type=Path), help="One text a line, or JSON lines with `text`.")
+@click.option("--file", type=InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe.")
 @click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
 @click.option(
     "--min-probability",
@@ -340,7 +342,7 @@ def search(
 
 @cli.command()
 @click.argument("question")
-@click.option("--passages", "file", type=click.Path(path_type=Path), required=True, help="JSON lines with `text`.")
+@click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
 @click.option("-k", type=int, help="Passages to give; all by default.")
 @click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
@@ -394,6 +396,8 @@ def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | No
         return
     if asked is not None:
         click.echo(f"asks for {asked.label} ({asked.probability:.3f})")
+    if not hits:
+        click.echo("no passage matches", err=True)
     for hit in hits:
         moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"
         click.echo(f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {_shorten(hit.text)}")
@@ -742,3 +746,17 @@ def demo(*, models: Path | None) -> None:
     from semclass.demo import run
 
     run(models, click.echo)
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print what completes commands and options in SHELL.
+
+    Put it where the shell reads it at its start: eval "$(semclass completion bash)" into ~/.bashrc, the same with zsh into
+    ~/.zshrc, or `semclass completion fish > ~/.config/fish/completions/semclass.fish`.
+    """
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    kind = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}[shell]
+    click.echo(kind(cli, {}, "semclass", "_SEMCLASS_COMPLETE").source())

@@ -12,6 +12,7 @@ import click
 
 import semclass
 from semclass.cli_options import (
+    InputPath,
     json_output,
     print_json,
     progress,
@@ -176,7 +177,7 @@ def add(
 @index.command()
 @_folder
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--file", type=click.Path(path_type=Path), help="One id a line.")
+@click.option("--file", type=InputPath(), help="One id a line; - for a pipe.")
 @take_where
 @click.option("--ignore-missing", is_flag=True, help="Say nothing of ids that no passage has.")
 @json_output

@@ -14,6 +14,18 @@ import click
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
 
+
+class InputPath(click.Path):
+    """A file to read; ``-`` is standard input, so that commands can be put behind one another."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give a path that can be opened."""
+        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
+
+
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
 take_models = click.option(
     "--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default."

@@ -461,3 +461,40 @@ def test_the_models_folder_can_be_named(run):
     code, out, _ = run("classify", "questions", "Who?", "--json", "--models", MODELS)
     assert code == 0
     assert os.linesep in out
+
+
+def test_texts_come_by_a_pipe():
+    command = [sys.executable, "-m", "semclass", "classify", "questions", "--file", "-", "--json"]
+    asked = subprocess.run(command, input="Who wrote it?\nHow tall is it?\n", capture_output=True, text=True, cwd=ROOT)
+    assert (asked.returncode, asked.stderr) == (0, "")
+    assert [record["label"] for record in json_lines(asked.stdout)] == ["HUM", "NUM"]
+
+
+def test_a_search_that_finds_nothing_says_so_beside_its_output(run, index):
+    assert run("search", index, "Who built it?", "--where", "lang=xx") == (0, "", "no passage matches\n")
+    assert run("search", index, "Who built it?", "--where", "lang=xx", "--json") == (0, "", "")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands(run, shell):
+    code, out, _ = run("completion", shell)
+    assert code == 0
+    assert "_SEMCLASS_COMPLETE" in out
+
+
+def test_completion_knows_commands_and_options():
+    def completed(words):
+        given = {"_SEMCLASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+        command = [sys.executable, "-c", "from semclass.cli import main; main()"]
+        return subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, cwd=ROOT).stdout
+
+    assert completed("semclass ev").splitlines() == ["plain,evaluate"]
+    assert "plain,--rerank" in completed("semclass search --re").splitlines()
+
+
+@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}])
+def test_nothing_is_coloured(variables):
+    for arguments in (["models"], ["--help"], ["nosuch"]):
+        command = [sys.executable, "-m", "semclass", *arguments]
+        said = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, cwd=ROOT)
+        assert "\x1b" not in said.stdout + said.stderr
