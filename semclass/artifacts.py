@@ -279,7 +279,7 @@ def load(folder: str | Path, kind: str) -> Artifact:
     return Artifact(folder, manifest)
 
 
-def model_card(title: str, facts: Mapping[str, str], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
+def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
     """Write a model card with the front matter that model hubs read.
 
     Parameters
@@ -287,7 +287,7 @@ def model_card(title: str, facts: Mapping[str, str], sections: Sequence[tuple[st
     title
         Heading.
     facts
-        Front matter fields besides library and tags, such as licence and language.
+        Front matter fields besides library and tags, such as licence and language; strings, or anything JSON can hold.
     sections
         (heading, Markdown text) pairs, in order.
     tags
@@ -298,7 +298,11 @@ def model_card(title: str, facts: Mapping[str, str], sections: Sequence[tuple[st
     str
         Markdown.
     """
-    lines = ["---", "library_name: semclass", *(f"{key}: {value}" for key, value in facts.items()), "tags:"]
+    # front matter is YAML, of which JSON is a part
+    said = {
+        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in facts.items()
+    }
+    lines = ["---", "library_name: semclass", *(f"{key}: {value}" for key, value in said.items()), "tags:"]
     lines += [*(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
     for heading, text in sections:
         lines += [f"## {heading}", "", text.strip(), ""]
@@ -353,7 +357,7 @@ def save_head(
     title: str,
     sections: Sequence[tuple[str, str]],
     files: Mapping[str, bytes] | None = None,
-    facts: Mapping[str, str] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a head: ``model.onnx``, any further files, the model card and the manifest.
 

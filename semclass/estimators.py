@@ -410,7 +410,14 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             right = [set(row) == set(true) for row, true in zip(said, targets.rows, strict=True)]
         return float(np.average(right, weights=sample_weight))
 
-    def save(self, folder: str | Path, *, title: str | None = None, language: str | None = None) -> Path:
+    def save(
+        self,
+        folder: str | Path,
+        *,
+        title: str | None = None,
+        language: str | None = None,
+        license: str | None = None,  # noqa: A002 - as model hubs name it
+    ) -> Path:
         """Write the fitted classifier for :meth:`semclass.TextModel.load`: a network, its manifest and a model card.
 
         Parameters
@@ -421,6 +428,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             Heading of the model card.
         language
             Language of the texts, for the model card, such as ``"de"``.
+        license
+            Licence of the model, for the model card, by the name that model hubs know, such as ``"apache-2.0"``.
 
         Returns
         -------
@@ -456,7 +465,12 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             },
         )
         heading = f"Text classifier: {len(self.classes_)} classes" if title is None else title
-        facts = {"pipeline_tag": "text-classification", **({} if language is None else {"language": language})}
+        given = {"language": language, "license": license}
+        facts = {
+            "pipeline_tag": "text-classification",
+            **{name: value for name, value in given.items() if value is not None},
+            "model-index": _measured(heading, report),
+        }
         written = artifacts.save_head(
             folder, head_to_onnx(head), card, title=heading, sections=_card_sections(self), facts=facts
         )
@@ -756,6 +770,21 @@ def _cell(item: Any) -> str:
     if item is None:
         return "-"
     return f"{item:.3f}" if isinstance(item, float) else " ".join(str(item).replace("|", "\\|").split())
+
+
+def _measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What cross-validation measured, as model hubs read it."""
+    metrics = [
+        {"type": kind, "value": round(report[field], 4), "name": title}
+        for kind, field, title in (
+            ("accuracy", "accuracy", "Accuracy"),
+            ("f1", "macro_f1", "Macro F1"),
+            ("expected_calibration_error", "calibration_error", "Expected calibration error"),
+        )
+    ]
+    texts = {"type": "own", "name": f"{report['examples']} training texts, {report['folds']}-fold cross-validation"}
+    result = {"task": {"type": "text-classification"}, "dataset": texts, "metrics": metrics}
+    return [{"name": name, "results": [result]}]
 
 
 def _card_sections(model: TextClassifier) -> list[tuple[str, str]]:
