@@ -1,5 +1,6 @@
 """Check the installed package in a clean environment: what is there, what is not, and how large it is."""
 
+import importlib.metadata
 import importlib.util
 import json
 import subprocess
@@ -15,8 +16,15 @@ LIMIT_MB = 250
 site = Path(sysconfig.get_paths()["purelib"])
 assert Path(semclass.__file__).is_relative_to(site), semclass.__file__
 assert artifacts.default_models().is_relative_to(site), "the wheel does not carry the models"
-for module in ("torch", "sklearn", "scipy", "joblib", "onnx", "matplotlib", "sentence_transformers", "bm25s"):
+absent = ["torch", "sklearn", "scipy", "joblib", "onnx", "matplotlib", "sentence_transformers", "bm25s"]
+for module in [*absent, "fastapi", "uvicorn", "langchain_core", "llama_index", "haystack"]:
     assert importlib.util.find_spec(module) is None, f"{module} is in the base install"
+
+wheel = (importlib.metadata.distribution("semclass").read_text("WHEEL") or "").splitlines()
+assert {"Root-Is-Purelib: true", "Tag: py3-none-any"} <= set(wheel), f"the wheel is not pure Python: {wheel}"
+package = Path(semclass.__file__).parent
+for name in ("py.typed", "service/page/index.html", "service/page/page.css", "service/page/page.js"):
+    assert (package / name).is_file(), f"the wheel lacks {name}"
 
 TOOLS = {"pip", "setuptools", "_distutils_hack", "pkg_resources"}  # every environment has these
 files = [path for path in site.rglob("*") if path.is_file()]

@@ -1,0 +1,66 @@
+"""A model folder is a repository as model hubs have it: a card with front matter, and files that a hub's own do not break."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from conftest import MODELS
+from huggingface_hub import ModelCard
+
+from semclass import Ranker, TextClassifier, TextModel
+
+CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
+TEXTS = [
+    "Can I renew my card?",
+    "When do you open?",
+    "Where can I print?",
+    "Hello there!",
+    "Good night.",
+    "How are you?",
+]
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("hub") / "head"
+    labels = ["in scope"] * 3 + ["chit-chat"] * 3
+    TextClassifier().fit(TEXTS, labels).save(folder, title="Library: in scope?", language="en", license="mit")
+    return folder
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_cards_have_the_front_matter_that_hubs_read(name):
+    data = ModelCard.load(MODELS / name).data
+    assert (data.library_name, data.license, data.language) == ("semclass", "apache-2.0", "en")
+    assert "semclass" in data.tags
+
+
+def test_the_card_of_a_classifier_brings_its_figures(head):
+    data = ModelCard.load(head / "README.md").data
+    assert (data.library_name, data.license, data.pipeline_tag) == ("semclass", "mit", "text-classification")
+    assert data.model_name == "Library: in scope?"
+    figures = {result.metric_type: result.metric_value for result in data.eval_results}
+    assert set(figures) == {"accuracy", "f1", "expected_calibration_error"}
+    assert all(0 <= value <= 1 for value in figures.values())
+
+
+def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
+    """With the hub's own files beside it, a card that was edited there, and as links into a cache."""
+    cache, folder = tmp_path / "blobs", tmp_path / "snapshot"
+    shutil.copytree(head, cache)
+    folder.mkdir()
+    for path in cache.iterdir():
+        (folder / path.name).symlink_to(path)
+    (folder / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
+    (folder / ".cache" / "huggingface").mkdir(parents=True)
+    card = ModelCard.load(folder / "README.md")
+    card.data.license = "cc-by-4.0"
+    card.save(cache / "README.md")
+    assert TextModel.load(folder).predict(["Good night."])[0].label == "chit-chat"
+
+
+def test_all_models_are_one_repository(tmp_path):
+    shutil.copytree(MODELS, tmp_path / "models")
+    (tmp_path / "models" / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
+    assert Ranker.load(tmp_path / "models").has_classes
