@@ -31,6 +31,7 @@ from semclass.cli_options import take_similarity as _similarity
 from semclass.cli_options import take_threads as _threads
 from semclass.cli_options import take_where as _where
 from semclass.cli_options import weights as _weights
+from semclass.cli_serve import serve
 from semclass.errors import ArtifactError, InputError, SemclassError
 
 if TYPE_CHECKING:
@@ -269,6 +270,7 @@ def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]
 
 
 cli.add_command(index)
+cli.add_command(serve)
 
 
 @cli.command()

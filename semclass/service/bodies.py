@@ -1,0 +1,121 @@
+"""Bodies in and out: JSON that is read strictly, and written from plain values.
+
+FastAPI would read a body with NaN in it, and would check every hit that is given back again. So routes read theirs with
+:func:`read`, describe it with :func:`json_body`, and answer with :class:`Json`; FastAPI routes, and writes OpenAPI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import pydantic
+from fastapi import Request, Response
+from pydantic_core import from_json, to_json
+
+from semclass.errors import SemclassError
+from semclass.service.settings import Settings
+
+Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+_SHOWN = 3
+"""Faults of a body that an error names."""
+
+TEXTS = {"maxItems": "max_texts"}
+"""For ``json_schema_extra`` of a list of texts: OpenAPI has the limit of the settings in place of its name."""
+
+TEXT = {"maxLength": "max_characters"}
+"""The same for a text."""
+
+HITS = {"maximum": "max_hits"}
+"""The same for a number of hits."""
+
+
+class MalformedError(SemclassError):
+    """A body that is no JSON."""
+
+
+class MediaTypeError(SemclassError):
+    """A body that says it is something other than JSON."""
+
+
+class InvalidError(SemclassError):
+    """JSON that is not what the route reads."""
+
+
+class TooLargeError(SemclassError):
+    """More bytes, texts or characters than are read."""
+
+
+class Json(Response):
+    """An answer made of dataclasses, pydantic models and plain values; numbers that JSON lacks become null."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """Write JSON."""
+        return to_json(content, inf_nan_mode="null")
+
+
+async def read(request: Request, model: type[Model]) -> Model:
+    """Read the body of a request.
+
+    Parameters
+    ----------
+    request
+        With a JSON body.
+    model
+        What is expected.
+
+    Returns
+    -------
+    Model
+        The body.
+
+    Raises
+    ------
+    MediaTypeError
+        If the content type is not ``application/json``.
+    MalformedError
+        If the body is no JSON, or holds NaN, infinities or halves of characters.
+    InvalidError
+        If it is not what `model` describes.
+    """
+    given = request.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() != "application/json":
+        raise MediaTypeError("the body must be JSON; send it with the header Content-Type: application/json")
+    try:
+        value = from_json(await request.body(), allow_inf_nan=False)
+    except ValueError as error:
+        raise MalformedError(f"the body is no valid JSON: {error}") from None
+    try:
+        return model.model_validate(value)
+    except pydantic.ValidationError as error:
+        faults = error.errors(include_url=False, include_input=False, include_context=False)
+        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in faults[:_SHOWN]]
+        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
+        raise InvalidError("; ".join(told) + more) from None
+
+
+def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:
+    """Describe a body for OpenAPI: a route's ``openapi_extra``."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> None:
+    """Note how many texts a request has, for the log, and refuse too many or too long ones.
+
+    Raises
+    ------
+    TooLargeError
+        Naming the limit.
+    """
+    request.scope["semclass.texts"] = len(texts)
+    if len(texts) > settings.max_texts:
+        raise TooLargeError(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
+    longest = max(map(len, texts), default=0)
+    if longest > settings.max_characters:
+        raise TooLargeError(
+            f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"
+        )

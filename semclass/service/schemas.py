@@ -1,0 +1,180 @@
+"""Requests and answers of the native API."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from semclass.service.bodies import HITS, TEXT, TEXTS
+
+Text = Annotated[str, Field(min_length=1, pattern=r"\S", json_schema_extra=TEXT)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, json_schema_extra=HITS)]
+
+
+class Request(BaseModel):
+    """A request: nothing but its own fields, of their own types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class ErrorBody(BaseModel):
+    """What every error answers.
+
+    Attributes
+    ----------
+    error, message
+        What is wrong, and what to do.
+    error_type
+        Which kind of error.
+    request_id
+        Under which the log has the request.
+    """
+
+    error: str
+    error_type: str
+    message: str
+    request_id: str
+
+
+class QuestionsRequest(Request):
+    """Questions to classify."""
+
+    texts: Annotated[list[Text], Field(min_length=1, json_schema_extra=TEXTS)]
+    min_probability: Probability = 0.0
+
+
+class PassagesRequest(Request):
+    """Passages to classify."""
+
+    texts: Annotated[list[Text], Field(min_length=1, json_schema_extra=TEXTS)]
+
+
+class SearchRequest(Request):
+    """A question to an index."""
+
+    question: Text
+    k: Count = 10
+    match: Literal["soft", "hard"] | None = None
+    rerank: Literal["stable", "integrated", "learned"] | None = "learned"
+    by: Literal["entailment", "class"] = "entailment"
+    hard: bool = False
+    bm25_weight: Weight | None = None
+    match_weight: Weight | None = None
+    rerank_weight: Weight | None = None
+    candidates: Count = 10
+    explain: bool = False
+    where: dict[str, Any] | None = None
+    fusion: Literal["linear", "convex", "rrf"] = "linear"
+    alpha: Probability | None = None
+
+
+class PassageIn(Request):
+    """A passage to re-rank."""
+
+    text: Text
+    id: Annotated[str, Field(max_length=512)] | None = None
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class RerankRequest(Request):
+    """A question and the passages to re-rank for it."""
+
+    question: Text
+    passages: Annotated[list[Text | PassageIn], Field(min_length=1, json_schema_extra=TEXTS)]
+    k: Annotated[int, Field(ge=1)] | None = None
+    rerank: Literal["stable", "integrated", "learned"] = "learned"
+    by: Literal["entailment", "class"] = "entailment"
+    hard: bool = False
+    bm25_weight: Weight | None = None
+    rerank_weight: Weight | None = None
+    similarity: Literal["cosine", "ip", "l2"] | None = None
+    explain: bool = False
+
+
+class Question(BaseModel):
+    """What a question asks for."""
+
+    text: str
+    label: str
+    probability: float
+    fine: str
+    fine_probability: float
+    probabilities: dict[str, float]
+    fine_probabilities: dict[str, float]
+
+
+class PassageClasses(BaseModel):
+    """What a passage provides."""
+
+    text: str
+    labels: list[str]
+    probabilities: dict[str, float]
+
+
+class Word(BaseModel):
+    """How a word of the question is met."""
+
+    word: str
+    weight: float
+    match: str
+    cosine: float
+    exact: bool
+
+
+class ClassOf(BaseModel):
+    """What question and passage say of a class."""
+
+    name: str
+    asked: float
+    provided: float
+
+
+class ExplanationOut(BaseModel):
+    """What a score was made of."""
+
+    parts: dict[str, float]
+    total: float
+    link: Literal["identity", "sigmoid"]
+    words: list[Word]
+    classes: list[ClassOf]
+
+
+class HitOut(BaseModel):
+    """A passage in a ranking."""
+
+    id: str
+    text: str
+    metadata: dict[str, Any]
+    score: float
+    rank: int
+    rank_before: int
+    components: dict[str, float]
+    labels: list[str]
+    probabilities: dict[str, float]
+    explanation: ExplanationOut | None
+
+
+class QuestionsAnswer(BaseModel):
+    """Classes of questions, in their order."""
+
+    results: list[Question]
+    milliseconds: float
+
+
+class PassagesAnswer(BaseModel):
+    """Classes of passages, in their order."""
+
+    results: list[PassageClasses]
+    milliseconds: float
+
+
+class RankingAnswer(BaseModel):
+    """A ranking, with what the question asks for where there are class heads, and the weights that made it."""
+
+    question: Question | None
+    hits: list[HitOut]
+    weights: dict[str, float]
+    milliseconds: float
