@@ -47,6 +47,16 @@ class Evidence:
     sentences: Ragged
     terms: Ragged
 
+    def take(self, rows: IntArray) -> Evidence:
+        """Evidence of some passages, in the order asked for; a passage may come twice."""
+        return Evidence(
+            pooled=self.pooled[rows],
+            probabilities=self.probabilities[rows],
+            tokens=self.tokens.take(rows),
+            sentences=self.sentences.take(rows),
+            terms=self.terms.take(rows),
+        )
+
 
 @dataclass(frozen=True)
 class PassageReader:
@@ -149,7 +159,7 @@ class PassageReader:
             for group, once in zip(groups, (True, False), strict=True)
         ]
         cut = sorted(int(group[row]) for group, (_, some) in zip(groups, found, strict=True) for row in some)
-        return _ordered([part for part, _ in found], np.argsort(np.concatenate(groups))), tuple(cut)
+        return _joined([part for part, _ in found]).take(np.argsort(np.concatenate(groups))), tuple(cut)
 
     def _read(
         self, items: list[str], rows: Sequence[Sequence[str]] | None, *, at_once: bool
@@ -217,14 +227,14 @@ class PassageReader:
         return "tokens" if self.branch is None else STATES
 
 
-def _ordered(parts: Sequence[Evidence], order: IntArray) -> Evidence:
-    """Evidence of several groups of passages in another order."""
+def _joined(parts: Sequence[Evidence]) -> Evidence:
+    """Evidence of several groups of passages, one group after another."""
     return Evidence(
-        pooled=np.concatenate([part.pooled for part in parts])[order],
-        probabilities=np.concatenate([part.probabilities for part in parts])[order],
-        tokens=chained([part.tokens for part in parts]).take(order),
-        sentences=chained([part.sentences for part in parts]).take(order),
-        terms=chained([part.terms for part in parts]).take(order),
+        pooled=np.concatenate([part.pooled for part in parts]),
+        probabilities=np.concatenate([part.probabilities for part in parts]),
+        tokens=chained([part.tokens for part in parts]),
+        sentences=chained([part.sentences for part in parts]),
+        terms=chained([part.terms for part in parts]),
     )
 
 

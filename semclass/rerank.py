@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from semclass import bm25
-from semclass.bulk import warn_of_cuts
+from semclass.bulk import CHUNK, warn_of_cuts
 from semclass.candidates import Candidates, Query, make_hits, sum_of
-from semclass.errors import InputTypeError
+from semclass.errors import InputError, InputTypeError
 from semclass.evidence import searchable
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import Encoder, Hit, Passage
-from semclass.validation import check_choice, check_positive, check_text, check_unique, check_weight, short
+from semclass.validation import check_choice, check_positive, check_text, check_texts, check_unique, check_weight, short
 from semclass.waiting import in_thread
 
 
@@ -106,7 +107,70 @@ class Reranker:
             If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
             heads of the method are not there.
         """
-        check_text(question, "question")
+        method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
+        return self._ranked([check_text(question, "question")], [_checked(passages, "passages")], method)[0]
+
+    def rerank_many(
+        self,
+        questions: Sequence[str],
+        passages: Sequence[Sequence[Passage]],
+        *,
+        k: int | None = None,
+        rerank: str = "learned",
+        by: str = "entailment",
+        hard: bool = False,
+        similarity: str | None = None,
+        bm25_weight: float = BM25_WEIGHT,
+        rerank_weight: float | None = None,
+        explain: bool = False,
+    ) -> list[list[Hit]]:
+        """Re-rank the passages of several questions, which are read together.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts.
+        passages
+            n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
+            those of :data:`semclass.bulk.CHUNK` passages.
+        k, rerank, by, hard, similarity, bm25_weight, rerank_weight, explain
+            As for :meth:`rerank`.
+
+        Returns
+        -------
+        list of list of Hit
+            In the order of `questions`. Scores are those of :meth:`rerank` up to 1e-6: the last bit of a mean depends on
+            the longest text that is read beside it.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
+        """
+        method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
+        texts = check_texts(questions, "questions")
+        items = [_checked(some, f"passages[{row}]") for row, some in enumerate(passages)]
+        if len(items) != len(texts):
+            raise InputError(
+                f"there are {len(texts)} questions and {len(items)} sequences of passages; give one for each question"
+            )
+        return self._ranked(texts, items, method)
+
+    arerank = in_thread(rerank)
+    arerank_many = in_thread(rerank_many)
+
+    def _method(
+        self,
+        rerank: str,
+        by: str,
+        hard: bool,
+        similarity: str | None,
+        bm25_weight: float,
+        rerank_weight: float | None,
+        k: int | None,
+        explain: bool,
+    ) -> _Method:
+        """Check what is the same for all questions."""
         check_choice(rerank, RERANKERS[1:], "rerank")
         check_choice(by, SIGNALS, "by")
         self.ranker.require(rerank=rerank, by=by)
@@ -114,41 +178,107 @@ class Reranker:
         check_choice(compared, SIMILARITIES, "similarity")
         self.ranker.check_similarity(compared)
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
-        if isinstance(passages, (str, Passage)) or not all(isinstance(item, Passage) for item in passages):
-            raise InputTypeError(f"passages must be a sequence of semclass.Passage, not {short(passages)}")
-        items = list(passages)
-        check_unique([item.id for item in items], "passage id")
-        if not items:
-            return []
-        limit = len(items) if k is None else check_positive(k, "k")
-        with self.ranker.turns:
-            (query,) = self.ranker.encode([question])
-            candidates = self._candidates(query, items, compared, check_weight(bm25_weight, "bm25_weight"))
-            found = self.ranker.order(query, candidates, rerank=rerank, by=by, hard=hard, weight=weight)
-            explanations = self.ranker.explain(query, candidates, found, limit) if explain else None
-        return make_hits(items, candidates, found, self.ranker.passages.classes, limit, explanations)
+        order = {"rerank": rerank, "by": by, "hard": hard, "weight": weight}
+        share = check_weight(bm25_weight, "bm25_weight")
+        return _Method(order, compared, share, None if k is None else check_positive(k, "k"), explain)
 
-    arerank = in_thread(rerank)
+    def _ranked(self, questions: list[str], passages: list[list[Passage]], method: _Method) -> list[list[Hit]]:
+        """Re-rank the passages of questions, all of which are checked."""
+        results: list[list[Hit]] = [[] for _ in questions]
+        cut: list[int] = []
+        read = 0
+        for rows in _stretches([len(items) for items in passages]):
+            items = [passages[row] for row in rows]
+            # a turn for each stretch: whoever waits for one gets it between two
+            with self.ranker.turns:
+                queries = self.ranker.encode([questions[row] for row in rows])
+                candidates, long = self._candidates(queries, items, method)
+                for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
+                    results[row] = self._hits(query, some, found, method)
+            cut += [read + place for place in long]
+            read += sum(map(len, items))
+        warn_of_cuts(cut, read, stacklevel=4)
+        return results
 
-    def _candidates(self, query: Query, passages: list[Passage], compared: str, bm25_weight: float) -> Candidates:
-        """Encode passages, and score them as an index would, with the word statistics of general text."""
-        evidence, cut = self.ranker.reader.read([searchable(passage) for passage in passages])
-        warn_of_cuts(cut, len(passages), stacklevel=4)
-        pooled = unit(evidence.pooled) if compared == "cosine" else evidence.pooled
-        dense = similarity(pooled, query.pooled, compared)
-        lexical = bm25.score_few(evidence.terms, query.terms, self.ranker.pairs.idf)
-        parts = {"dense": dense, "bm25": bm25_weight * lexical}
-        return Candidates(
-            rows=np.arange(len(passages)),
-            dense=dense,
-            bm25=lexical,
-            match=None,
-            parts=parts,
-            score=sum_of(parts),
-            probabilities=evidence.probabilities,
-            thresholds=self.ranker.passages.thresholds,
-            tokens=evidence.tokens,
-            sentences=evidence.sentences,
-            terms=evidence.terms,
-            idf=self.ranker.pairs.idf,
+    def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, method: _Method) -> list[Hit]:
+        found = self.ranker.order(query, candidates, **method.order)
+        limit = len(passages) if method.k is None else method.k
+        explanations = self.ranker.explain(query, candidates, found, limit) if method.explain else None
+        return make_hits(passages, candidates, found, self.ranker.passages.classes, limit, explanations)
+
+    def _candidates(
+        self, queries: list[Query], passages: list[list[Passage]], method: _Method
+    ) -> tuple[list[Candidates], list[int]]:
+        """Encode passages, and score them as an index would, with the word statistics of general text.
+
+        Also gives the places, the passages of all questions one after another, of those that are longer than the encoder
+        reads.
+        """
+        places: dict[str, int] = {}
+        which = np.array(
+            [places.setdefault(searchable(item), len(places)) for items in passages for item in items], np.int64
         )
+        evidence, cut = self.ranker.reader.read(list(places))
+        pooled = unit(evidence.pooled) if method.similarity == "cosine" else evidence.pooled
+        ends = np.cumsum([0, *map(len, passages)])
+        found = []
+        for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+            rows = which[first:end]
+            own = evidence.take(rows)
+            dense = similarity(pooled[rows], query.pooled, method.similarity)
+            lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
+            parts = {"dense": dense, "bm25": method.bm25_weight * lexical}
+            found.append(
+                Candidates(
+                    rows=np.arange(len(rows)),
+                    dense=dense,
+                    bm25=lexical,
+                    match=None,
+                    parts=parts,
+                    score=sum_of(parts),
+                    probabilities=own.probabilities,
+                    thresholds=self.ranker.passages.thresholds,
+                    tokens=own.tokens,
+                    sentences=own.sentences,
+                    terms=own.terms,
+                    idf=self.ranker.pairs.idf,
+                )
+            )
+        return found, np.flatnonzero(np.isin(which, cut)).tolist() if cut else []
+
+
+@dataclass(frozen=True)
+class _Method:
+    """The options of :meth:`Reranker.rerank`, checked; `order` holds those of :meth:`Ranker.order`."""
+
+    order: dict[str, Any]
+    similarity: str
+    bm25_weight: float
+    k: int | None
+    explain: bool
+
+
+def _checked(passages: Sequence[Passage], name: str) -> list[Passage]:
+    """Refuse what is no sequence of passages with texts and with ids of their own."""
+    if not isinstance(passages, Iterable) or not all(isinstance(item, Passage) for item in passages):
+        raise InputTypeError(f"{name} must be a sequence of semclass.Passage, not {short(passages)}")
+    items = list(passages)
+    check_unique([item.id for item in items], "passage id")
+    for item in items:
+        searchable(item)
+    return items
+
+
+def _stretches(counts: Sequence[int]) -> Iterator[list[int]]:
+    """Cut questions into stretches of at most `CHUNK` passages, or one question; those without passages are in none."""
+    rows: list[int] = []
+    total = 0
+    for row, count in enumerate(counts):
+        if rows and total + count > CHUNK:
+            yield rows
+            rows, total = [], 0
+        if count:
+            rows.append(row)
+            total += count
+    if rows:
+        yield rows
