@@ -1,10 +1,57 @@
-"""The page, as files."""
+"""The page: three files and an icon, read once and served as they are."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import hashlib
+from pathlib import Path
+
+from fastapi import APIRouter, Request, Response
+
+_FOLDER = Path(__file__).parent / "page"
+
+_TYPES = {
+    "index.html": "text/html; charset=utf-8",
+    "page.css": "text/css; charset=utf-8",
+    "page.js": "text/javascript; charset=utf-8",
+    "icon.svg": "image/svg+xml",
+}
+"""Content type of each file; nothing else of the folder is served."""
+
+PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
+"""Where they are served. They hold no data, so no key is asked for them; the page asks for one."""
+
+_HEADERS = {
+    # a newer version is seen at once, an unchanged one costs 304
+    "Cache-Control": "no-cache",
+    # nothing from elsewhere, nothing inline, in no one's frame
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    # a question may stand in the address
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def router() -> APIRouter:
-    """Routes of the page: ``/``, ``/page.css``, ``/page.js``."""
-    return APIRouter()
+    """Make the routes of the page; files are read here, not for each request.
+
+    Returns
+    -------
+    APIRouter
+        ``GET`` and ``HEAD`` of :data:`PATHS`, which are no part of the OpenAPI description.
+    """
+    routes = APIRouter(include_in_schema=False)
+    for path, (name, kind) in zip(PATHS, _TYPES.items(), strict=True):
+        _serve(routes, path, (_FOLDER / name).read_bytes(), kind)
+    return routes
+
+
+def _serve(routes: APIRouter, path: str, body: bytes, kind: str) -> None:
+    etag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {**_HEADERS, "ETag": etag}
+
+    async def page(request: Request) -> Response:
+        if etag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
+
+    routes.add_api_route(path, page, methods=["GET", "HEAD"])

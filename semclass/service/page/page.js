@@ -1,0 +1,674 @@
+// The page of the service: asks, shows what re-ranking moved and why, classifies. No library, no build step.
+// Texts from outside become text nodes and nothing else.
+
+const $ = (id) => document.getElementById(id);
+
+function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "vars") for (const [key, number] of Object.entries(value)) node.style.setProperty(`--${key}`, number);
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== false && value != null) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child != null && child !== false));
+  return node;
+}
+
+const spoken = (text) => el("span", { class: "spoken" }, text);
+const percent = (p) => (p > 0 && p < 0.01 ? "< 1 %" : p < 1 && p > 0.99 ? "> 99 %" : `${Math.round(p * 100)} %`);
+const digits = (x, n = 3) => (x === 0 ? "0" : Number(x.toPrecision(n)).toLocaleString("en", { maximumSignificantDigits: n }));
+const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+
+// ---------------------------------------------------------------- words
+
+const CLASSES = { ABBR: "abbreviation", DESC: "description", ENTY: "entity", HUM: "human", LOC: "location", NUM: "number" };
+const className = (name) => CLASSES[name] ?? name;
+
+const PARTS = {
+  dense: "meaning of the whole", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
+  entailment: "λ · answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
+  words: "the same words", classes: "classes", average: "an average candidate",
+};
+
+// ---------------------------------------------------------------- what prompting would cost
+
+// Figures of the reference, prompts and prices as bench/ has them; tests compare them.
+const PROMPTED = {
+  seconds: 1, // of a call; bench/prices.py, THESIS_SECONDS
+  gpuHour: 3.673, // bench/prices.json, machines/gpu
+  cpuHour: 0.08925, cpus: 2, // machines/cpu
+  tokenIn: 0.02e-6, tokenOut: 0.04e-6, // tokens, the cheapest: Llama 3.1 8B on DeepInfra
+  prompt: { question: 594, passage: 1432.3, pair: 1134.1 }, // bench/results/{questions,passages,entailment}.json, tokens_per_call
+  passageCalls: 6, // one-vs-all
+};
+
+const money = (usd) => (usd >= 0.001 ? `$${digits(usd, 2)}` : usd >= 1e-6 ? `$${usd.toFixed(6)}` : "under $0.000001");
+const time = (ms) => (ms >= 10000 ? `${digits(ms / 1000, 3)} s` : ms >= 1000 ? `${digits(ms / 1000, 2)} s` : `${digits(ms, ms < 10 ? 2 : 3)} ms`);
+
+// calls: {question, passage, pair}, each a number of calls
+function showCost(place, calls, why, server, roundTrip) {
+  const count = Object.values(calls).reduce((sum, n) => sum + n, 0);
+  const seconds = count * PROMPTED.seconds;
+  const gpu = (seconds * PROMPTED.gpuHour) / 3600;
+  const tokens = Object.entries(calls).reduce((sum, [kind, n]) => sum + n * (PROMPTED.prompt[kind] * PROMPTED.tokenIn + PROMPTED.tokenOut), 0);
+  const own = (server / 3.6e6) * (PROMPTED.cpuHour / PROMPTED.cpus);
+  const share = Math.min(1, roundTrip / (seconds * 1000));
+  const open = place.querySelector("details")?.open;
+  place.replaceChildren(
+    el("dl", {},
+      el("div", { class: "ours" }, el("dt", {}, "This answer"), el("dd", {}, el("b", {}, time(server)), ` in the service, ${time(roundTrip)} with the way here`),
+        el("dd", { class: "beam", "aria-hidden": true, vars: { share } })),
+      el("div", { class: "theirs" }, el("dt", {}, "A prompted model"), el("dd", {}, el("b", {}, `about ${time(seconds * 1000)}`), `, ${money(gpu)}: ${plural(count, "call")}`),
+        el("dd", { class: "beam", "aria-hidden": true, vars: { share: 1 } }))),
+    el("details", { open }, el("summary", {}, "How this is reckoned"),
+      el("p", {}, `${why} A call takes about a second and has a GPU for itself meanwhile, as in the thesis that prompted flan-ul2 (20 B parameters): an A100 with 80 GB at $${PROMPTED.gpuHour} an hour (Azure, on demand, November 2026).`),
+      el("p", {}, `Prompts of the same length, sent to the cheapest hosted model of our list (Llama 3.1 8B on DeepInfra, by tokens), would cost ${money(tokens)}; what it would answer was not measured.`),
+      el("p", {}, `This answer: ${money(own)}, ${time(server)} of one of the two processors of an AWS c7i.large at $${PROMPTED.cpuHour} an hour. Sources and dates: bench/prices.json, bench/results/retrieval.json.`)));
+}
+
+// ---------------------------------------------------------------- the service
+
+class Problem extends Error {
+  constructor(status, body, retryAfter) {
+    super(body?.message ?? body?.error ?? "");
+    Object.assign(this, { status, id: body?.request_id, kind: body?.error_type, retryAfter });
+  }
+}
+
+const stored = {
+  get(where, name) { try { return where().getItem(name); } catch { return null; } },
+  set(where, name, value) { try { where().setItem(name, value); } catch { /* kept for this page alone */ } },
+};
+let key = stored.get(() => sessionStorage, "semclass-key") ?? "";
+let notBefore = 0; // after 429, when the service wants to be asked again
+
+async function call(path, body, signal) {
+  const pause = notBefore - Date.now();
+  if (pause > 0) await new Promise((done) => setTimeout(done, pause));
+  const headers = { Accept: "application/json" };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  if (body) headers["Content-Type"] = "application/json";
+  const signals = [AbortSignal.timeout(60_000), ...(signal ? [signal] : [])];
+  let response;
+  try {
+    response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal: AbortSignal.any(signals) });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Problem(error.name === "TimeoutError" ? 504 : 0);
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer) return answer;
+  const wait = Number(response.headers.get("Retry-After")) || 1;
+  if (response.status === 429) notBefore = Date.now() + Math.min(wait, 30) * 1000;
+  throw new Problem(response.ok ? 502 : response.status, answer, wait);
+}
+
+// At most one request at a time; of those that come meanwhile the last is sent. An urgent one does not wait.
+function latest(work) {
+  let running = null, waiting = null;
+  async function go() {
+    while (waiting) {
+      const job = waiting;
+      waiting = null;
+      running = new AbortController();
+      try { await work(job, running.signal, () => waiting); } finally { running = null; }
+    }
+  }
+  return (job, urgent = false) => {
+    waiting = job;
+    if (!running) go();
+    else if (urgent) running.abort();
+  };
+}
+
+function explainProblem(problem) {
+  const own = problem.message;
+  const say = {
+    0: ["The service does not answer", "It may have been stopped, or the connection is gone."],
+    401: ["This key does not fit", "Give another one above."],
+    413: ["That is too much at once", own || "Give fewer or shorter texts."],
+    422: ["The service cannot take this", own],
+    429: ["The service is busy", `It takes more work in about ${plural(Math.ceil(problem.retryAfter), "second")}.`],
+    503: ["The service is not ready", own || "It is starting or stopping."],
+    504: ["The answer took too long", "The service gave up on it; it may be busy."],
+  };
+  return say[problem.status] ?? [`The service failed (${problem.status})`, own || "Nothing more is known here."];
+}
+
+function showProblem(area, problem, retry) {
+  const box = area.querySelector(".problem");
+  if (!problem) { box.hidden = true; return box.replaceChildren(); }
+  if (!(problem instanceof Problem)) console.error(problem);
+  const [title, text] = problem instanceof Problem ? explainProblem(problem) : ["This page failed", String(problem)];
+  if (problem.status === 401) askForKey(retry);
+  box.replaceChildren(el("h2", {}, title), el("p", {}, text),
+    problem.id ? el("p", { class: "hint" }, "Request ", el("code", {}, problem.id)) : null,
+    problem.status === 401 ? null : el("button", { type: "button", class: "strong", onclick: retry }, "Try again"));
+  box.hidden = false;
+  say(area, "");
+}
+
+const say = (area, text) => { area.querySelector(".status").textContent = text; };
+
+let withKey = null;
+function askForKey(then) {
+  withKey = then;
+  $("key").hidden = false;
+  $("key-value").focus();
+}
+$("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  key = $("key-value").value.trim();
+  stored.set(() => sessionStorage, "semclass-key", key);
+  $("key").hidden = true;
+  $("key-value").value = "";
+  withKey?.();
+});
+
+// ---------------------------------------------------------------- settings, and the address that keeps them
+
+const METHODS = {
+  learned: { rerank: "learned" },
+  class: { rerank: "integrated", by: "class", weight: "class" },
+  answers: { rerank: "integrated", by: "entailment", weight: "entailment" },
+  none: { rerank: null },
+};
+const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
+let state = { ...DEFAULTS };
+let info = {};
+let weights = { bm25: 0.1, class: 0.2418, class_hard: 0.501, entailment: 79.4, entailment_hard: 2.24 };
+const hasIndex = () => Boolean(info.index);
+
+function readAddress() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  const number = (name) => (given.has(name) && given.get(name) !== "" && Number(given.get(name)) >= 0 ? Number(given.get(name)) : null);
+  state = { ...DEFAULTS, q: given.get("q") ?? "", w: number("w"), l: number("l"), hard: given.get("hard") === "1", where: given.get("where") ?? "" };
+  if (given.get("tab") === "classify") state.tab = "classify";
+  if (given.get("source") === "own" || !hasIndex()) state.source = "own";
+  if (given.get("method") in METHODS) state.method = given.get("method");
+  if ([5, 10, 20, 50].includes(number("n"))) state.n = number("n");
+  fitMethod();
+}
+
+function writeAddress(push) {
+  const given = new URLSearchParams();
+  for (const [name, usual] of Object.entries(DEFAULTS)) if (state[name] !== usual) given.set(name, state[name] === true ? "1" : state[name]);
+  const address = `#${given}`;
+  if (address === (location.hash || "#")) return;
+  history[push ? "pushState" : "replaceState"](null, "", given.size ? address : location.pathname + location.search);
+}
+
+// passages that are handed in are always re-ranked
+function fitMethod() {
+  if (state.source === "own" && state.method === "none") state.method = "learned";
+}
+
+const lambdaName = () => METHODS[state.method].weight && METHODS[state.method].weight + (state.hard ? "_hard" : "");
+const usual = (name) => weights[name] || 0.1;
+// The trained weight is in the middle of a slider; the cube gives small weights room.
+const toSlider = (value, name) => Math.round(100 * Math.cbrt(value / (8 * usual(name))));
+const fromSlider = (place, name) => (Number(place) === 50 ? null : Number((8 * usual(name) * (place / 100) ** 3).toPrecision(3)));
+
+function showSettings() {
+  for (const name of ["source", "method"]) {
+    for (const radio of document.getElementsByName(name)) radio.checked = radio.value === state[name];
+  }
+  document.querySelector("[name=method][value=none]").disabled = state.source === "own";
+  $("question").value = state.q;
+  $("n").value = state.n;
+  $("hard").checked = state.hard;
+  $("where").value = state.where;
+  $("own").hidden = state.source !== "own";
+  $("where-line").hidden = state.source === "own";
+  $("sources").hidden = !hasIndex();
+  const name = lambdaName();
+  const free = !(state.source === "own" && state.method === "learned");
+  slider("w", state.w, "bm25", free, free ? (state.method === "learned" ? "Says what the search finds, and in which order." : "score = meaning + w · BM25") : "The learned head has weights of its own.");
+  slider("l", state.l, name, Boolean(name), name ? "score + λ · signal" : state.method === "none" ? "Nothing is re-ranked." : "The learned head has weights of its own.");
+  $("hard").disabled = !name;
+  $("reset").hidden = ["method", "w", "l", "n", "hard", "where"].every((option) => state[option] === DEFAULTS[option]);
+}
+
+function slider(id, value, name, free, hint) {
+  const input = $(id);
+  const shown = value ?? usual(name);
+  input.disabled = !free;
+  input.value = free ? Math.min(100, toSlider(shown, name)) : 50;
+  input.style.setProperty("--at", input.value / 100);
+  const text = free ? digits(shown) + (value == null ? ", as trained" : "") : "none";
+  $(`${id}-value`).textContent = free ? text : "–";
+  input.setAttribute("aria-valuetext", text);
+  $(`${id}-hint`).textContent = hint;
+}
+
+// ---------------------------------------------------------------- asking
+
+const split = (text) => {
+  const pieces = /\n\s*\n/.test(text.trim()) ? text.split(/\n\s*\n/) : text.split("\n");
+  return pieces.map((piece) => piece.replace(/\s+/g, " ").trim()).filter(Boolean);
+};
+
+function request() {
+  const { weight, ...method } = METHODS[state.method];
+  const body = { question: state.q, explain: true, ...method };
+  if (state.w != null) body.bm25_weight = state.w;
+  if (weight) {
+    body.hard = state.hard;
+    if (state.l != null) body.rerank_weight = state.l;
+  }
+  if (state.source === "own") return ["api/rerank", { ...body, passages: split($("passages").value).map((text, i) => ({ id: String(i + 1), text })) }];
+  const found = { ...body, k: state.n, candidates: state.n };
+  if (state.where.trim()) found.where = JSON.parse(state.where);
+  return ["api/search", found];
+}
+
+const send = latest(async ([path, body], signal, newer) => {
+  const answer = $("answer");
+  answer.setAttribute("aria-busy", "true");
+  try {
+    const start = performance.now();
+    const found = await call(path, body, signal);
+    const trip = performance.now() - start;
+    const next = newer();
+    if (next && (next[0] !== path || next[1].question !== body.question)) return;
+    showProblem(answer, null);
+    showAnswer(found, body, trip, !next);
+  } catch (problem) {
+    if (signal.aborted) return;
+    showProblem(answer, problem, () => search(true));
+    $("found").classList.add("stale");
+  } finally {
+    if (!newer()) answer.removeAttribute("aria-busy");
+  }
+});
+
+let asked = false; // whether there is an answer that sliders change
+function search(urgent) {
+  if (!state.q.trim()) return;
+  let job;
+  try { job = request(); } catch { return showProblem($("answer"), new Problem(422, { message: `The filter is no JSON: ${state.where}` }), () => search(true)); }
+  if (job[1].passages?.length === 0) return showProblem($("answer"), new Problem(422, { message: "There are no passages yet: paste some above." }), () => search(true));
+  asked = true;
+  $("empty").hidden = true;
+  if (urgent) say($("answer"), "Asking …");
+  document.title = `${state.q} · semclass`;
+  send(job, urgent);
+}
+
+function change(values) {
+  Object.assign(state, values);
+  fitMethod();
+  showSettings();
+  writeAddress(false);
+  if (asked) search(false);
+}
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  state.q = $("question").value.trim();
+  if (!state.q) return $("question").focus();
+  writeAddress(true);
+  search(true);
+});
+for (const radio of document.getElementsByName("method")) radio.addEventListener("change", () => change({ method: radio.value, l: null }));
+for (const radio of document.getElementsByName("source")) radio.addEventListener("change", () => { clearAnswer(); change({ source: radio.value }); });
+$("w").addEventListener("input", (event) => change({ w: fromSlider(event.target.value, "bm25") }));
+$("l").addEventListener("input", (event) => change({ l: fromSlider(event.target.value, lambdaName()) }));
+$("n").addEventListener("change", (event) => change({ n: Number(event.target.value) }));
+$("hard").addEventListener("change", (event) => change({ hard: event.target.checked, l: null }));
+$("where").addEventListener("change", (event) => change({ where: event.target.value }));
+$("reset").addEventListener("click", () => { const { method, w, l, n, hard, where } = DEFAULTS; change({ method, w, l, n, hard, where }); });
+$("controls").addEventListener("submit", (event) => event.preventDefault());
+
+const EXAMPLE = [
+  "When was the lighthouse finished?",
+  "The lighthouse was painted by the artist Ida Wren, and when it was finished she gave the picture to the town.",
+  "A lighthouse keeper's work was finished only when the lamp had been cleaned and the log was written.",
+  "The lighthouse of Sandrey Bay was designed by the engineer Ada Merriweather, who had built bridges before.",
+  "Work began in the spring of 1871; after three winters of storms the lamp was first lit in October 1874.",
+  "The tower stands on a granite ledge two kilometres off the harbour.",
+];
+$("example").addEventListener("click", () => {
+  $("question").value = EXAMPLE[0];
+  $("passages").value = EXAMPLE.slice(1).join("\n");
+  $("ask").requestSubmit();
+});
+
+function clearAnswer() {
+  asked = false;
+  $("found").hidden = true;
+  $("empty").hidden = false;
+  showProblem($("answer"), null);
+  say($("answer"), "");
+}
+
+// ---------------------------------------------------------------- showing an answer
+
+function showAnswer({ question, hits, weights: used, milliseconds }, body, trip, settled) {
+  weights = { ...weights, ...used };
+  showSettings();
+  $("found").hidden = false;
+  $("found").classList.remove("stale");
+  showAsked(question);
+  const n = hits.length;
+  const pairs = body.rerank === "learned" || body.by === "entailment" ? n : 0;
+  const own = Boolean(body.passages);
+  const why = `One call for the question's class${pairs ? `, one for each of ${plural(n, "candidate")}` : ""}${own ? `, and six one-vs-all calls for the classes of each passage.` : `. The classes of these passages take ${n * PROMPTED.passageCalls} calls more, once, when the index is built.`}`;
+  showCost($("cost"), { question: 1, pair: pairs, passage: own ? n * PROMPTED.passageCalls : 0 }, why, milliseconds, trip);
+  showBoard(question ?? {}, hits);
+  if (!settled) return;
+  const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
+  say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
+    : `${plural(n, "passage")}, ${moved} moved; first is what was ${ordinal(hits[0].rank_before)}.`);
+}
+
+function ordinal(n) {
+  const tail = n % 100 > 10 && n % 100 < 14 ? "th" : (["th", "st", "nd", "rd"][n % 10] ?? "th");
+  return n + tail;
+}
+
+function chip(name, probability, { match = false, label = className(name), note = "" } = {}) {
+  return el("li", { class: match ? "chip match" : "chip", title: name, vars: { p: probability } },
+    match ? el("span", { "aria-hidden": true }, "✓ ") : null, el("b", {}, label), ` ${percent(probability)}`, note ? spoken(note) : null);
+}
+
+function showAsked(question) {
+  const all = Object.entries(question?.probabilities ?? {}).sort((a, b) => b[1] - a[1]);
+  const chips = all.filter(([, p], i) => i === 0 || p >= 0.02).map(([name, p], i) => chip(name, p, { match: i === 0, note: i === 0 ? " (most probable)" : "" }));
+  const fine = question?.fine?.split(":")[1];
+  if (fine) chips.splice(1, 0, chip(question.fine, question.fine_probability, { label: `↳ ${fine}` }));
+  $("asked").replaceChildren(...(chips.length ? chips : [el("li", {}, "Nothing is known of its class: there are no class heads for this encoder.")]));
+}
+
+const cards = new Map(); // by passage id, so that a card that moves keeps its open parts and its focus
+
+function showBoard(question, hits) {
+  const parts = [...new Set(hits.flatMap((hit) => Object.keys(hit.explanation?.parts ?? {})))];
+  const colour = (name) => parts.indexOf(name) % 6;
+  $("legend").replaceChildren(...parts.filter((name) => name !== "average").map((name) => el("li", {}, el("i", { class: `part${colour(name)}` }), PARTS[name] ?? name)));
+  const scale = barScale(hits);
+  const places = new Map([...cards].map(([id, card]) => [id, card.getBoundingClientRect().top]));
+  const board = $("board");
+  board.style.setProperty("--rows", hits.length);
+
+  const before = [...hits].sort((a, b) => a.rank_before - b.rank_before);
+  $("before").replaceChildren(...before.map((hit) => el("li", { "data-id": hit.id, class: move(hit) },
+    el("span", { class: "rank", "aria-hidden": true }, hit.rank_before), el("p", {}, hit.text),
+    spoken(hit.rank === hit.rank_before ? "; stays there" : `; now ${ordinal(hit.rank)}`))));
+
+  const old = new Map(cards);
+  cards.clear();
+  const list = $("after");
+  const focused = list.contains(document.activeElement) ? document.activeElement : null;
+  hits.forEach((hit, i) => {
+    const card = old.get(hit.id) ?? el("li", { "data-id": hit.id }, el("div", { class: "told" }), el("details", {}, el("summary", {}, "Why here"), el("div", { class: "why" })));
+    old.delete(hit.id);
+    cards.set(hit.id, card);
+    fillCard(card, question, hit, scale, colour);
+    if (list.children[i] !== card) list.insertBefore(card, list.children[i] ?? null);
+  });
+  for (const card of old.values()) card.remove();
+  if (focused && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
+  drawStrands(hits);
+  slide(places);
+}
+
+const move = (hit) => (hit.rank < hit.rank_before ? "up" : hit.rank > hit.rank_before ? "down" : "same");
+
+function fillCard(card, question, hit, scale, colour) {
+  const steps = Math.abs(hit.rank - hit.rank_before);
+  const way = move(hit);
+  card.className = way;
+  const { explanation } = hit;
+  const probability = explanation?.link === "sigmoid";
+  const labels = [...hit.labels].sort((a, b) => (b === question.label) - (a === question.label) || hit.probabilities[b] - hit.probabilities[a]);
+  const source = ["title", "heading", "document"].map((name) => hit.metadata?.[name]).find((value) => typeof value === "string" && value);
+  card.firstChild.replaceChildren(
+    el("div", { class: "top" },
+      el("span", { class: "rank" }, spoken("Place "), String(hit.rank)),
+      el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]),
+        way === "same" ? "unmoved" : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`))),
+      el("span", { class: "source" }, source ? `${source} · ${hit.id}` : hit.id),
+      el("span", { class: "score" }, spoken("score "), el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " answers" : " score"))),
+    el("p", { class: "text" }, ...marked(hit.text, explanation?.words ?? [])),
+    el("ul", { class: "chips", "aria-label": "Provides" }, ...labels.map((name) => chip(name, hit.probabilities[name], { match: name === question.label, note: name === question.label ? " (asked for)" : "" })),
+      labels.length ? null : el("li", { class: "hint" }, "no class")),
+    explanation ? stack(explanation.parts, scale, colour) : null);
+  const details = card.lastChild;
+  details.firstChild.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
+  details.hidden = !explanation;
+  if (explanation) details.lastChild.replaceChildren(partsTable(explanation, scale, colour), wordsTable(explanation.words), classesTable(explanation.classes, hit.labels, question.label));
+}
+
+// What bars need: the longest of all hits, so that they compare between cards.
+function barScale(hits) {
+  let left = 0, right = 0, longest = 0;
+  for (const { explanation } of hits) {
+    const values = Object.entries(explanation?.parts ?? {});
+    for (const [, value] of values) longest = Math.max(longest, Math.abs(value));
+    const shown = values.filter(([name]) => name !== "average").map(([, value]) => value);
+    left = Math.max(left, -shown.filter((x) => x < 0).reduce((a, b) => a + b, 0));
+    right = Math.max(right, shown.filter((x) => x > 0).reduce((a, b) => a + b, 0));
+  }
+  return { left, whole: left + right || 1, longest: longest || 1 };
+}
+
+// All parts in one bar, those below zero to the left of its line.
+function stack(parts, { left, whole }, colour) {
+  const bar = el("div", { class: "stack", "aria-hidden": true, vars: { zero: left / whole } });
+  let up = left, down = left;
+  for (const [name, value] of Object.entries(parts)) {
+    if (name === "average") continue;
+    const from = value < 0 ? (down += value) : up;
+    if (value > 0) up += value;
+    bar.append(el("i", { class: `part${colour(name)}`, vars: { from: from / whole, size: Math.abs(value) / whole } }));
+  }
+  return bar;
+}
+
+function partsTable({ parts, total, link }, { longest }, colour) {
+  const row = (name, value, look) => el("tr", {}, el("th", { scope: "row" }, el("i", { class: look }), name),
+    el("td", { class: "bar" }, el("i", { class: value < 0 ? `${look} minus` : look, vars: { size: Math.abs(value) / longest / 2 } })), el("td", {}, signed(value)));
+  return el("table", { class: "parts" }, el("caption", {}, "Parts of the score"),
+    el("thead", { class: "spoken" }, el("tr", {}, ...["Part", "Bar", "Adds"].map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, ...Object.entries(parts).map(([name, value]) => row(PARTS[name] ?? name, value, `part${colour(name)}`))),
+    el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, link === "sigmoid" ? "sum, log-odds" : "sum"), el("td", {}, ""), el("td", {}, signed(total))),
+      link === "sigmoid" ? el("tr", {}, el("th", { scope: "row" }, "probability"), el("td", {}, ""), el("td", {}, percent(1 / (1 + Math.exp(-total))))) : null));
+}
+
+function table(name, heads, rows) {
+  return el("table", {}, el("caption", {}, name), el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
+    el("tbody", {}, ...rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((cell) => el("td", {}, cell))))));
+}
+
+const wordsTable = (words) => table("Words of the question", ["word", "weight", "met by"],
+  words.map((word) => [word.word, percent(word.weight), word.exact ? "itself" : word.match ? `${word.match}, ${word.cosine.toFixed(2)} near` : "nothing"]));
+
+const classesTable = (classes, labels, wanted) => table("Classes", ["class", "asked", "provided"],
+  classes.map(({ name, asked: a, provided }) => [className(name) + (name === wanted ? " (asked for)" : ""), percent(a), percent(provided) + (labels.includes(name) ? " ✓" : "")]));
+
+// ---------------------------------------------------------------- words that match
+
+const NEAR = 0.5, LEAST = 0.02; // cosine from which a word is marked, and weight
+const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+
+// Whether a word is made of these word pieces; those that go on from another begin with ##.
+function madeOf(word, pieces, start = true) {
+  if (!word) return !start;
+  for (const piece of pieces) {
+    const own = piece.startsWith("##") ? (start ? null : piece.slice(2)) : start ? piece : null;
+    if (own && word.startsWith(own) && madeOf(word.slice(own.length), pieces, false)) return true;
+  }
+  return false;
+}
+
+// The text with whole words marked: those of the question, and those near one of its words.
+function marked(text, words) {
+  const exact = words.filter((word) => word.exact && (word.weight >= LEAST || word.word.startsWith("##"))).map((word) => word.word);
+  const near = words.filter((word) => !word.exact && word.match && word.cosine >= NEAR && word.weight >= LEAST);
+  const kinds = new Map();
+  const kind = (word) => {
+    if (madeOf(word, exact)) return ["exact", "a word of the question"];
+    const met = near.find(({ match }) => (match.startsWith("##") ? match.length > 4 && word.endsWith(match.slice(2)) && word !== match.slice(2) : word === match || (match.length > 3 && word.startsWith(match))));
+    return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
+  };
+  const nodes = [];
+  let end = 0;
+  for (const { 0: word, index } of text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
+    const folded = plain(word);
+    if (!kinds.has(folded)) kinds.set(folded, folded.length > 60 ? null : kind(folded));
+    const found = kinds.get(folded);
+    if (!found) continue;
+    nodes.push(text.slice(end, index), el("mark", { class: found[0], title: found[1] }, word));
+    end = index + word.length;
+  }
+  nodes.push(text.slice(end));
+  return nodes;
+}
+
+// ---------------------------------------------------------------- strands between the two orders
+
+let strands = [];
+function drawStrands(hits = strands) {
+  strands = hits;
+  const svg = $("strands");
+  const box = svg.getBoundingClientRect();
+  const width = box.width;
+  const middle = (item) => { const rank = item.querySelector(".rank").getBoundingClientRect(); return rank.top + rank.height / 2 - box.top; };
+  const from = new Map([...$("before").children].map((item) => [item.dataset.id, middle(item)]));
+  svg.replaceChildren(...hits.map((hit) => {
+    const a = from.get(hit.id), b = middle(cards.get(hit.id));
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("d", `M0 ${a}C${width * 0.55} ${a} ${width * 0.45} ${b} ${width} ${b}`);
+    path.setAttribute("class", move(hit));
+    path.dataset.id = hit.id;
+    return path;
+  }));
+}
+new ResizeObserver(() => { if (!$("found").hidden) drawStrands(); }).observe($("board"));
+
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+function slide(places) {
+  if (calm.matches) return;
+  for (const [id, card] of cards) {
+    const way = (places.get(id) ?? 0) - card.getBoundingClientRect().top;
+    if (places.has(id) && way) card.animate([{ transform: `translateY(${way}px)` }, { transform: "none" }], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
+  }
+}
+
+// the passage under the pointer or with the focus, in both orders and between them
+function light(event) {
+  const id = event.target.closest?.("[data-id]")?.dataset.id;
+  for (const node of $("board").querySelectorAll("[data-id]")) node.classList.toggle("lit", node.dataset.id === id);
+}
+for (const kind of ["pointerover", "pointerleave", "focusin", "focusout"]) $("board").addEventListener(kind, light);
+
+// ---------------------------------------------------------------- classifying
+
+const classify = latest(async ({ kind, texts }, signal) => {
+  const area = $("classes");
+  area.setAttribute("aria-busy", "true");
+  say(area, "Classifying …");
+  try {
+    const start = performance.now();
+    const answer = await call(`api/classify/${kind}`, { texts }, signal);
+    showProblem(area, null);
+    const items = answer.results;
+    $("classified").replaceChildren(...items.map((item) => classifiedItem(item, kind)));
+    const asking = kind === "questions";
+    const n = texts.length;
+    showCost($("classify-cost"), asking ? { question: n } : { passage: n * PROMPTED.passageCalls },
+      asking ? "One call for each question." : "Six one-vs-all calls for each passage.", answer.milliseconds ?? performance.now() - start, performance.now() - start);
+    say(area, `${plural(n, kind.slice(0, -1))} classified.`);
+  } catch (problem) {
+    if (!signal.aborted) showProblem(area, problem, () => $("classify").requestSubmit());
+  } finally {
+    area.removeAttribute("aria-busy");
+  }
+});
+
+function classifiedItem(item, kind) {
+  const labels = kind === "questions" ? [item.label] : item.labels;
+  const all = Object.entries(item.probabilities).sort((a, b) => b[1] - a[1]);
+  const fine = kind === "questions" && item.fine?.split(":")[1];
+  return el("li", {}, el("p", { class: "text" }, item.text),
+    el("ul", { class: "chips" }, ...all.map(([name, p]) => chip(name, p, { match: labels.includes(name), note: labels.includes(name) ? (kind === "questions" ? " (asked for)" : " (provided)") : "" })),
+      fine ? chip(item.fine, item.fine_probability, { label: `↳ ${fine}` }) : null));
+}
+
+$("classify").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const { kind, cut } = Object.fromEntries(new FormData(event.target));
+  const text = $("texts").value;
+  const texts = cut === "whole" ? [text.trim()].filter(Boolean) : text.split("\n").map((line) => line.trim()).filter(Boolean);
+  if (texts.length) classify({ kind, texts }, true);
+  else $("texts").focus();
+});
+for (const area of ["texts", "passages"]) {
+  $(area).addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit(); });
+}
+
+// ---------------------------------------------------------------- tabs, scheme, beginning
+
+const tabs = [...document.querySelectorAll("[role=tab]")];
+function showTab() {
+  for (const tab of tabs) {
+    const chosen = tab.id === `tab-${state.tab}`;
+    tab.setAttribute("aria-selected", chosen);
+    tab.tabIndex = chosen ? 0 : -1;
+    $(tab.getAttribute("aria-controls")).hidden = !chosen;
+  }
+}
+for (const [place, tab] of tabs.entries()) {
+  const choose = (chosen) => { state.tab = chosen.id.slice(4); showTab(); writeAddress(true); chosen.focus(); };
+  tab.addEventListener("click", () => choose(tab));
+  tab.addEventListener("keydown", (event) => {
+    const to = { ArrowRight: place + 1, ArrowLeft: place - 1, Home: 0, End: -1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    choose(tabs.at(to % tabs.length));
+  });
+}
+
+const dark = matchMedia("(prefers-color-scheme: dark)");
+let scheme = stored.get(() => localStorage, "semclass-scheme");
+function showScheme() {
+  const is = scheme ?? (dark.matches ? "dark" : "light");
+  if (scheme) document.documentElement.dataset.scheme = scheme;
+  $("theme").textContent = is === "dark" ? "Light" : "Dark";
+  $("theme").setAttribute("aria-label", `${is === "dark" ? "Light" : "Dark"} colours`);
+}
+$("theme").addEventListener("click", () => {
+  scheme = (scheme ?? (dark.matches ? "dark" : "light")) === "dark" ? "light" : "dark";
+  stored.set(() => localStorage, "semclass-scheme", scheme);
+  showScheme();
+});
+dark.addEventListener("change", showScheme);
+showScheme();
+
+function fromAddress() {
+  readAddress();
+  showTab();
+  showSettings();
+  if (state.q && (state.source === "index" || $("passages").value.trim())) search(true);
+  else clearAnswer();
+}
+addEventListener("popstate", fromAddress);
+
+async function begin() {
+  try {
+    info = await call("api/info");
+    weights = { ...weights, ...info.weights };
+    showProblem($("answer"), null);
+  } catch (problem) {
+    showSettings();
+    return showProblem($("answer"), problem, begin);
+  }
+  if (hasIndex()) $("index-name").textContent = `the index (${plural(info.index.passages ?? 0, "passage")})`;
+  $("about").textContent = `semclass ${info.version ?? ""}. No language model is prompted.`;
+  fromAddress();
+}
+readAddress();
+showTab();
+begin();
