@@ -19,12 +19,14 @@ from semclass.service.settings import Settings
 
 _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     bodies.MalformedError: (400, "malformed"),
+    compat.EmptyError: (400, "empty"),
     native.NoIndexError: (404, "no_index"),
     bodies.TooLargeError: (413, "too_large"),
     bodies.MediaTypeError: (415, "media_type"),
     bodies.InvalidError: (422, "validation"),
     InputError: (422, "validation"),
     InputTypeError: (422, "validation"),
+    compat.NoHeadsError: (424, "backend"),
     Overloaded: (429, "overloaded"),
     Stopping: (503, "stopping"),
     TimedOut: (504, "timeout"),

@@ -1,12 +1,270 @@
-"""Re-ranking in the shapes that clients of other services speak."""
+"""Re-ranking in the shapes that clients of other services speak, so that a client changes only its URL.
+
+``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, ``/predict``
+and ``/info`` are those of text-embeddings-inference (TEI).
+
+The score that they give is the entailment head's, P(text answers query) *from the two texts alone*, and not that of
+``rerank="learned"``, which looks at the other texts as well. These clients compare scores with a threshold, ask for one
+pair at a time, and merge the answers of several requests: a text's score must not depend on its company. Either head puts
+the answer first about equally often.
+"""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import asyncio
+import json
+import math
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from fastapi import APIRouter, Request
+from pydantic import JsonValue
+
+import semclass
+from semclass.chunking import count_words
+from semclass.encoder import MAX_WINDOWS, OnnxEncoder
+from semclass.entailment import LABELS, EntailmentLabel
+from semclass.errors import SemclassError
+from semclass.service import compat_schemas as schemas
+from semclass.service.bodies import Json, json_body, read, take_texts
 from semclass.service.engine import Engine
+from semclass.types import Encoder, Passage, QuestionLabel
+
+MODEL = "semclass"
+"""Name of the model, where a client gives none."""
+
+SEARCH_UNIT = 100
+"""Documents of one of Cohere's search units."""
+
+LEAST = 1e-7
+"""Probability at which log-odds end: JSON has no infinity, and float32 none nearer to 1."""
+
+
+class EmptyError(SemclassError):
+    """Nothing to rank."""
+
+
+class NoHeadsError(SemclassError):
+    """The served models lack the heads that a route needs."""
 
 
 def router(engine: Engine) -> APIRouter:
-    """Routes of the shapes of Cohere, Jina and text-embeddings-inference."""
-    return APIRouter()
+    """Routes of the shapes of Cohere, Jina and text-embeddings-inference.
+
+    Parameters
+    ----------
+    engine
+        Does the work.
+
+    Returns
+    -------
+    APIRouter
+        The routes.
+    """
+    routes = APIRouter()
+
+    @routes.post(
+        "/v2/rerank",
+        response_model=schemas.CohereAnswer,
+        openapi_extra=json_body(schemas.RerankRequest),
+        tags=["cohere"],
+    )
+    async def cohere_rerank(request: Request) -> Json:
+        """Re-rank documents, as Cohere's v2 clients ask for it."""
+        body = await read(request, schemas.RerankRequest)
+        results = _results(await _scores(engine, request, body.query, _texts(body)), body.top_n)
+        return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
+
+    @routes.post(
+        "/v1/rerank", response_model=schemas.JinaAnswer, openapi_extra=json_body(schemas.RerankRequest), tags=["jina"]
+    )
+    async def jina_rerank(request: Request) -> Json:
+        """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
+        body = await read(request, schemas.RerankRequest)
+        texts = _texts(body)
+        results = _results(await _scores(engine, request, body.query, texts), body.top_n)
+        if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
+            for result in results:
+                document = body.documents[result["index"]]
+                result["document"] = {"text": document} if isinstance(document, str) else document
+        tokens = await asyncio.to_thread(_count, engine.ranker.encoder, [body.query, *texts])
+        return Json(
+            {
+                "id": _name(),
+                "model": MODEL if body.model is None else body.model,
+                "results": results,
+                "usage": {"total_tokens": tokens, "prompt_tokens": tokens},
+                "meta": _meta("1", len(texts)),
+            }
+        )
+
+    @routes.post(
+        "/rerank",
+        response_model=schemas.TeiRerankAnswer,
+        openapi_extra=json_body(schemas.TeiRerankRequest),
+        tags=["text-embeddings-inference"],
+    )
+    async def tei_rerank(request: Request) -> Json:
+        """Re-rank texts, as clients of text-embeddings-inference ask for it."""
+        body = await read(request, schemas.TeiRerankRequest)
+        scores = await _scores(engine, request, body.query, body.texts)
+        ranks = [
+            {"index": place, "score": _log_odds(scores[place]) if body.raw_scores else scores[place]}
+            | ({"text": body.texts[place]} if body.return_text else {})
+            for place in _best_first(scores)
+        ]
+        return Json(ranks)
+
+    @routes.post(
+        "/predict",
+        response_model=schemas.PredictAnswer,
+        openapi_extra=json_body(schemas.PredictRequest),
+        tags=["text-embeddings-inference"],
+    )
+    async def tei_predict(request: Request) -> Json:
+        """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
+        body = await read(request, schemas.PredictRequest)
+        inputs, one = _inputs(body.inputs)
+        take_texts(request, [text for item in inputs for text in item], engine.settings)
+        found = await _predictions(engine, inputs, raw=body.raw_scores)
+        return Json(found[0] if one else found)
+
+    @routes.get("/info", response_model=schemas.TeiInfo, tags=["text-embeddings-inference"])
+    async def tei_info() -> Json:
+        """Tell what is served, in the words of text-embeddings-inference."""
+        return Json(_info(engine))
+
+    return routes
+
+
+def _texts(body: schemas.RerankRequest) -> list[str]:
+    """What is read of each document."""
+    return [item if isinstance(item, str) else _text(item, body.rank_fields or ()) for item in body.documents]
+
+
+def _text(document: schemas.Document, fields: Sequence[str]) -> str:
+    """The named fields that a document has, else its text."""
+    values: Mapping[str, JsonValue] = {"text": document.text, **document.__pydantic_extra__}
+    named = [values[name] for name in fields if values.get(name) is not None]
+    written = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in named]
+    return "\n".join(written) if written else document.text
+
+
+async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[str]) -> list[float]:
+    """P(text answers query) of each text, in [0, 1]; 0 for one that holds nothing but white space.
+
+    Raises
+    ------
+    EmptyError
+        If there are no texts.
+    NoHeadsError
+        If there are no pair heads.
+    TooLarge
+        If there are more texts than the settings allow, or one is longer.
+    """
+    if not texts:
+        raise EmptyError("there is nothing to rank; give at least one text")
+    if engine.ranker.pair_heads is None:
+        raise NoHeadsError(
+            "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
+        )
+    take_texts(request, [query], engine.settings)
+    take_texts(request, texts, engine.settings)
+    scores = [0.0] * len(texts)
+    passages = [Passage(str(place), text) for place, text in enumerate(texts) if text.strip()]
+    if passages:
+        # of the methods that ask the entailment head this one does nothing else; its order is not looked at
+        for hit in await engine.rerank(query, passages, rerank="stable", by="entailment"):
+            scores[int(hit.id)] = hit.components["answers"]
+    return scores
+
+
+def _best_first(scores: Sequence[float]) -> list[int]:
+    """Places by score, largest first; of equal ones the first."""
+    return sorted(range(len(scores)), key=lambda place: -scores[place])
+
+
+def _results(scores: Sequence[float], top_n: int | None) -> list[dict[str, Any]]:
+    return [{"index": place, "relevance_score": scores[place]} for place in _best_first(scores)[:top_n]]
+
+
+def _meta(version: str, documents: int) -> dict[str, Any]:
+    return {"api_version": {"version": version}, "billed_units": {"search_units": math.ceil(documents / SEARCH_UNIT)}}
+
+
+def _name() -> str:
+    return str(uuid.uuid4())
+
+
+def _count(encoder: Encoder, texts: Sequence[str]) -> int:
+    """Word pieces of texts; words, where the encoder does not say what its pieces are."""
+    written = [text for text in texts if text.strip()]
+    return len(encoder.tokenize(written).values) if isinstance(encoder, OnnxEncoder) else sum(map(count_words, written))
+
+
+def _log_odds(probability: float) -> float:
+    inside = min(max(probability, LEAST), 1 - LEAST)
+    return math.log(inside / (1 - inside))
+
+
+def _inputs(inputs: str | list[str] | list[list[str]]) -> tuple[list[list[str]], bool]:
+    """Each input as a list of one or two texts, and whether it was given alone: two strings are a pair, as in TEI."""
+    if isinstance(inputs, str):
+        return [[inputs]], True
+    nested = [item for item in inputs if isinstance(item, list)]
+    return (nested, False) if nested else ([[item for item in inputs if isinstance(item, str)]], True)
+
+
+async def _predictions(engine: Engine, inputs: Sequence[Sequence[str]], *, raw: bool) -> list[list[dict[str, Any]]]:
+    """Labels of each input, most probable first.
+
+    Raises
+    ------
+    NoHeadsError
+        If there are questions and no class heads, or pairs and no entailment head.
+    """
+    questions = [item[0] for item in inputs if len(item) == 1]
+    pairs = [(item[0], item[1]) for item in inputs if len(item) == 2]
+    if questions and not engine.ranker.has_classes:
+        raise NoHeadsError(
+            "the served models have no class heads, so no question can be classified; serve models with them"
+        )
+    if pairs and engine.entailment is None:
+        raise NoHeadsError("the served models have no entailment head, so no pair can be judged; serve models with one")
+    # one after another: they share the same processors
+    asked = iter(await engine.classify_questions(questions) if questions else ())
+    judged = iter(await engine.entails(pairs) if pairs else ())
+    return [_prediction(next(asked) if len(item) == 1 else next(judged), raw=raw) for item in inputs]
+
+
+def _prediction(found: QuestionLabel | EntailmentLabel, *, raw: bool) -> list[dict[str, Any]]:
+    if isinstance(found, QuestionLabel):
+        probabilities = dict(found.probabilities)
+    else:
+        probabilities = dict(zip(LABELS, (1 - found.probability, found.probability), strict=True))
+    ordered = sorted(probabilities.items(), key=lambda item: -item[1])
+    return [{"label": label, "score": math.log(max(p, LEAST)) if raw else p} for label, p in ordered]
+
+
+def _info(engine: Engine) -> dict[str, Any]:
+    encoder, settings = engine.ranker.encoder, engine.settings
+    pieces = settings.max_characters
+    if isinstance(encoder, OnnxEncoder):
+        pieces = min(pieces, MAX_WINDOWS * (encoder.max_length - 2))
+    return {
+        "model_id": MODEL,
+        "model_sha": encoder.fingerprint,
+        "model_dtype": "float32",
+        "model_type": {"reranker": {"id2label": {"0": LABELS[1]}, "label2id": {LABELS[1]: 0}}},
+        "max_concurrent_requests": settings.max_requests,
+        "max_input_length": pieces,
+        "max_batch_tokens": pieces * settings.batch_texts,
+        "max_batch_requests": settings.batch_texts,
+        "max_client_batch_size": settings.max_texts,
+        "auto_truncate": True,
+        "tokenization_workers": 1,
+        "version": semclass.__version__,
+        "sha": None,
+        "docker_label": None,
+    }

@@ -1,0 +1,242 @@
+"""The bodies of Cohere's, Jina's and text-embeddings-inference's re-ranking, as clients of these services know them.
+
+Fields are those of the ``cohere`` package 7.3 (``ClientV2.rerank`` and ``Client.rerank``), of Jina's ``/v1/rerank``, and of
+the OpenAPI document of text-embeddings-inference (TEI) 1.7. Unknown fields are passed over, as these services do, so that a
+client that is newer than this file goes on working.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    RootModel,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
+
+from semclass.service.bodies import TEXT, TEXTS
+
+_WRITTEN = r"[^\s\x1c-\x1f]"
+"""A character that is no white space, in Python's sense, which the library goes by."""
+
+_LONG = "Has no effect: what the model does not read of a long text is its end."
+
+Written: TypeAlias = Annotated[str, Field(pattern=_WRITTEN, json_schema_extra=TEXT)]
+"""A text that says something."""
+
+Text: TypeAlias = Annotated[str, Field(json_schema_extra=TEXT)]
+"""A text among those to rank; one without a character is not refused, but has the score 0."""
+
+Score: TypeAlias = Annotated[float, Field(ge=0, le=1, description="P(the text answers the query), from the two alone.")]
+
+Place: TypeAlias = Annotated[int, Field(ge=0, description="Place in the request, from 0.")]
+
+Total: TypeAlias = Annotated[int, Field(ge=0)]
+
+Pair: TypeAlias = Annotated[list[Written], Field(min_length=2, max_length=2)]
+
+Alone: TypeAlias = Annotated[list[Written], Field(min_length=1, max_length=1)]
+
+
+_INPUTS = "a question, a pair [question, sentence], or a list of [question] and [question, sentence]"
+
+
+class Sent(BaseModel):
+    """What clients send: each field of its own type, and others passed over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+
+class Document(Sent):
+    """A document with fields: its text is read, or those that `rank_fields` names. Nothing in it is opened or fetched."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue]
+
+    text: Text
+
+
+def _told(expected: str) -> WrapValidator:
+    """Say in one line what is expected, in place of what each kind of value lacks."""
+
+    def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return handler(value)
+        except ValidationError:
+            raise PydanticCustomError("expected", "Input should be {expected}", {"expected": expected}) from None
+
+    return WrapValidator(validate)
+
+
+class RerankRequest(Sent):
+    """What Cohere's and Jina's clients send."""
+
+    query: Written
+    documents: Annotated[
+        list[Annotated[Text | Document, _told("a text, or an object with a text; images are not read")]],
+        Field(json_schema_extra={"minItems": 1, **TEXTS}),
+    ]
+    model: Annotated[str | None, Field(description="Echoed; there is one model, whatever this says.")] = None
+    top_n: Annotated[int, Field(ge=1, description="More than there are gives all, as null does.")] | None = None
+    return_documents: Annotated[
+        bool | None, Field(description="False: results of /v1/rerank hold no documents. Those of /v2/rerank never do.")
+    ] = None
+    rank_fields: Annotated[
+        list[str] | None, Field(description="Fields of documents to read in place of the text, in this order.")
+    ] = None
+    max_tokens_per_doc: Annotated[int | None, Field(description=_LONG)] = None
+    max_chunks_per_doc: Annotated[int | None, Field(description=_LONG)] = None
+
+
+class Result(BaseModel):
+    """A document's place and score."""
+
+    index: Place
+    relevance_score: Score
+
+
+class DocumentOut(BaseModel):
+    """A document with the fields that it came with."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str
+
+
+class ResultWithDocument(Result):
+    """The same with the document as it was sent; a string becomes an object with a text."""
+
+    document: DocumentOut
+
+
+class BilledUnits(BaseModel):
+    """What Cohere would count; nothing is billed."""
+
+    search_units: Annotated[int, Field(ge=1, description="One for each hundred documents begun.")]
+
+
+class ApiVersion(BaseModel):
+    """Version of the shape."""
+
+    version: Literal["1", "2"]
+
+
+class Meta(BaseModel):
+    """About the answer."""
+
+    api_version: ApiVersion
+    billed_units: BilledUnits
+
+
+class Usage(BaseModel):
+    """Word pieces of the query, once, and of the documents."""
+
+    total_tokens: Total
+    prompt_tokens: Total
+
+
+class CohereAnswer(BaseModel):
+    """What Cohere's v2 clients read."""
+
+    id: str
+    results: Annotated[list[Result], Field(description="Best first; of equal scores, in the order of the request.")]
+    meta: Meta
+
+
+class JinaAnswer(BaseModel):
+    """What Jina's and Cohere's v1 clients read: one answer for both."""
+
+    id: str
+    model: str
+    results: Annotated[
+        list[ResultWithDocument] | list[Result],
+        Field(description="Best first; of equal scores, in the order of the request."),
+    ]
+    usage: Usage
+    meta: Meta
+
+
+class TeiRerankRequest(Sent):
+    """What TEI's clients send to ``/rerank``."""
+
+    query: Written
+    texts: Annotated[list[Text], Field(json_schema_extra={"minItems": 1, **TEXTS})]
+    raw_scores: Annotated[bool, Field(description="Log-odds in place of probabilities.")] = False
+    return_text: bool = False
+    truncate: Annotated[bool | None, Field(description=_LONG)] = None
+    truncation_direction: Annotated[str | None, Field(description=_LONG)] = None
+
+
+class Rank(BaseModel):
+    """A text's place and score: a probability, or the log-odds ln(p / (1 - p))."""
+
+    index: Place
+    score: float
+    text: Annotated[str, Field(description="Where return_text asks for it.")] = ""
+
+
+class TeiRerankAnswer(RootModel[list[Rank]]):
+    """Best first; of equal scores, in the order of the request."""
+
+
+class PredictRequest(Sent):
+    """What TEI's clients send to ``/predict``."""
+
+    inputs: Annotated[
+        Written | Alone | Pair | Annotated[list[Alone | Pair], Field(min_length=1, json_schema_extra=TEXTS)],
+        _told(f"{_INPUTS}; three questions are written [[a], [b], [c]], and no text is empty"),
+        Field(description=f"{_INPUTS[0].upper()}{_INPUTS[1:]}. Questions get classes, pairs are judged by entailment."),
+    ]
+    raw_scores: Annotated[bool, Field(description="ln p in place of p: a softmax brings it back.")] = False
+    truncate: Annotated[bool | None, Field(description=_LONG)] = None
+    truncation_direction: Annotated[str | None, Field(description=_LONG)] = None
+
+
+class Prediction(BaseModel):
+    """A label and its score: a calibrated probability, or its logarithm."""
+
+    label: str
+    score: float
+
+
+class PredictAnswer(RootModel[list[Prediction] | list[list[Prediction]]]):
+    """Labels, most probable first: of one input, or of each input of a list."""
+
+
+class Labels(BaseModel):
+    """Labels by number, and back."""
+
+    id2label: dict[str, str]
+    label2id: dict[str, int]
+
+
+class ModelType(BaseModel):
+    """What kind of model is served."""
+
+    reranker: Labels
+
+
+class TeiInfo(BaseModel):
+    """What is served, in TEI's words."""
+
+    model_id: str
+    model_sha: str | None
+    model_dtype: str
+    model_type: ModelType
+    max_concurrent_requests: Total
+    max_input_length: Annotated[int, Field(ge=0, description="Word pieces that are read of a text.")]
+    max_batch_tokens: Total
+    max_batch_requests: int | None
+    max_client_batch_size: Total
+    auto_truncate: bool
+    tokenization_workers: Total
+    version: str
+    sha: str | None
+    docker_label: str | None
