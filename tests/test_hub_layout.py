@@ -1,4 +1,4 @@
-"""A model folder is a repository as model hubs have it: a card with front matter, and files that a hub's own do not break."""
+"""A model folder is a repository as model hubs have it: a card with front matter, and files that a hub's do not break."""
 
 from __future__ import annotations
 
