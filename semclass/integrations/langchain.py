@@ -51,6 +51,17 @@ DETAILS = "semclass"
 Folder = Annotated[str, BeforeValidator(lambda path: os.fspath(path) if isinstance(path, os.PathLike) else path)]
 
 
+def _only(kind: type) -> Any:
+    """Take a loaded object as it is, where pydantic would look into its fields."""
+
+    def check(value: Any) -> Any:
+        if value is not None and not isinstance(value, kind):
+            raise InputTypeError(f"a semclass.{kind.__name__} belongs here, not {type(value).__name__}")
+        return value
+
+    return BeforeValidator(check)
+
+
 class _Loaded:
     """Loads what is asked for once, however many threads ask; a pickle of it has loaded nothing, a copy shares it."""
 
@@ -110,7 +121,7 @@ class SemclassRetriever(BaseRetriever):
     models: Folder | None = None
     encoder: Folder | None = None
     threads: PositiveInt = 1
-    retriever: HybridRetriever | None = Field(default=None, exclude=True, repr=False)
+    retriever: Annotated[Any, _only(HybridRetriever)] = Field(default=None, exclude=True, repr=False)
     k: PositiveInt = 10
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     details: bool = False
@@ -251,7 +262,7 @@ class SemclassCompressor(BaseDocumentCompressor):
     models: Folder | None = None
     encoder: Folder | None = None
     threads: PositiveInt = 1
-    reranker: Reranker | None = Field(default=None, exclude=True, repr=False)
+    reranker: Annotated[Any, _only(Reranker)] = Field(default=None, exclude=True, repr=False)
     top_n: PositiveInt | None = 3
     score_threshold: float | None = None
     rerank_kwargs: dict[str, Any] = Field(default_factory=dict)
@@ -346,7 +357,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     input_key: str = "question"
     models: Folder | None = None
     threads: PositiveInt = 1
-    classifier: QuestionClassifier | None = Field(default=None, exclude=True, repr=False)
+    classifier: Annotated[Any, _only(QuestionClassifier)] = Field(default=None, exclude=True, repr=False)
     loaded: Any = _CACHE
 
     @classmethod
