@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 WORD = re.compile(r"\w+")
+PLACED = "This is about"
 ASKING = r"(?:who|what|when|where|which|why|how)\b"
 
 
@@ -26,11 +27,8 @@ def rewrite(prompt: str) -> str:
 
 
 def subquestions(prompt: str) -> str:
-    """Cut where a question word follows "and"; "it" and "they" become what the first part is about."""
-    first, *others = re.split(rf",?\s+and\s+(?={ASKING})", _field(prompt, "Question"), flags=re.IGNORECASE)
-    about = re.search(r"\bthe (?:\w+)\b", first)
-    named = [re.sub(r"\b(?:it|they)\b", about[0], part) if about else part for part in others]
-    return "\n".join(f"{number}. {_question(part)}" for number, part in enumerate([first, *named], 1))
+    """Give the parts of the question, as a list."""
+    return "\n".join(f"{number}. {part}" for number, part in enumerate(_parts(_field(prompt, "Question")), 1))
 
 
 def hyde(prompt: str) -> str:
@@ -42,21 +40,30 @@ def hyde(prompt: str) -> str:
 
 def place(prompt: str) -> str:
     """Name the document's title."""
-    return f"This is about {_field(prompt, 'Document').splitlines()[0].lstrip('# ').strip()}."
+    return f"{PLACED} {_field(prompt, 'Document').splitlines()[0].lstrip('# ').strip()}."
 
 
 def answer(prompt: str) -> str:
-    """Quote the sentence that has most words of the question, the earlier of equals, with its source's number."""
-    sources = _field(prompt, "Sources")
-    asked = {word for word in map(str.lower, WORD.findall(_field(prompt, "Question"))) if len(word) > 2}
-    best, number, most = "", "", 0
-    for block in re.split(r"\n\n(?=\[\d+\])", sources):
-        head, _, text = block.partition("\n")
-        for sentence in re.split(r"(?<=[.!?])\s+", text):
-            shared = len(asked & set(map(str.lower, WORD.findall(sentence))))
-            if shared > most:
-                best, number, most = sentence, head.partition("]")[0] + "]", shared
-    return f"{best} {number}" if best else "The sources do not tell."
+    """For each part of the question quote the sentence that shares most words with it, and its source's number.
+
+    Where a number is asked for, the sentence must have one; what :func:`place` says is no answer.
+    """
+    blocks = re.split(r"\n\n(?=\[\d+\])", _field(prompt, "Sources"))
+    sentences = [
+        (sentence, block.partition("]")[0] + "]")
+        for block in blocks
+        for sentence in re.split(r"(?<=[.!?])\s+", block.partition("\n")[2])
+        if not sentence.startswith(PLACED)
+    ]
+    quoted = []
+    for part in _parts(_field(prompt, "Question")):
+        asked = _words(part)
+        counting = re.match(r"when|how (?!do|can|is|are|was|were)", part, re.IGNORECASE)
+        allowed = [pair for pair in sentences if not counting or re.search(r"\d", pair[0])]
+        best, number = max(allowed, key=lambda pair: len(asked & _words(pair[0])), default=("", ""))
+        if asked & _words(best):
+            quoted.append(f"{best} {number}")
+    return " ".join(quoted) or "The sources do not tell."
 
 
 RULES: dict[str, Callable[[str], str]] = {
@@ -168,6 +175,18 @@ def _field(prompt: str, name: str) -> str:
     """What stands behind a name in a prompt, up to the next name that follows an empty line."""
     _, _, rest = prompt.partition(f"\n{name}:")
     return re.split(r"\n\n(?=(?:Passage|Question):)", rest)[0].strip()
+
+
+def _parts(question: str) -> list[str]:
+    """Cut where a question word follows "and"; "it" and "they" become what the first part is about."""
+    first, *others = re.split(rf",?\s+and\s+(?={ASKING})", question, flags=re.IGNORECASE)
+    about = re.search(r"\bthe \w+\b", first)
+    named = [re.sub(r"\b(?:it|they)\b", about[0], part) if about else part for part in others]
+    return [_question(part) for part in [first, *named]]
+
+
+def _words(text: str) -> set[str]:
+    return {word for word in map(str.lower, WORD.findall(text)) if len(word) > 2}
 
 
 def _question(text: str) -> str:
