@@ -1,0 +1,764 @@
+"""LlamaIndex: our retriever, postprocessor and selector in its own query engines, with scripted language models."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import pickle
+import sys
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import (
+    HybridRetriever,
+    IndexWriter,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    Passage,
+    PassageIndex,
+    Reranker,
+)
+from semclass.chunking import cut
+from semclass.filters import matches, parse
+
+pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
+
+from llama_index.core import Document, Settings
+from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.indices.query.query_transform import HyDEQueryTransform
+from llama_index.core.ingestion import IngestionPipeline
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
+from llama_index.core.query_engine import (
+    RetrieverQueryEngine,
+    RouterQueryEngine,
+    SubQuestionQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.question_gen import LLMQuestionGenerator
+from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
+from llama_index.core.schema import (
+    ImageNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+)
+from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
+from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn
+
+from semclass.integrations.llama_index import (
+    SemclassRerank,
+    SemclassRetriever,
+    SemclassSelector,
+    passages_of,
+    where_of,
+)
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
+
+ROOT = Path(__file__).parent.parent.parent
+QUESTION = "When was the lighthouse finished?"
+TEXTS = [
+    "The lighthouse was built of granite by the engineer Ada Merriweather.",
+    "A film in the museum tells how the lighthouse was built, and what it cost.",
+    "Work on it began in 1871; after three winters of storms the lighthouse was finished in October 1874.",
+    "The ferry sails four times a day, and takes bicycles free of charge.",
+]
+
+
+class Scripted(CustomLLM):
+    """A language model that says one thing."""
+
+    says: str
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="scripted")
+
+    def complete(self, prompt, formatted=False, **kwargs):
+        return CompletionResponse(text=self.says)
+
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        yield CompletionResponse(text=self.says, delta=self.says)
+
+
+def found(texts=TEXTS, **fields) -> list[NodeWithScore]:
+    """Nodes as a retriever gives them."""
+    return [
+        NodeWithScore(node=TextNode(id_=f"n{place}", text=text, **fields), score=1.0 - place / 10)
+        for place, text in enumerate(texts)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def no_model():
+    """Whatever asks for a language model unasked gets one that repeats the prompt."""
+    Settings.llm = MockLLM()
+    yield
+    Settings.llm = None
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    paths = sorted((ROOT / "docs" / "examples" / "corpus").glob("*.md"))
+    return [Document(text=path.read_text(), id_=path.name, metadata={"file": path.name}) for path in paths]
+
+
+@pytest.fixture(scope="module")
+def nodes(documents):
+    return SentenceSplitter(chunk_size=80, chunk_overlap=0).get_nodes_from_documents(documents)
+
+
+@pytest.fixture(scope="module")
+def hybrid(nodes, ranker) -> HybridRetriever:
+    return HybridRetriever(PassageIndex.build(passages_of(nodes), reader=ranker.reader), ranker)
+
+
+@pytest.fixture(scope="module")
+def reranker(ranker) -> Reranker:
+    return Reranker(ranker)
+
+
+@pytest.fixture(scope="module")
+def plain(ranker) -> HybridRetriever:
+    passages = [Passage(f"p{place}", text, {"place": place}) for place, text in enumerate(TEXTS)]
+    return HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
+
+
+# nodes to passages and back
+
+
+def test_nodes_of_the_sentence_splitter_come_back_as_they_were(nodes, hybrid):
+    hits = SemclassRetriever(hybrid, similarity_top_k=len(nodes)).retrieve(QUESTION)
+    by_id = {node.node_id: node for node in nodes}
+    assert len(hits) == len(nodes)
+    assert all(hit.node == by_id[hit.node_id] and type(hit.score) is float for hit in hits)
+    assert "October 1874" in hits[0].text
+    assert hits[0].node.ref_doc_id == "lighthouse.md"
+    assert hits[0].node.prev_node.node_id in by_id
+
+
+def test_an_ingestion_pipeline_feeds_an_index(documents, ranker):
+    nodes = IngestionPipeline(transformations=[SentenceSplitter(chunk_size=60, chunk_overlap=0)]).run(
+        documents=documents
+    )
+    index = PassageIndex.build(passages_of(nodes), reader=ranker.reader)
+    assert SemclassRetriever(HybridRetriever(index, ranker)).retrieve("What does a return ticket cost?")
+
+
+def test_a_context_in_the_metadata_is_indexed_but_not_in_the_text():
+    node = TextNode(text="It took 35 minutes.", metadata={"context": "About the ferry Kittiwake.", "secret": "x"})
+    node.excluded_embed_metadata_keys = ["secret"]
+    (passage,) = passages_of([node])
+    assert passage.text == "context: About the ferry Kittiwake.\n\nIt took 35 minutes."
+    assert passage.metadata["secret"] == "x"
+
+
+def test_a_title_is_read_alone_as_everywhere():
+    node = TextNode(text="It took 35 minutes.", metadata={"title": "Ferry", "page": 3})
+    (passage,) = passages_of([NodeWithScore(node=node)])
+    assert passage.text == "page: 3\n\nIt took 35 minutes."
+    assert passage.metadata["title"] == "Ferry"
+    assert node.excluded_embed_metadata_keys == []
+
+
+@pytest.mark.parametrize("make", [lambda text: Document(text=text), lambda text: TextNode(text=text)])
+@pytest.mark.parametrize("metadata", [{}, {"topic": "straße 🗼"}])
+def test_documents_and_nodes_keep_text_and_metadata(ranker, make, metadata):
+    node = make("Der Leuchtturm, fertig 1874 – 灯台.")
+    node.metadata = dict(metadata)
+    index = PassageIndex.build(passages_of([node]), reader=ranker.reader)
+    (hit,) = SemclassRetriever(HybridRetriever(index, ranker)).retrieve(QUESTION)
+    assert (hit.node_id, hit.text, hit.metadata) == (node.node_id, "Der Leuchtturm, fertig 1874 – 灯台.", metadata)
+    assert node.metadata == metadata
+
+
+def test_metadata_that_changed_in_the_index_is_what_nodes_have(tmp_path, nodes, ranker):
+    PassageIndex.build(passages_of(nodes), reader=ranker.reader).save(tmp_path / "index")
+    (passage,) = passages_of(nodes[:1])
+    with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
+        writer.update([Passage(passage.id, passage.text, {**passage.metadata, "file": "moved.md"})])
+    hybrid = HybridRetriever(PassageIndex.load(tmp_path / "index"), ranker)
+    (hit,) = SemclassRetriever(hybrid, where={"_id": passage.id}).retrieve(QUESTION)
+    assert hit.metadata == {"file": "moved.md"}
+
+
+def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(ranker):
+    text = "# Tower\n\nThe lighthouse was finished in 1874.\n\nIt is red."
+    passages = [
+        *cut(text, "tower.md", markdown=True),
+        Passage("b", "The ferry is blue.", {"doc": "ferry", "tags": ["x"]}),
+    ]
+    index = PassageIndex.build(passages, reader=ranker.reader)
+    retriever = SemclassRetriever(HybridRetriever(index, ranker))
+    first, *_ = hits = retriever.retrieve(QUESTION)
+    assert {hit.node_id: hit.node.ref_doc_id for hit in hits} == {
+        "tower.md#1": "tower.md",
+        "tower.md#2": "tower.md",
+        "b": "ferry",
+    }
+    assert text[first.node.start_char_idx : first.node.end_char_idx] == first.text
+    assert first.node.get_content(MetadataMode.EMBED) == first.text
+    assert first.node.get_content(MetadataMode.LLM) == f"document: tower.md\nheading: Tower\n\n{first.text}"
+    first.node.metadata["headings"].append("mine")  # what a caller does with a node stays there
+    assert retriever.retrieve(QUESTION)[0].metadata["headings"] == ["Tower"]
+
+
+@pytest.mark.parametrize("node", [ImageNode(id_="x", image_path="x.png"), TextNode(id_="x", text=" \n")])
+def test_nodes_without_text_cannot_be_indexed(node):
+    with pytest.raises(InputError, match=r"node 'x' has no text; leave pictures"):
+        passages_of([node])
+
+
+def test_what_is_no_node_is_refused():
+    with pytest.raises(InputTypeError, match=r"one is 'text'"):
+        passages_of(["text"])
+
+
+def test_a_damaged_node_is_named(ranker):
+    index = PassageIndex.build([Passage("a", "A text.", {"_node_content": "{"})], reader=ranker.reader)
+    with pytest.raises(InputError, match=r"passage 'a' has a '_node_content'"):
+        SemclassRetriever(HybridRetriever(index, ranker)).retrieve(QUESTION)
+
+
+# retriever
+
+
+def test_the_retriever_gives_what_search_gives(plain):
+    hits = plain.search(QUESTION, 2, rerank=None, fusion="convex")
+    got = SemclassRetriever(plain, similarity_top_k=2, rerank=None, fusion="convex").retrieve(QUESTION)
+    assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
+    json.dumps([node.to_dict() for node in got])
+
+
+def test_the_retriever_waits_in_a_thread(plain, monkeypatch):
+    retriever, threads = SemclassRetriever(plain), []
+    search = HybridRetriever.search
+
+    def seen(self, *args, **kwargs):
+        threads.append(threading.current_thread())
+        return search(self, *args, **kwargs)
+
+    monkeypatch.setattr(HybridRetriever, "search", seen)
+
+    async def several():
+        return await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(4)))
+
+    assert asyncio.run(several()) == [retriever.retrieve(QUESTION)] * 4
+    assert [thread is threading.main_thread() for thread in threads] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"reranker": "x"}, InputError, r"'reranker' is no option; allowed are match, rerank, by"),
+        ({"explain": True}, InputError, "'explain' is no option"),
+        ({"similarity_top_k": 0}, InputError, "similarity_top_k is 0"),
+        ({"filters": {"a": 1}}, InputTypeError, "must be LlamaIndex MetadataFilters"),
+    ],
+)
+def test_options_are_checked_when_the_retriever_is_made(plain, options, error, message):
+    with pytest.raises(error, match=message):
+        SemclassRetriever(plain, **options)
+
+
+def test_an_empty_question_and_something_else_than_a_retriever_are_refused(plain):
+    with pytest.raises(InputError, match="question is empty"):
+        SemclassRetriever(plain).retrieve("  ")
+    with pytest.raises(InputTypeError, match=r"must be a semclass\.HybridRetriever"):
+        SemclassRetriever("my-index")
+
+
+def test_objects_behind_index_nodes_are_retrieved_from(plain, ranker):
+    inner = SemclassRetriever(plain, similarity_top_k=1)
+    nodes = [
+        IndexNode(text="All about the lighthouse.", index_id="tower", obj=inner),
+        TextNode(text="The ferry is blue."),
+    ]
+    index = PassageIndex.build(passages_of(nodes), reader=ranker.reader)
+    outer = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=1, objects=nodes[:1])
+    assert [hit.node_id for hit in outer.retrieve(QUESTION)] == ["p2"]
+    assert nodes[0].obj is inner
+
+
+# filters
+
+
+def term(key, operator, value=None) -> MetadataFilter:
+    return MetadataFilter(key=key, value=value, operator=FilterOperator(operator))
+
+
+@pytest.mark.parametrize(
+    ("filters", "where"),
+    [
+        ([], {}),
+        ([term("page", ">=", 3), term("page", "<", 7)], {"$and": [{"page": {"$gte": 3}}, {"page": {"$lt": 7}}]}),
+        ([term("lang", "==", "de")], {"lang": {"$eq": "de"}}),
+        ([term("tags", "any", ["a", "b"])], {"tags": {"$in": ["a", "b"]}}),
+        ([term("tags", "all", ["a", "b"])], {"$and": [{"tags": {"$eq": "a"}}, {"tags": {"$eq": "b"}}]}),
+        ([term("tags", "contains", "a")], {"tags": {"$eq": "a"}}),
+        ([term("lang", "is_empty")], {"lang": {"$exists": False}}),
+        ([term("a", "!=", 1), MetadataFilters(filters=[term("b", "==", 2), term("c", "nin", [3])], condition="or")],
+         {"$and": [{"a": {"$ne": 1}}, {"$or": [{"b": {"$eq": 2}}, {"c": {"$nin": [3]}}]}]}),
+        ([MetadataFilters(filters=[term("b", "==", 2)], condition="not")], {"$not": {"$or": [{"b": {"$eq": 2}}]}}),
+    ],
+)  # fmt: skip
+def test_filters_are_written_as_ours(filters, where):
+    assert where_of(MetadataFilters(filters=filters)) == where
+    parse(where)
+
+
+@pytest.mark.parametrize(
+    ("filter_", "message"),
+    [
+        (term("name", "text_match", "x"), r"filter on 'name' is 'text_match'.*allowed are '=='.*'is_empty'"),
+        (term("tags", "all", "x"), r"'tags' is 'all' of 'x'; give a list"),
+        (term("$or", "==", "x"), r"the key '\$or'"),
+    ],
+)
+def test_filters_that_cannot_be_said_are_named(filter_, message):
+    with pytest.raises(InputError, match=message):
+        where_of(MetadataFilters(filters=[filter_]))
+
+
+WORDS = st.sampled_from(["a", "b", "c"])
+METADATA = st.fixed_dictionaries(
+    {}, optional={"n": st.integers(0, 3), "x": st.floats(0, 1), "w": WORDS, "tags": st.lists(WORDS, min_size=1)}
+)
+COMPARED = st.sampled_from(["==", "!=", ">", ">=", "<", "<="])
+TERM = st.one_of(
+    st.builds(term, st.just("n"), COMPARED, st.integers(0, 3)),
+    st.builds(term, st.just("x"), COMPARED, st.floats(0, 1)),
+    st.builds(term, st.just("w"), COMPARED, WORDS),
+    st.builds(term, st.just("w"), st.sampled_from(["in", "nin"]), st.lists(WORDS, min_size=1)),
+    st.builds(term, st.just("tags"), st.sampled_from(["any", "all"]), st.lists(WORDS, min_size=1)),
+    st.builds(term, st.just("tags"), st.just("contains"), WORDS),
+    st.builds(term, st.sampled_from(["n", "w", "tags"]), st.just("is_empty")),
+)
+
+
+@given(metadata=METADATA, terms=st.lists(TERM, min_size=1, max_size=3), condition=st.sampled_from(["and", "or", "not"]))
+def test_filters_match_what_their_own_store_would(metadata, terms, condition):
+    filters = MetadataFilters(filters=terms, condition=condition)
+    theirs = build_metadata_filter_fn(lambda _: metadata, filters)("id")
+    assert matches(parse(where_of(filters)), metadata) == theirs
+
+
+def test_filters_and_where_hold_together(plain):
+    filters = MetadataFilters(filters=[term("place", ">=", 1)])
+    retriever = SemclassRetriever(plain, filters=filters, where={"place": {"$ne": 2}})
+    assert sorted(node.node_id for node in retriever.retrieve(QUESTION)) == ["p1", "p3"]
+
+
+# postprocessor
+
+
+def test_nodes_are_ranked_as_the_reranker_ranks_passages(reranker):
+    hits = reranker.rerank(QUESTION, [Passage(f"n{place}", text) for place, text in enumerate(TEXTS)], k=3)
+    ranked = SemclassRerank(reranker, top_n=3).postprocess_nodes(found(), query_str=QUESTION)
+    assert [(node.node_id, node.score) for node in ranked] == [(hit.id, hit.score) for hit in hits]
+    assert ranked[0].node_id == "n2"
+    assert all(type(node.score) is float for node in ranked)
+
+
+def test_nodes_that_are_handed_in_are_copied(reranker):
+    nodes = found(
+        metadata={"tags": ["a"]}, relationships={NodeRelationship.SOURCE: TextNode(id_="d").as_related_node_info()}
+    )
+    before = [node.model_copy(deep=True) for node in nodes]
+    ranked = SemclassRerank(reranker, keep_retrieval_score=True).postprocess_nodes(nodes, QueryBundle(QUESTION))
+    for node in ranked:
+        node.node.metadata["tags"].append("b")
+        node.node.relationships.clear()
+        node.node.text = ""
+        node.score = 7.0
+    assert nodes == before
+
+
+def test_the_score_of_the_retriever_is_kept_for_code_and_not_for_models(reranker):
+    nodes = found(metadata={"page": 1})
+    nodes[0].score = None
+    ranked = SemclassRerank(reranker, keep_retrieval_score=True).postprocess_nodes(nodes, query_str=QUESTION)
+    assert {node.node_id: node.metadata["retrieval_score"] for node in ranked} == {
+        "n0": None,
+        "n1": 0.9,
+        "n2": 0.8,
+        "n3": 0.7,
+    }
+    assert all("retrieval_score" not in ranked[0].get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED))
+    again = SemclassRerank(reranker).postprocess_nodes(ranked, query_str=QUESTION)
+    assert [node.node_id for node in again] == [node.node_id for node in ranked]
+
+
+def test_metadata_counts_unless_it_is_excluded_and_a_title_stands_alone(reranker):
+    def score(node):
+        return SemclassRerank(reranker).postprocess_nodes([NodeWithScore(node=node)], query_str=QUESTION)[0].score
+
+    def expected(text, **metadata):
+        return reranker.rerank(QUESTION, [Passage("a", text, metadata)])[0].score
+
+    text = "It was finished in October 1874."
+    context = {"context": "On the lighthouse."}
+    assert score(TextNode(text=text, metadata=context)) == expected(f"context: On the lighthouse.\n\n{text}")
+    assert score(TextNode(text=text, metadata=context, excluded_embed_metadata_keys=["context"])) == expected(text)
+    assert score(TextNode(text=text, metadata={"title": "Lighthouse"})) == expected(text, title="Lighthouse")
+
+
+def test_a_question_is_needed(reranker):
+    with pytest.raises(ValueError, match="there is no question to re-rank for"):
+        SemclassRerank(reranker).postprocess_nodes(found())
+    with pytest.raises(ValueError, match="both"):
+        SemclassRerank(reranker).postprocess_nodes(found(), QueryBundle(QUESTION), QUESTION)
+    with pytest.raises(InputError, match="question is empty"):
+        SemclassRerank(reranker).postprocess_nodes(found(), query_str=" ")
+
+
+def test_no_nodes_are_no_nodes_and_load_no_models():
+    assert SemclassRerank(models="nowhere").postprocess_nodes([], query_str=QUESTION) == []
+
+
+def test_nodes_without_text_come_last_without_a_score(reranker):
+    picture = NodeWithScore(node=ImageNode(id_="picture", image_path="x.png", metadata={"page": 1}), score=2.0)
+    blank = NodeWithScore(node=TextNode(id_="blank", text=" \n "), score=1.5)
+    nodes = [picture, *found(TEXTS[:2]), blank]
+    ranked = SemclassRerank(reranker).postprocess_nodes(nodes, query_str=QUESTION)
+    assert [(node.node_id, node.score) for node in ranked[2:]] == [("picture", None), ("blank", None)]
+    assert isinstance(ranked[2].node, ImageNode)
+    assert len(SemclassRerank(reranker, top_n=3).postprocess_nodes(nodes, query_str=QUESTION)) == 3
+    assert len(SemclassRerank(reranker, score_threshold=0).postprocess_nodes(nodes, query_str=QUESTION)) == 2
+    assert SemclassRerank(reranker).postprocess_nodes([picture, blank], query_str=QUESTION)[0].node_id == "picture"
+
+
+def test_equal_texts_and_ids_that_come_twice_keep_their_order(reranker):
+    nodes = [*found([TEXTS[2]] * 3), *found([TEXTS[2]] * 3)]
+    nodes[1].node.id_ = ""
+    ranked = SemclassRerank(reranker).postprocess_nodes(nodes, query_str=QUESTION)
+    assert [node.node_id for node in ranked] == [node.node_id for node in nodes]
+    assert len({node.score for node in ranked}) == 1
+
+
+def test_a_threshold_is_of_the_new_score(reranker):
+    ranked = SemclassRerank(reranker).postprocess_nodes(found(), query_str=QUESTION)
+    sure = SemclassRerank(reranker, score_threshold=ranked[1].score).postprocess_nodes(found(), query_str=QUESTION)
+    assert [node.node_id for node in sure] == [node.node_id for node in ranked[:2]]
+    assert SemclassRerank(reranker, score_threshold=1.0).postprocess_nodes(found(), query_str=QUESTION) == []
+
+
+def test_options_are_those_of_the_reranker(reranker):
+    options = {"rerank": "integrated", "by": "class"}
+    hits = reranker.rerank(QUESTION, [Passage(f"n{place}", text) for place, text in enumerate(TEXTS)], **options)
+    ranked = SemclassRerank(reranker, options=options).postprocess_nodes(found(), query_str=QUESTION)
+    assert [(node.node_id, node.score) for node in ranked] == [(hit.id, hit.score) for hit in hits]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"top_n": 0},
+        {"topn": 3},
+        {"score_threshold": float("nan")},
+        {"threads": 0},
+        {"options": {"k": 3}},
+        {"options": {"rerankr": "learned"}},
+    ],
+)
+def test_fields_are_checked(fields):
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        SemclassRerank(**fields)
+
+
+def test_a_reranker_brings_its_own_models(reranker):
+    with pytest.raises(InputError, match="models is given with a reranker"):
+        SemclassRerank(reranker, models="models")
+    with pytest.raises(InputTypeError, match=r"must be a semclass\.Reranker"):
+        SemclassRerank(5)
+
+
+@pytest.mark.parametrize("text", ["灯台 🗼 \u0000 e\u0301 \u202e", "x" * 20000, "lighthouse 1874 " * 20000])
+@pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
+def test_odd_and_huge_texts_are_ranked(reranker, text):
+    ranked = SemclassRerank(reranker).postprocess_nodes(found([text, *TEXTS]), query_str=QUESTION)
+    assert len(ranked) == 5
+    assert all(0 <= node.score <= 1 for node in ranked)
+
+
+@settings(max_examples=25)
+@given(texts=st.lists(st.text(max_size=30), max_size=6), top_n=st.integers(1, 8))
+def test_any_texts_give_each_node_once_in_falling_order(reranker, texts, top_n):
+    nodes = found(texts)
+    ranked = SemclassRerank(reranker, top_n=top_n).postprocess_nodes(nodes, query_str=QUESTION)
+    assert len({node.node_id for node in ranked}) == len(ranked) == min(top_n, len(nodes))
+    scores = [node.score for node in ranked]
+    assert scores == sorted(scores, key=lambda score: (score is None, -(score or 0)))
+
+
+def test_a_postprocessor_is_written_and_read_and_loads_its_models_late(reranker, monkeypatch):
+    loads = []
+    load = Reranker.load
+    monkeypatch.setattr(Reranker, "load", lambda *args, **kwargs: loads.append((args, kwargs)) or load(*args, **kwargs))
+    made = SemclassRerank(top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"by": "class"})
+    written = made.to_json()
+    assert json.loads(written) == made.to_dict()
+    assert made.to_dict()["class_name"] == "SemclassRerank"
+    read = [
+        SemclassRerank.from_json(written),
+        SemclassRerank.from_dict(made.to_dict()),
+        pickle.loads(pickle.dumps(made)),  # noqa: S301 - its own bytes
+    ]
+    assert loads == []
+    expected = SemclassRerank(reranker, top_n=2, score_threshold=0.1).postprocess_nodes(found(), query_str=QUESTION)
+    for each in read:
+        assert each.to_json() == written
+        assert each.postprocess_nodes(found(), query_str=QUESTION) == expected
+        assert each.postprocess_nodes(found(), query_str=QUESTION) == expected
+    assert len(loads) == 3
+
+
+@pytest.mark.parametrize("write", [SemclassRerank.to_dict, SemclassRerank.to_json, SemclassRerank.json, pickle.dumps])
+def test_models_in_memory_cannot_be_written(reranker, write):
+    with pytest.raises(ValueError, match="name folders instead"):
+        write(SemclassRerank(reranker))
+
+
+def test_events_and_callbacks_tell_of_re_ranking(reranker):
+    class Handler(BaseEventHandler):
+        seen: ClassVar[list] = []
+
+        def handle(self, event, **kwargs):
+            self.seen.append(event)
+
+    handler, debug = Handler(), LlamaDebugHandler(print_trace_on_end=False)
+    root = get_dispatcher()
+    root.add_event_handler(handler)
+    try:
+        processor = SemclassRerank(reranker, top_n=1, callback_manager=CallbackManager([debug]))
+        (best,) = processor.postprocess_nodes(found(), query_str=QUESTION)
+    finally:
+        root.event_handlers.remove(handler)
+    start, end = handler.seen
+    assert (start.class_name(), end.class_name()) == ("ReRankStartEvent", "ReRankEndEvent")
+    assert (start.query.query_str, len(start.nodes), start.top_n) == (QUESTION, 4, 1)
+    assert end.nodes == [best]
+    assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 1
+
+
+def test_other_postprocessors_go_before_and_after(reranker):
+    nodes = found()
+    for processor in (SimilarityPostprocessor(similarity_cutoff=0.75), SemclassRerank(reranker), LongContextReorder()):
+        nodes = processor.postprocess_nodes(nodes, query_str=QUESTION)
+    assert sorted(node.node_id for node in nodes) == ["n0", "n1", "n2"]
+
+
+# query engines
+
+
+@pytest.fixture
+def engine(hybrid, reranker) -> RetrieverQueryEngine:
+    return RetrieverQueryEngine.from_args(
+        SemclassRetriever(hybrid, rerank=None), node_postprocessors=[SemclassRerank(reranker, top_n=2)]
+    )
+
+
+def test_the_query_engine_answers_from_the_best_nodes(engine):
+    response = engine.query(QUESTION)
+    assert len(response.source_nodes) == 2
+    assert "October 1874" in response.source_nodes[0].text
+    assert "October 1874" in str(response)  # the model repeats its prompt, which holds the nodes
+    assert QUESTION in str(response)
+
+
+def test_the_query_engine_answers_asynchronously(engine):
+    response = asyncio.run(engine.aquery(QUESTION))
+    assert response.source_nodes == engine.query(QUESTION).source_nodes
+
+
+def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
+    transform = HyDEQueryTransform(llm=Scripted(says=TEXTS[3]), include_original=False)
+    first = RetrieverQueryEngine.from_args(SemclassRetriever(plain, similarity_top_k=1, rerank=None, bm25_weight=0.0))
+    assert first.retrieve(QueryBundle(QUESTION))[0].node_id == "p2"
+    engine = TransformQueryEngine(first, transform)
+    assert [node.node_id for node in engine.query(QUESTION).source_nodes] == ["p3"]
+    assert [node.node_id for node in asyncio.run(engine.aquery(QUESTION)).source_nodes] == ["p3"]
+
+
+def test_what_hyde_found_is_re_ranked_for_the_question(plain):
+    bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3], TEXTS[2]])
+    options = {"candidates": 2, "bm25_weight": 0.0, "where": {"place": {"$gte": 1}}}
+    got = SemclassRetriever(plain, similarity_top_k=2, **options).retrieve(bundle)
+    hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, bm25_weight=0.0)
+    assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
+    assert [hit.id for hit in hits] == ["p2", "p3"]
+
+
+def test_the_question_itself_as_the_text_to_embed_changes_nothing(plain):
+    retriever = SemclassRetriever(plain)
+    assert retriever.retrieve(QueryBundle(QUESTION, custom_embedding_strs=[QUESTION])) == retriever.retrieve(QUESTION)
+
+
+def test_hyde_of_nothing_is_refused(plain):
+    with pytest.raises(InputError, match="empty"):
+        SemclassRetriever(plain).retrieve(QueryBundle(QUESTION, custom_embedding_strs=[""]))
+
+
+@pytest.mark.parametrize("use_async", [True, False])
+def test_sub_questions_are_asked_of_our_engines(engine, use_async):
+    items = [
+        {"sub_question": "When was the lighthouse finished?", "tool_name": "town"},
+        {"sub_question": "What does a return ticket cost?", "tool_name": "town"},
+    ]
+    sub = SubQuestionQueryEngine.from_defaults(
+        [QueryEngineTool.from_defaults(engine, name="town", description="All about the town.")],
+        question_gen=LLMQuestionGenerator.from_defaults(llm=Scripted(says=json.dumps({"items": items}))),
+        use_async=use_async,
+        verbose=False,
+    )
+    texts = " ".join(
+        node.text for node in sub.query("When was the lighthouse finished, and what does the ferry cost?").source_nodes
+    )
+    assert "October 1874" in texts
+    assert "12.40 euros" in texts
+
+
+@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score", "simple"])
+def test_several_wordings_are_fused(hybrid, mode):
+    def fusion(**options):
+        retriever = SemclassRetriever(hybrid, similarity_top_k=4)
+        llm = Scripted(says="In which year was the tower completed?\nWhat is a ferry ticket?")
+        return QueryFusionRetriever([retriever], llm=llm, mode=mode, num_queries=3, similarity_top_k=5, **options)
+
+    nodes = fusion(use_async=False).retrieve(QUESTION)
+    assert len(nodes) == len({node.node_id for node in nodes}) == 5
+    assert fusion(use_async=True).retrieve(QUESTION) == nodes
+    assert asyncio.run(fusion().aretrieve(QUESTION)) == nodes
+
+
+# selector
+
+CHOICES = [
+    ToolMetadata(name="figures", description="Numbers and dates."),
+    ToolMetadata(name="people", description="Who is who."),
+]
+
+
+@pytest.fixture(scope="module")
+def classes():
+    return {"figures": "NUM", "people": ["HUM"]}
+
+
+def test_a_tool_is_chosen_by_what_the_question_asks_for(ranker, classes):
+    selector = SemclassSelector(classes, classifier=ranker.questions)
+    chosen = selector.select(CHOICES, "When was it finished?")
+    assert chosen.ind == 0
+    assert chosen.reason.startswith("the question asks for NUM:date (probability 0.")
+    assert "'figures' is for NUM" in chosen.reason
+    assert selector.select(CHOICES, QueryBundle("Who designed it?")).ind == 1
+    assert asyncio.run(selector.aselect(CHOICES, "Who designed it?")).ind == 1
+
+
+def test_fine_classes_tell_tools_apart(ranker):
+    selector = SemclassSelector({"dates": "NUM:date", "other figures": "NUM"}, classifier=ranker.questions)
+    chosen = selector.select(["other figures", "dates"], "What does a ticket cost?")
+    assert chosen.ind == 0
+    # of equals the first: a date is a number, too
+    sums = SemclassSelector({"dates": ["NUM", "NUM:date"], "all": "NUM"}, classifier=ranker.questions)
+    assert sums.select(["dates", "all"], "When was it finished?").ind == 0
+    assert sums.select(["all", "dates"], "When was it finished?").ind == 0
+
+
+def test_the_default_is_for_what_no_other_tool_is_for(ranker):
+    choices = [*CHOICES, ToolMetadata(name="rest", description="All else.")]
+    selector = SemclassSelector({"figures": "NUM", "people": "HUM"}, default="rest", classifier=ranker.questions)
+    assert selector.select(choices, "Where is the museum?").ind == 2
+    assert "'rest' is for all else" in selector.select(choices, "Where is the museum?").reason
+    sure = SemclassSelector(
+        {"figures": "NUM", "people": "HUM"}, default="rest", min_probability=1.0, classifier=ranker.questions
+    )
+    assert sure.select(choices, "Who designed it?").ind == 2
+
+
+def test_several_tools_are_chosen_where_several_are_probable(ranker, classes):
+    several = SemclassSelector(
+        {**classes, "years": "NUM:date"}, multi=True, min_probability=0.3, classifier=ranker.questions
+    )
+    choices = [*CHOICES, ToolMetadata(name="years", description="Years.")]
+    assert several.select(choices, "When was it finished?").inds == [0, 2]
+    assert several.select(choices, "Who designed it?").inds == [1]
+    assert len(several.select(choices, "Where is it?").inds) == 1  # none is probable: the best alone
+
+
+@pytest.mark.parametrize(
+    ("classes", "options", "message"),
+    [
+        ({"a": "NUMBER"}, {}, r"classes\['a'\] has 'NUMBER'; it must be one of ABBR, DESC"),
+        ({}, {}, "no tool has classes"),
+        ({"a": "NUM"}, {"default": "a"}, "the default 'a' has classes of its own"),
+        ({"a": "NUM"}, {"multi": True}, "give one above 0"),
+        ({"a": "NUM"}, {"min_probability": 0.5}, "without default"),
+        ({"a": "NUM"}, {"min_probability": 2, "default": "b"}, "must be a probability"),
+        (["NUM"], {}, "classes must be a mapping"),
+        ({"a": [3]}, {}, r"classes\['a'\]\[0\] must be a string"),
+        ({"a": "NUM"}, {"classifier": "x"}, "must be a semclass.QuestionClassifier"),
+    ],
+)
+def test_a_selector_is_checked_when_it_is_made(ranker, classes, options, message):
+    with pytest.raises((InputError, InputTypeError), match=message):
+        SemclassSelector(classes, **{"classifier": ranker.questions, **options})
+
+
+def test_choices_and_classes_must_fit(ranker, classes):
+    selector = SemclassSelector(classes, classifier=ranker.questions)
+    with pytest.raises(InputError, match="no classes are given for the choice 'maps'"):
+        selector.select([*CHOICES, "maps"], QUESTION)
+    with pytest.raises(InputError, match="given for 'people', but the choices are"):
+        selector.select(CHOICES[:1], QUESTION)
+    with pytest.raises(InputError, match="two choices have the same name"):
+        selector.select([*CHOICES, *CHOICES], QUESTION)
+    with pytest.raises(InputError, match="empty"):
+        selector.select(CHOICES, " ")
+
+
+def test_routers_route(plain, hybrid, ranker, classes):
+    engines = {
+        "figures": RetrieverQueryEngine.from_args(SemclassRetriever(plain, where={"place": 2})),
+        "people": RetrieverQueryEngine.from_args(SemclassRetriever(plain, where={"place": 0})),
+    }
+    tools = [QueryEngineTool.from_defaults(engine, name=name, description=name) for name, engine in engines.items()]
+    router = RouterQueryEngine.from_defaults(tools, selector=SemclassSelector(classes, classifier=ranker.questions))
+    answer = router.query("Who designed the lighthouse?")
+    assert [node.node_id for node in answer.source_nodes] == ["p0"]
+    assert answer.metadata["selector_result"].ind == 1
+    assert [node.node_id for node in asyncio.run(router.aquery(QUESTION)).source_nodes] == ["p2"]
+    both = RouterQueryEngine.from_defaults(
+        tools, selector=SemclassSelector(classes, multi=True, min_probability=1e-9, classifier=ranker.questions)
+    )
+    assert {node.node_id for node in both.query(QUESTION).source_nodes} == {"p0", "p2"}
+    retrievers = RouterRetriever(
+        selector=SemclassSelector(classes, classifier=ranker.questions),
+        retriever_tools=[
+            RetrieverTool.from_defaults(SemclassRetriever(hybrid, similarity_top_k=1), name=name, description=name)
+            for name in classes
+        ],
+    )
+    assert len(retrievers.retrieve(QUESTION)) == 1
+    assert router.get_prompts()
+
+
+def test_without_the_framework_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "llama_index.core", None)
+    monkeypatch.delitem(sys.modules, "semclass.integrations.llama_index")
+    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[llama-index\]"'):
+        importlib.import_module("semclass.integrations.llama_index")
