@@ -1,0 +1,748 @@
+"""Components for Haystack, in its own pipelines: what they promise, how they are saved, and what they refuse."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+from conftest import MODELS, ROOT
+from hypothesis import given
+from hypothesis import strategies as st
+
+os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
+haystack = pytest.importorskip("haystack")
+
+from haystack import Document, Pipeline, SuperComponent, component  # noqa: E402
+from haystack.components.builders import PromptBuilder  # noqa: E402
+from haystack.components.evaluators import DocumentMRREvaluator, DocumentRecallEvaluator  # noqa: E402
+from haystack.components.joiners import BranchJoiner, DocumentJoiner  # noqa: E402
+from haystack.components.rankers import LostInTheMiddleRanker  # noqa: E402
+from haystack.components.retrievers import InMemoryBM25Retriever, MultiQueryTextRetriever  # noqa: E402
+from haystack.components.routers import ConditionalRouter  # noqa: E402
+from haystack.core.errors import DeserializationError, PipelineConnectError  # noqa: E402
+from haystack.document_stores.in_memory import InMemoryDocumentStore  # noqa: E402
+from haystack.document_stores.types import FilterPolicy  # noqa: E402
+from haystack.errors import FilterError  # noqa: E402
+from haystack.testing.document_store import FilterDocumentsTest, create_filterable_docs  # noqa: E402
+from haystack.utils.filters import document_matches_filter  # noqa: E402
+
+from semclass import (  # noqa: E402
+    ABSTAIN,
+    ArtifactError,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    Passage,
+    PassageIndex,
+    TextClassifier,
+    filters,
+)
+from semclass.integrations import haystack as adapters  # noqa: E402
+from semclass.integrations.haystack import (  # noqa: E402
+    SemclassQueryClassifier,
+    SemclassQueryRouter,
+    SemclassRanker,
+    SemclassRetriever,
+    to_where,
+)
+
+pytestmark = pytest.mark.extras
+
+MODULE = "semclass.integrations.haystack"
+WHEN = "When was the bridge opened?"
+WHO = "Who built the bridge?"
+TEXTS = {
+    "red": "The bridge is painted red, and can be seen from afar.",
+    "when": "Work on it began in 1871; it was opened in October 1874.",
+    "who": "The bridge was built of granite by the engineer Ada Merriweather.",
+}
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    return [Document(id=name, content=text, meta={"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, ranker) -> str:
+    """A saved index of the three texts."""
+    passages = [Passage(name, text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
+    path = tmp_path_factory.mktemp("haystack") / "index"
+    PassageIndex.build(passages, reader=ranker.reader).save(path)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory, encoder) -> str:
+    """A head for a taxonomy of one's own."""
+    asked = ["Can I renew my card?", "When do you open?", "Where can I print?", "Is there a reading room?"]
+    chatted = ["Hello there!", "You are funny.", "Good night.", "How are you today?"]
+    path = tmp_path_factory.mktemp("head") / "head"
+    TextClassifier().fit(asked + chatted, ["in scope"] * 4 + ["chit-chat"] * 4).save(path)
+    return str(path)
+
+
+@component
+class Echo:
+    """Stands for a generator: gives the prompt as its reply."""
+
+    @component.output_types(replies=list[str])
+    def run(self, prompt: str) -> dict[str, list[str]]:
+        return {"replies": [prompt]}
+
+
+def components(folder: str) -> list:
+    """One of each, with arguments other than the default where that is possible."""
+    return [
+        SemclassRanker(
+            MODELS,
+            threads=2,
+            top_k=3,
+            score_threshold=0.1,
+            rerank="integrated",
+            by="class",
+            meta_fields_to_embed=["title"],
+            embedding_separator=" | ",
+            details_field="semclass",
+        ),
+        SemclassRetriever(
+            Path(folder),
+            models=MODELS,
+            threads=2,
+            filters={"field": "meta.page", "operator": ">=", "value": 1},
+            filter_policy="merge",
+            top_k=2,
+            candidates=20,
+            rerank=None,
+            match="soft",
+            details_field="semclass",
+        ),
+        SemclassQueryRouter(["NUM:date", "NUM"], min_probability=0.25, models=MODELS, threads=2),
+        SemclassQueryRouter(["in scope"], model="my-head", encoder="hub:my-model"),
+        SemclassQueryClassifier(min_probability=0.75, models=MODELS),
+        SemclassQueryClassifier("my-head"),
+        SemclassRanker(),
+        SemclassRetriever("somewhere"),
+        SemclassQueryRouter(),
+        SemclassQueryClassifier(),
+    ]
+
+
+class TestRanker:
+    def test_puts_the_passage_that_answers_first(self, documents):
+        ranker = SemclassRanker(MODELS)
+        assert ranker.run(query=WHEN, documents=documents)["documents"][0].id == "when"
+        assert ranker.run(query=WHO, documents=documents)["documents"][0].id == "who"
+
+    def test_gives_copies_with_scores_best_first(self, documents):
+        before = [item.to_dict() for item in documents]
+        found = SemclassRanker(MODELS).run(WHEN, documents)["documents"]
+        scores = [item.score for item in found]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 for score in scores)
+        assert [item.to_dict() for item in documents] == before
+        kept = {item.id: replace(item, score=None) for item in found}
+        assert kept == {item.id: item for item in documents}
+
+    def test_metadata_of_a_copy_are_its_own(self, documents):
+        found = SemclassRanker(MODELS).run(WHEN, documents)["documents"]
+        found[0].meta["page"] = 99
+        assert [item.meta["page"] for item in documents] == [0, 1, 2]
+
+    def test_keeps_what_it_does_not_look_at(self):
+        document = Document(
+            id="a", content="It opened in 1874.", embedding=[0.5, 0.25], meta={"tags": ["x"], "n": None}
+        )
+        (found,) = SemclassRanker(MODELS).run(WHEN, [document])["documents"]
+        assert (found.embedding, found.meta, found.id) == ([0.5, 0.25], {"tags": ["x"], "n": None}, "a")
+
+    def test_of_documents_with_one_id_the_best_stays(self, documents):
+        twice = [replace(documents[1], score=0.1, meta={"from": "bm25"}), *documents]
+        twice.append(replace(documents[1], score=0.9, meta={"from": "vectors"}))
+        found = SemclassRanker(MODELS).run(WHEN, twice)["documents"]
+        assert sorted(item.id for item in found) == ["red", "when", "who"]
+        assert found[0].meta == {"from": "vectors"}
+
+    def test_no_documents_are_no_error_and_load_nothing(self):
+        ranker = SemclassRanker("nowhere")
+        assert ranker.run(query=WHEN, documents=[]) == {"documents": []}
+
+    @pytest.mark.parametrize("top_k", [0, -1])
+    def test_top_k_below_one_is_refused(self, documents, top_k):
+        with pytest.raises(ValueError, match="top_k"):
+            SemclassRanker(top_k=top_k)
+        with pytest.raises(ValueError, match="top_k"):
+            SemclassRanker(MODELS).run(WHEN, documents, top_k=top_k)
+
+    def test_top_k_of_a_run_comes_before_that_of_the_component(self, documents):
+        ranker = SemclassRanker(MODELS, top_k=2)
+        assert [len(ranker.run(WHEN, documents, top_k=k)["documents"]) for k in (None, 1, 3, 100)] == [2, 1, 3, 3]
+
+    def test_a_threshold_leaves_out_what_scores_less(self, documents):
+        every = SemclassRanker(MODELS).run(WHEN, documents)["documents"]
+        least = every[1].score
+        for found in (
+            SemclassRanker(MODELS, score_threshold=least).run(WHEN, documents),
+            SemclassRanker(MODELS, score_threshold=1.0).run(WHEN, documents, score_threshold=least),
+        ):
+            assert [item.id for item in found["documents"]] == [item.id for item in every[:2]]
+        assert SemclassRanker(MODELS).run(WHEN, documents, score_threshold=1.1) == {"documents": []}
+
+    def test_documents_without_text_come_last_without_a_score(self, documents):
+        silent = [Document(id="image", meta={"file": "a.png"}, score=9.0), Document(id="blank", content=" \n")]
+        found = SemclassRanker(MODELS).run(WHEN, [*silent, *documents])["documents"]
+        assert [(item.id, item.score) for item in found[3:]] == [("image", None), ("blank", None)]
+        assert SemclassRanker(MODELS).run(WHEN, silent)["documents"] == [replace(silent[0], score=None), silent[1]]
+        assert SemclassRanker(MODELS).run(WHEN, silent, score_threshold=0.0) == {"documents": []}
+
+    def test_fields_of_meta_are_read_if_they_are_named(self):
+        named = [
+            Document(id="a", content="It was opened in 1874.", meta={"title": "Lighthouse"}),
+            Document(id="b", content="It was opened in 1902.", meta={"title": "Railway bridge", "year": 1902}),
+            Document(id="c", content="It was opened in 1911.", meta={"title": None}),
+        ]
+        question = "When was the railway bridge opened?"
+        plain = SemclassRanker(MODELS).run(question, named)["documents"]
+        read = SemclassRanker(MODELS, meta_fields_to_embed=["title", "year", "none"]).run(question, named)["documents"]
+        assert read[0].id == "b"
+        assert read[0].content == "It was opened in 1902."
+        assert read[0].score > max(item.score for item in plain)
+
+    def test_details_say_how_a_document_came_to_its_place(self, documents):
+        found = SemclassRanker(MODELS, details_field="semclass").run(WHEN, documents)["documents"][0]
+        told = found.meta["semclass"]
+        assert told["rank_before"] == 2
+        assert "NUM" in told["labels"]
+        assert set(told) == {"labels", "probabilities", "components", "rank_before"}
+        assert json.loads(json.dumps(told)) == told
+        assert "semclass" not in documents[1].meta
+
+    @pytest.mark.parametrize("options", [{"rerank": "stable"}, {"rerank": "integrated", "by": "class"}])
+    def test_other_methods(self, documents, options):
+        assert SemclassRanker(MODELS, **options).run(WHEN, documents)["documents"][0].id == "when"
+
+    def test_run_async_gives_the_same_and_leaves_the_loop_free(self, documents):
+        ranker = SemclassRanker(MODELS)
+        seen = []
+
+        async def both():
+            loop = threading.get_ident()
+            original = ranker._ready
+
+            def spied():
+                seen.append(threading.get_ident() != loop)
+                return original()
+
+            ranker._ready = spied
+            await ranker.warm_up_async()
+            return await asyncio.gather(*[ranker.run_async(query=WHEN, documents=documents) for _ in range(3)])
+
+        assert asyncio.run(both()) == [ranker.run(WHEN, documents)] * 3
+        assert all(seen[:4])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"rerank": "best"}, "rerank is 'best'"),
+            ({"rerank": None}, "rerank is None"),
+            ({"by": "hope"}, "by is 'hope'"),
+            ({"threads": 0}, "threads is 0"),
+            ({"score_threshold": "0.5"}, "score_threshold must be a number"),
+            ({"meta_fields_to_embed": "title"}, "must be a sequence of strings"),
+            ({"models": 3}, "models must be a path"),
+        ],
+    )
+    def test_refuses_what_it_does_not_know(self, options, message):
+        with pytest.raises((InputError, InputTypeError), match=message):
+            SemclassRanker(**options)
+
+    def test_refuses_an_empty_query_and_what_are_no_documents(self, documents):
+        ranker = SemclassRanker(MODELS)
+        with pytest.raises(ValueError, match="query is empty"):
+            ranker.run(query=" ", documents=documents)
+        with pytest.raises(InputTypeError, match=r"haystack\.Document"):
+            ranker.run(query=WHEN, documents=["a text"])
+
+    @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([*TEXTS.values(), ""])), max_size=7))
+    def test_each_id_comes_back_once(self, drawn):
+        given_ = [Document(id=name, content=text) for name, text in drawn]
+        found = adapters_ranker().run(WHEN, given_)["documents"]
+        assert sorted(item.id for item in found) == sorted({item.id for item in given_})
+
+
+def adapters_ranker(cache: list = []) -> SemclassRanker:  # noqa: B006 - the models are loaded once for all examples
+    if not cache:
+        cache.append(SemclassRanker(MODELS))
+    return cache[0]
+
+
+class TestRetriever:
+    def test_finds_passages_with_all_that_they_have(self, folder):
+        found = SemclassRetriever(folder, models=MODELS).run(query=WHEN)["documents"]
+        assert (found[0].id, found[0].content, found[0].meta) == ("when", TEXTS["when"], {"page": 1})
+        assert found[0].score > found[1].score
+
+    def test_top_k(self, folder):
+        retriever = SemclassRetriever(folder, models=MODELS, top_k=2)
+        assert [len(retriever.run(WHEN, None, k)["documents"]) for k in (None, 1, 3)] == [2, 1, 3]
+        with pytest.raises(ValueError, match="top_k is 0"):
+            retriever.run(WHEN, top_k=0)
+        with pytest.raises(ValueError, match="top_k is -1"):
+            SemclassRetriever(folder, top_k=-1)
+
+    def test_filters_of_a_run_replace_or_join_those_of_the_component(self, folder):
+        late = {"field": "meta.page", "operator": ">=", "value": 1}
+        early = {"field": "meta.page", "operator": "<=", "value": 1}
+
+        def ids(policy, asked):
+            retriever = SemclassRetriever(folder, models=MODELS, filters=late, filter_policy=policy)
+            return sorted(item.id for item in retriever.run(WHEN, filters=asked)["documents"])
+
+        assert ids("replace", None) == ["when", "who"]
+        assert ids("replace", early) == ["red", "when"]
+        # a merge never widens what the component may find
+        assert ids("merge", early) == ["when"]
+        assert ids(FilterPolicy.MERGE, {"operator": "OR", "conditions": [early]}) == ["when"]
+        assert ids(FilterPolicy.MERGE, {}) == ["when", "who"]
+
+    def test_details_of_a_passage(self, folder):
+        found = SemclassRetriever(folder, models=MODELS, details_field="why").run(WHEN)["documents"][0]
+        assert "NUM" in found.meta["why"]["labels"]
+        assert found.meta["why"]["components"]["answers"] == found.score
+
+    def test_refresh_reads_the_index_again(self, folder, tmp_path, ranker):
+        from semclass import IndexWriter
+
+        index = tmp_path / "index"
+        PassageIndex.build([Passage("a", "It was built by Ada.")], reader=ranker.reader).save(index)
+        retriever = SemclassRetriever(index, models=MODELS)
+        assert len(retriever.run(WHEN)["documents"]) == 1
+        with IndexWriter.open(index, reader=ranker.reader) as writer:
+            writer.add([Passage("b", "It was opened in 1874.")])
+        assert len(retriever.run(WHEN)["documents"]) == 1
+        retriever.refresh()
+        assert retriever.run(WHEN)["documents"][0].id == "b"
+
+    def test_an_index_that_is_not_there_is_told_when_it_is_opened(self):
+        with pytest.raises(ArtifactError, match="nowhere"):
+            SemclassRetriever("nowhere").warm_up()
+
+    def test_several_queries_at_a_time(self, folder):
+        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, top_k=1))
+        found = many.run(queries=[WHEN, WHO])["documents"]
+        assert {item.id for item in found} == {"when", "who"}
+        assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
+
+    def test_run_async_gives_the_same(self, folder):
+        retriever = SemclassRetriever(folder, models=MODELS)
+        condition = {"field": "id", "operator": "in", "value": ["red", "who"]}
+        assert asyncio.run(retriever.run_async(WHO, condition, 1)) == retriever.run(WHO, condition, 1)
+
+    @pytest.mark.parametrize(
+        ("options", "error"),
+        [
+            ({"rerank": "best"}, InputError),
+            ({"filter_policy": "sometimes"}, ValueError),
+            ({"filters": {"field": "content", "operator": "==", "value": "x"}}, FilterError),
+            ({"candidates": 0}, InputError),
+            ({"encoder": object()}, InputTypeError),
+        ],
+    )
+    def test_refuses_what_it_does_not_know(self, options, error):
+        with pytest.raises(error):
+            SemclassRetriever("folder", **options)
+
+
+class IndexAsStore:
+    """What Haystack's tests of filters ask of a document store, over passages and their metadata."""
+
+    def __init__(self):
+        self.documents = []
+
+    def write_documents(self, documents):
+        self.documents = list(documents)
+
+    def filter_documents(self, filters_=None, **named):
+        asked = named.get("filters", filters_)
+        condition = filters.parse(to_where(asked) if asked else {})
+        return [item for item in self.documents if filters.matches(condition, item.meta, item.id)]
+
+
+class TestFilters(FilterDocumentsTest):
+    """Haystack's own tests of what its filter language means."""
+
+    @pytest.fixture
+    def document_store(self):
+        return IndexAsStore()
+
+
+FIELDS = st.sampled_from(["meta.number", "meta.name", "page", "meta.date", "meta.no_embedding", "meta.deep.er"])
+VALUES = st.sampled_from([2, -2, 2.0, "100", "name_1", "1972-12-11T19:54:58", "1972-12-11T19:54:58+00:00", None])
+COMPARISONS = st.one_of(
+    st.fixed_dictionaries({"field": FIELDS, "operator": st.sampled_from(["==", "!="]), "value": VALUES}),
+    st.fixed_dictionaries(
+        {"field": FIELDS, "operator": st.sampled_from(["in", "not in"]), "value": st.lists(VALUES, max_size=3)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "field": st.just("meta.number"),
+            "operator": st.sampled_from([">", ">=", "<", "<="]),
+            "value": st.sampled_from([-3, 0.5, 2, None]),
+        }
+    ),
+    st.fixed_dictionaries(
+        {
+            "field": st.just("meta.date"),
+            "operator": st.sampled_from([">", ">=", "<", "<="]),
+            "value": st.sampled_from(["1972-12-11T19:54:58", "1980-01-01", None]),
+        }
+    ),
+)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.fixed_dictionaries(
+        {"operator": st.sampled_from(["AND", "OR", "NOT"]), "conditions": st.lists(inner, max_size=3)}
+    ),
+    max_leaves=6,
+)
+
+
+@given(CONDITIONS)
+def test_filters_find_what_haystack_finds(condition):
+    store = IndexAsStore()
+    store.write_documents(create_filterable_docs())
+    expected = [item.id for item in store.documents if document_matches_filter(condition, item)]
+    assert [item.id for item in store.filter_documents(condition)] == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ({"field": "content", "operator": "==", "value": "x"}, "by fields of meta and by id alone"),
+        ({"field": "score", "operator": ">", "value": 0.5}, "by fields of meta and by id alone"),
+        ({"field": "meta", "operator": "==", "value": "x"}, "by fields of meta and by id alone"),
+        ({"field": "meta._id", "operator": "==", "value": "x"}, "cannot be asked for by"),
+        ({"field": 3, "operator": "==", "value": "x"}, "a field is a name"),
+        ({"field": "id", "operator": ">", "value": 3}, "an id has no order"),
+        ({"field": "meta.page", "operator": "==", "value": [1]}, "compared with one value"),
+        ({"field": "meta.page", "operator": "in", "value": [[1]]}, "compared with one value"),
+        ({"field": "meta.page", "operator": "~", "value": 1}, "has the operator '~'"),
+        ({"field": "meta.page", "operator": ">", "value": "ten"}, "only dates in ISO 8601"),
+        ({"field": "meta.page", "operator": ">", "value": True}, "no order"),
+        ({"field": "meta.page", "operator": "==", "value": float("nan")}, "finite"),
+        ({"operator": "XOR", "conditions": []}, "has the operator 'XOR'"),
+        ({"operator": "AND", "conditions": {}}, "must be a list"),
+        ({"operator": "AND", "conditions": ["page"]}, r"filters\['conditions'\]\[0\] must be a mapping"),
+        ({"page": 3}, "has no 'operator'"),
+    ],
+)
+def test_what_a_filter_cannot_say_is_named(condition, message):
+    with pytest.raises(FilterError, match=message) as caught:
+        to_where(condition)
+    assert isinstance(caught.value, InputError)
+
+
+def test_a_filter_nested_without_end_is_refused():
+    condition = {"field": "page", "operator": "==", "value": 1}
+    for _ in range(5000):
+        condition = {"operator": "NOT", "conditions": [condition]}
+    with pytest.raises(FilterError, match="nested"):
+        to_where(condition)
+
+
+class TestRouter:
+    def test_has_an_output_for_each_class(self):
+        router = SemclassQueryRouter(["NUM", "HUM"])
+        assert set(router.__haystack_output__._sockets_dict) == {"NUM", "HUM", "unmatched"}
+        assert set(SemclassQueryRouter().__haystack_output__._sockets_dict) == {
+            *("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
+            "unmatched",
+        }
+
+    def test_sends_a_query_to_its_class(self):
+        router = SemclassQueryRouter(["NUM:date", "NUM", "HUM"], models=MODELS)
+        assert router.run(query=WHEN) == {"NUM:date": WHEN}
+        assert router.run(query="How tall is the bridge?") == {"NUM": "How tall is the bridge?"}
+        assert router.run(query=WHO) == {"HUM": WHO}
+        assert router.run(query="Where is the bridge?") == {"unmatched": "Where is the bridge?"}
+
+    def test_a_query_of_which_it_is_not_sure_matches_nothing(self):
+        assert SemclassQueryRouter(min_probability=1.0, models=MODELS).run(WHEN) == {"unmatched": WHEN}
+
+    def test_a_taxonomy_of_ones_own(self, head):
+        router = SemclassQueryRouter(["in scope", "chit-chat"], model=head)
+        assert router.run("Are dogs allowed?") == {"in scope": "Are dogs allowed?"}
+        assert router.run("See you soon!") == {"chit-chat": "See you soon!"}
+        sure = SemclassQueryRouter(["in scope", "chit-chat"], model=head, min_probability=1.0)
+        assert sure.run("See you soon!") == {"unmatched": "See you soon!"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"classes": ["NUM", "unmatched"]}, "'unmatched', which is no class"),
+            ({"classes": [ABSTAIN]}, "which is no class"),
+            ({"classes": ["NUM", "NUM"]}, "comes twice"),
+            ({"model": "my-head"}, "name the classes of my-head"),
+            ({"min_probability": 2}, "from 0 to 1"),
+        ],
+    )
+    def test_refuses_what_cannot_be(self, arguments, message):
+        with pytest.raises(InputError, match=message):
+            SemclassQueryRouter(**arguments)
+
+    def test_a_class_that_the_model_does_not_have_is_told_when_it_is_loaded(self):
+        with pytest.raises(InputError, match=r"classes has 'WHY', .* it has ABBR"):
+            SemclassQueryRouter(["NUM", "WHY"], models=MODELS).warm_up()
+
+    def test_outputs_that_are_not_there_cannot_be_connected(self):
+        pipeline = Pipeline()
+        pipeline.add_component("router", SemclassQueryRouter(["NUM"]))
+        pipeline.add_component("builder", PromptBuilder("{{ query }}", required_variables="*"))
+        with pytest.raises(PipelineConnectError, match="LOC"):
+            pipeline.connect("router.LOC", "builder.query")
+
+
+class TestClassifier:
+    def test_tells_label_and_probabilities(self):
+        found = SemclassQueryClassifier(models=MODELS).run(WHEN)
+        assert (found["label"], found["fine_label"]) == ("NUM", "NUM:date")
+        assert found["probability"] == found["probabilities"]["NUM"] > 0.9
+        assert found["fine_probability"] == found["fine_probabilities"]["NUM:date"]
+        assert sum(found["probabilities"].values()) == pytest.approx(1)
+        assert set(found) == set(SemclassQueryClassifier().__haystack_output__._sockets_dict)
+
+    def test_declines_to_say(self):
+        assert SemclassQueryClassifier(models=MODELS, min_probability=1.0).run(WHEN)["label"] == ABSTAIN
+
+    def test_a_taxonomy_of_ones_own_has_no_fine_classes(self, head):
+        classifier = SemclassQueryClassifier(head)
+        found = classifier.run("Are dogs allowed?")
+        assert found["label"] == "in scope"
+        assert (
+            set(found) == {"label", "probability", "probabilities"} == set(classifier.__haystack_output__._sockets_dict)
+        )
+
+    def test_its_label_is_a_condition_of_a_conditional_router(self):
+        routes = [
+            {"condition": f"{{{{ {test} }}}}", "output": "{{ query }}", "output_name": name, "output_type": str}
+            for test, name in (("label == 'NUM' and probability > 0.5", "facts"), ("True", "rest"))
+        ]
+        pipeline = Pipeline()
+        pipeline.add_component("classifier", SemclassQueryClassifier(models=MODELS))
+        pipeline.add_component("router", ConditionalRouter(routes))
+        pipeline.connect("classifier.label", "router.label")
+        pipeline.connect("classifier.probability", "router.probability")
+        for question, name in ((WHEN, "facts"), (WHO, "rest")):
+            found = pipeline.run({"classifier": {"query": question}, "router": {"query": question}})
+            assert found["router"] == {name: question}
+
+    @pytest.mark.parametrize("made", [SemclassQueryClassifier, SemclassQueryRouter])
+    def test_async_and_empty_queries(self, made):
+        one = made(models=MODELS)
+        assert asyncio.run(one.run_async(query=WHEN)) == one.run(WHEN)
+        with pytest.raises(ValueError, match="query is empty"):
+            one.run(query="")
+        with pytest.raises(InputTypeError):
+            one.run(query=None)
+
+
+class TestSaving:
+    @pytest.mark.parametrize("place", range(10))
+    def test_a_component_comes_back_as_it_was(self, folder, place):
+        made = components(folder)[place]
+        data = made.to_dict()
+        assert json.loads(json.dumps(data)) == data
+        assert data["type"] == f"{MODULE}.{type(made).__name__}"
+        before = json.dumps(data)
+        again = type(made).from_dict(data)
+        assert json.dumps(data) == before
+        assert again.to_dict() == data
+        assert {name: value for name, value in vars(again).items() if not name.startswith("_")} == {
+            name: value for name, value in vars(made).items() if not name.startswith("_")
+        }
+
+    def test_all_arguments_of_constructors_are_saved(self, folder):
+        import inspect
+
+        for made in components(folder):
+            named = set(inspect.signature(type(made).__init__).parameters) - {"self"}
+            assert set(made.to_dict()["init_parameters"]) == named
+
+    def test_constructors_load_nothing(self, folder, monkeypatch):
+        monkeypatch.setattr(adapters, "_encoder", None)
+        for made in components(folder):
+            type(made).from_dict(made.to_dict())
+
+    @pytest.mark.parametrize("unknown", [{"colour": "red"}, {"extra": {"type": "subprocess.Popen"}}])
+    def test_arguments_that_are_not_known_are_refused(self, unknown):
+        data = SemclassRanker().to_dict()
+        with pytest.raises((TypeError, DeserializationError)):
+            SemclassRanker.from_dict({**data, "init_parameters": unknown})
+
+    def test_a_pipeline_is_written_as_yaml_and_does_the_same_when_read_again(self, documents):
+        pipeline = rag(documents)
+        data = {"retriever": {"query": WHEN}, "ranker": {"query": WHEN}, "builder": {"query": WHEN}}
+        text = pipeline.dumps()
+        again = Pipeline.loads(text, allowed_modules=[MODULE, __name__])
+        assert again.to_dict()["components"] == pipeline.to_dict()["components"]
+        assert links(again) == links(pipeline)
+        # its document store is the one that has this name in the process
+        assert again.run(data)["generator"] == pipeline.run(data)["generator"]
+
+    def test_warming_up_changes_nothing_of_what_is_saved(self, folder):
+        retriever = SemclassRetriever(folder, models=MODELS)
+        before = retriever.to_dict()
+        retriever.warm_up()
+        assert retriever.to_dict() == before
+
+    def test_haystack_must_be_told_to_trust_the_module(self):
+        pipeline = Pipeline()
+        pipeline.add_component("router", SemclassQueryRouter(["NUM"]))
+        text = pipeline.dumps()
+        with pytest.raises(DeserializationError, match=r"allowed_modules=\['semclass.integrations.haystack'\]"):
+            Pipeline.loads(text)
+        assert Pipeline.loads(text, allowed_modules=["semclass.*"]).dumps() == text
+
+    def test_a_fresh_process_reads_it(self, folder, tmp_path):
+        pipeline = Pipeline()
+        pipeline.add_component("router", SemclassQueryRouter(["NUM"], models=MODELS))
+        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, top_k=1))
+        pipeline.connect("router.NUM", "retriever.query")
+        path = tmp_path / "pipeline.yaml"
+        with path.open("w") as file:
+            pipeline.dump(file)
+        code = (
+            "import sys; from haystack import Pipeline\n"
+            f"with open({str(path)!r}) as file: found = Pipeline.load(file)\n"
+            f"print(found.run({{'router': {{'query': {WHEN!r}}}}})['retriever']['documents'][0].id)"
+        )
+        environment = {**os.environ, "HAYSTACK_DESERIALIZATION_ALLOWLIST": MODULE, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=tmp_path
+        )
+        assert done.stdout.strip() == "when"
+
+
+def rag(documents: list[Document]) -> Pipeline:
+    """BM25 of Haystack, then our ranker, a prompt, and what stands for a generator."""
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", InMemoryBM25Retriever(InMemoryDocumentStore(), top_k=10))
+    pipeline.add_component("ranker", SemclassRanker(MODELS, top_k=2))
+    prompt = "{{ query }}{% for item in documents %} {{ item.id }}{% endfor %}"
+    pipeline.add_component("builder", PromptBuilder(prompt, required_variables="*"))
+    pipeline.add_component("generator", Echo())
+    pipeline.connect("retriever", "ranker")
+    pipeline.connect("ranker", "builder.documents")
+    pipeline.connect("builder", "generator")
+    pipeline.get_component("retriever").document_store.write_documents(documents)
+    return pipeline
+
+
+def links(pipeline: Pipeline) -> list[tuple[str, str]]:
+    """Connections of a pipeline, whose order Haystack does not keep."""
+    return sorted((each["sender"], each["receiver"]) for each in pipeline.to_dict()["connections"])
+
+
+class TestPipelines:
+    def test_from_bm25_to_an_answer(self, documents):
+        pipeline = rag(documents)
+        data = {"retriever": {"query": WHEN}, "ranker": {"query": WHEN}, "builder": {"query": WHEN}}
+        (reply,) = pipeline.run(data)["generator"]["replies"]
+        assert reply.startswith(f"{WHEN} when ")
+        assert asyncio.run(pipeline.run_async(data))["generator"]["replies"] == [reply]
+
+    def test_joined_lists_are_ranked_once_and_the_best_stand_at_both_ends(self, documents, folder):
+        pipeline = Pipeline()
+        pipeline.add_component("bm25", InMemoryBM25Retriever(InMemoryDocumentStore()))
+        pipeline.add_component("index", SemclassRetriever(folder, models=MODELS, rerank=None))
+        pipeline.add_component("joiner", DocumentJoiner(join_mode="concatenate"))
+        pipeline.add_component("ranker", SemclassRanker(MODELS))
+        pipeline.add_component("middle", LostInTheMiddleRanker())
+        pipeline.connect("bm25", "joiner")
+        pipeline.connect("index", "joiner")
+        pipeline.connect("joiner", "ranker")
+        pipeline.connect("ranker", "middle")
+        pipeline.get_component("bm25").document_store.write_documents(documents)
+        data = {name: {"query": WHEN} for name in ("bm25", "index", "ranker")}
+        found = pipeline.run(data, include_outputs_from={"ranker"})
+        ranked = [item.id for item in found["ranker"]["documents"]]
+        assert ranked[0] == "when"
+        assert sorted(ranked) == sorted(TEXTS)
+        assert [item.id for item in found["middle"]["documents"]] == [ranked[0], ranked[2], ranked[1]]
+
+    def test_each_class_has_a_branch_of_its_own(self, folder):
+        pipeline = Pipeline()
+        pipeline.add_component("router", SemclassQueryRouter(["NUM", "HUM"], models=MODELS, min_probability=0.5))
+        for name, page in (("NUM", 1), ("HUM", 2)):
+            condition = {"field": "meta.page", "operator": "==", "value": page}
+            pipeline.add_component(name, SemclassRetriever(folder, models=MODELS, filters=condition))
+            pipeline.connect(f"router.{name}", f"{name}.query")
+        pipeline.add_component("joiner", BranchJoiner(list[Document]))
+        pipeline.connect("NUM", "joiner")
+        pipeline.connect("HUM", "joiner")
+        again = Pipeline.loads(pipeline.dumps(), allowed_modules=[MODULE])
+        for made in (pipeline, again):
+            assert [item.id for item in made.run({"router": {"query": WHEN}})["joiner"]["value"]] == ["when"]
+            assert [item.id for item in made.run({"router": {"query": WHO}})["joiner"]["value"]] == ["who"]
+            assert made.run({"router": {"query": "Where is it?"}}) == {"router": {"unmatched": "Where is it?"}}
+
+    def test_evaluators_of_haystack_measure_it(self, folder):
+        pipeline = Pipeline()
+        pipeline.add_component("mrr", DocumentMRREvaluator())
+        pipeline.add_component("recall", DocumentRecallEvaluator())
+        truth = [[Document(content=TEXTS["when"])], [Document(content=TEXTS["who"])]]
+        retriever = SemclassRetriever(folder, models=MODELS, top_k=1)
+        found = [retriever.run(query)["documents"] for query in (WHEN, WHO)]
+        data = {"ground_truth_documents": truth, "retrieved_documents": found}
+        measured = pipeline.run({"mrr": data, "recall": data})
+        assert (measured["mrr"]["score"], measured["recall"]["score"]) == (1.0, 1.0)
+
+    def test_as_a_part_of_a_super_component(self, folder):
+        pipeline = Pipeline()
+        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, rerank=None))
+        pipeline.add_component("ranker", SemclassRanker(MODELS, top_k=1))
+        pipeline.connect("retriever", "ranker.documents")
+        search = SuperComponent(
+            pipeline=pipeline,
+            input_mapping={"query": ["retriever.query", "ranker.query"], "filters": ["retriever.filters"]},
+            output_mapping={"ranker.documents": "documents"},
+        )
+        assert search.run(query=WHO)["documents"][0].id == "who"
+
+    def test_components_share_an_encoder_while_one_is_there(self, folder, monkeypatch):
+        loaded = []
+        original = adapters.open_models
+        monkeypatch.setattr(adapters, "open_models", lambda *given_: loaded.append(1) or original(*given_))
+        # threads=3: a key that no other test holds
+        ranker = SemclassRanker(MODELS, threads=3)
+        retriever = SemclassRetriever(folder, models=MODELS, threads=3)
+        router = SemclassQueryRouter(models=MODELS, threads=3)
+        for made in (ranker, retriever, router):
+            made.warm_up()
+            made.warm_up()
+        assert loaded == [1]
+        del ranker, retriever, router, made
+        gc.collect()
+        SemclassRanker(MODELS, threads=3).warm_up()
+        assert loaded == [1, 1]
+
+    def test_documents_of_haystack_have_no_field_that_a_copy_would_lose(self):
+        # a field that is added to documents is kept by dataclasses.replace, but filters must know of it
+        names = {item.name for item in fields(Document)} - {"id", "meta"}
+        assert names == set(adapters._NOT_PASSAGES)
+
+
+def test_without_haystack_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "haystack", None)
+    monkeypatch.delitem(sys.modules, MODULE)
+    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[haystack\]"'):
+        importlib.import_module(MODULE)
