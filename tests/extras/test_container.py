@@ -138,8 +138,8 @@ def test_it_serves_without_rights_network_or_a_file_to_write(place):
     (place / "python").mkdir()
     user = last("USER").partition(":")[0]
     run = subprocess.run(
-        ["unshare", "--mount", "--net", "bash", "-c", CONFINED, "confined", sys.executable, prefix, hidden, place / "python",
-         user, programs / "python", "-c", DRIVER, json.dumps([command, check])],
+        ["unshare", "--mount", "--net", "bash", "-c", CONFINED, "confined", sys.executable, prefix, hidden,
+         place / "python", user, programs / "python", "-c", DRIVER, json.dumps([command, check])],
         env=variables, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
