@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from math import ceil
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 import semclass
-from semclass.errors import InputError, InputTypeError, SemclassError
-from semclass.service import bodies, compat, native, static
-from semclass.service.bodies import Json
+from semclass.errors import ArtifactError, InputError, InputTypeError, SemclassError
+from semclass.service import bodies, compat, native, schemas, static
+from semclass.service.access import Gate
+from semclass.service.bodies import Json, refusal
 from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.limits import Bounded
+from semclass.service.logs import Watched, fault_of, tell
+from semclass.service.metrics import Metrics
+from semclass.service.openapi import describe
 from semclass.service.settings import Settings
+from semclass.types import Passage
 
 _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     bodies.MalformedError: (400, "malformed"),
@@ -33,9 +41,14 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
 }
 """Status and kind of each error that is told to clients."""
 
+_QUESTION = "Which river is the longest?"
+"""What a service asks itself before it is ready, so that the first client does not wait for what is made on first use."""
+
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """Make the service.
+
+    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops.
 
     Parameters
     ----------
@@ -53,49 +66,89 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.start()
+        await _warm_up(engine)
         yield
         await engine.stop()
 
     app = FastAPI(
         title="semclass",
         version=semclass.__version__,
+        summary="Which type of answer does a question ask for, and which passage gives it?",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.state.draining = False
     app.add_exception_handler(SemclassError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_request)
-    for routes in (native.router(engine), compat.router(engine), static.router()):
+    metrics = Metrics(engine)
+    routers = (native.router(engine), compat.router(engine), static.router(), _operations(app, engine, metrics))
+    for routes in routers:
         app.include_router(routes)
+    paths = {str(app.openapi_url), *(getattr(route, "path", "") for routes in routers for route in routes.routes)}
+    app.openapi_schema = describe(app, settings, native.SEARCHES)
+    # the last that is added is the first that is asked
+    app.add_middleware(Bounded, settings=settings)
+    app.add_middleware(Gate, settings=settings)
+    app.add_middleware(Watched, metrics=metrics, routes=paths)
+    return app
 
-    @app.get("/health")
+
+def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
+    """Routes for those who run the service."""
+    routes = APIRouter(tags=["operations"])
+
+    @routes.get("/health", response_model=schemas.Status)
     async def health() -> Json:
         """Tell that the process lives."""
         return Json({"status": "ok"})
 
-    return app
+    @routes.get("/ready", response_model=schemas.Status)
+    async def ready() -> Json:
+        """Tell whether requests are welcome."""
+        if app.state.draining or not engine.running:
+            raise Stopping("the service is not ready, or stops")
+        return Json({"status": "ready"})
+
+    @routes.get("/metrics", response_class=Response, responses={200: {"content": {CONTENT_TYPE_LATEST: {}}}})
+    async def numbers() -> Response:
+        """Give counters in the text format of Prometheus."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
 
 
-def answer_error(status: int, kind: str, message: str, request_id: str, headers: dict[str, str] | None = None) -> Json:
-    """The one body of all errors."""
-    body = {"error": message, "error_type": kind, "message": message, "request_id": request_id}
-    return Json(body, status, headers)
+async def _warm_up(engine: Engine) -> None:
+    """Do each kind of work once, as far as there are models for it."""
+    ranker = engine.ranker
+    if ranker.has_classes:
+        await engine.classify_questions([_QUESTION])
+        await engine.classify_passages([_QUESTION])
+    if ranker.pair_heads is not None:
+        await engine.rerank(_QUESTION, [Passage("0", _QUESTION)])
+    if engine.retriever is not None:
+        await engine.search(_QUESTION, rerank=None if ranker.pair_heads is None else "learned")
 
 
 async def _refuse(request: Request, error: Exception) -> Json:
-    """Answer an error that semclass raises on purpose."""
+    """Answer an error that semclass raises on purpose; its message is for the client, and not for the log."""
     for kind in type(error).__mro__:
         if kind in _STATUS:
             status, name = _STATUS[kind]
-            headers = {"Retry-After": str(ceil(error.retry_after))} if isinstance(error, Overloaded) else None
-            return answer_error(status, name, str(error), request.scope.get("semclass.id", ""), headers)
+            headers = {"Retry-After": str(max(1, ceil(error.retry_after)))} if isinstance(error, Overloaded) else None
+            return refusal(request.scope, status, name, str(error), headers)
+    if isinstance(error, ArtifactError):
+        # an index that a server keeps and that does not answer; the message may name addresses and files
+        tell("unavailable", logging.ERROR, request_id=request.scope.get("semclass.id", ""), **fault_of(error))
+        return refusal(request.scope, 503, "unavailable", "the index cannot be read now; try again later")
     raise error
 
 
 async def _refuse_request(request: Request, error: Exception) -> Json:
     """Answer what no route takes."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    phrase = HTTPStatus(status).phrase
-    return answer_error(status, phrase.lower().replace(" ", "_"), phrase, request.scope.get("semclass.id", ""), headers)
+    if not isinstance(error, HTTPException):
+        raise error
+    phrase = HTTPStatus(error.status_code).phrase
+    kind = phrase.lower().replace(" ", "_")
+    return refusal(request.scope, error.status_code, kind, phrase, error.headers)

@@ -6,12 +6,13 @@ FastAPI would read a body with NaN in it, and would check every hit that is give
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import pydantic
 from fastapi import Request, Response
 from pydantic_core import from_json, to_json
+from starlette.types import Scope
 
 from semclass.errors import SemclassError
 from semclass.service.settings import Settings
@@ -21,8 +22,11 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 _SHOWN = 3
 """Faults of a body that an error names."""
 
+LIMITS = frozenset({"maxItems", "maxLength", "maximum"})
+"""Keywords of JSON schema whose value may be the name of a limit in the settings; OpenAPI has the limit itself."""
+
 TEXTS = {"maxItems": "max_texts"}
-"""For ``json_schema_extra`` of a list of texts: OpenAPI has the limit of the settings in place of its name."""
+"""For ``json_schema_extra`` of a list of texts."""
 
 TEXT = {"maxLength": "max_characters"}
 """The same for a text."""
@@ -119,3 +123,25 @@ def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> No
         raise TooLargeError(
             f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"
         )
+
+
+def refusal(scope: Scope, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Json:
+    """Make the answer of an error; all have the same body.
+
+    Clients of text-embeddings-inference read ``error`` and ``error_type``, those of Cohere ``message``.
+    """
+    request_id = scope.get("semclass.id", "")
+    body = {"error": message, "error_type": kind, "message": message, "request_id": request_id}
+    return Json(body, status, dict(headers or {}))
+
+
+def take_count(number: int | None, settings: Settings, name: str) -> None:
+    """Refuse a number of hits above the limit.
+
+    Raises
+    ------
+    InvalidError
+        Naming the limit.
+    """
+    if number is not None and number > settings.max_hits:
+        raise InvalidError(f"{name}: at most {settings.max_hits} are given; ask for fewer")

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
 
+import semclass
 from semclass.errors import SemclassError
+from semclass.fusion import METHODS as FUSIONS
+from semclass.index import PassageIndex
+from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
 from semclass.service import schemas
-from semclass.service.bodies import Json, json_body, read, take_texts
+from semclass.service.bodies import Json, json_body, read, take_count, take_texts
 from semclass.service.engine import Engine
-from semclass.types import Passage, QuestionLabel
+from semclass.taxonomy import COARSE_NAMES
+from semclass.types import Hit, Passage, QuestionLabel
+
+SEARCHES = frozenset({"/api/search"})
+"""Paths that need an index."""
 
 
 class NoIndexError(SemclassError):
@@ -19,8 +29,19 @@ class NoIndexError(SemclassError):
 
 
 def router(engine: Engine) -> APIRouter:
-    """Routes below ``/api``."""
-    routes = APIRouter()
+    """Make the routes below ``/api``.
+
+    Parameters
+    ----------
+    engine
+        Does the work.
+
+    Returns
+    -------
+    APIRouter
+        The routes.
+    """
+    routes = APIRouter(tags=["semclass"])
     settings = engine.settings
 
     @routes.post(
@@ -47,51 +68,118 @@ def router(engine: Engine) -> APIRouter:
         found = await engine.classify_passages(body.texts)
         return Json({"results": found, "milliseconds": _since(began)})
 
-    @routes.post("/api/search", response_model=schemas.RankingAnswer, openapi_extra=json_body(schemas.SearchRequest))
+    @routes.post("/api/search", response_model=schemas.SearchAnswer, openapi_extra=json_body(schemas.SearchRequest))
     async def search(request: Request) -> Json:
         """Find the passages of the index that answer a question."""
         body, began = await read(request, schemas.SearchRequest), time.perf_counter()
         take_texts(request, [body.question], settings)
+        take_count(body.k, settings, "k")
+        take_count(body.candidates, settings, "candidates")
         if engine.retriever is None:
             raise NoIndexError(
                 "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             )
-        options = body.model_dump(exclude_none=False)
-        hits = await engine.search(options.pop("question"), **options)
-        asked = await _asked(engine, body.question)
-        return Json({"question": asked, "hits": hits, "weights": {}, "milliseconds": _since(began)})
+        options = body.model_dump(exclude={"question", "classify"})
+        hits, asked = await asyncio.gather(
+            engine.search(body.question, **options), _asked(engine, body.question, wanted=body.classify)
+        )
+        used = _weights_of_search(body, engine.retriever.weights)
+        return Json({"question": asked, "hits": hits, "weights": used, "milliseconds": _since(began)})
 
-    @routes.post("/api/rerank", response_model=schemas.RankingAnswer, openapi_extra=json_body(schemas.RerankRequest))
+    @routes.post("/api/rerank", response_model=schemas.RerankAnswer, openapi_extra=json_body(schemas.RerankRequest))
     async def rerank(request: Request) -> Json:
         """Re-rank passages for a question."""
         body, began = await read(request, schemas.RerankRequest), time.perf_counter()
         given = [
             item if isinstance(item, schemas.PassageIn) else schemas.PassageIn(text=item) for item in body.passages
         ]
-        take_texts(request, [body.question, *(item.text for item in given)], settings)
+        take_texts(request, [body.question], settings)
+        take_texts(request, [item.text for item in given], settings)
+        take_count(body.k, settings, "k")
+        # places are ids here: those that clients give need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
-        options = body.model_dump(exclude={"question", "passages"}, exclude_none=True)
-        hits = await engine.rerank(body.question, passages, **options)
-        asked = await _asked(engine, body.question)
-        return Json({"question": asked, "hits": hits, "weights": {}, "milliseconds": _since(began)})
+        options = body.model_dump(exclude={"question", "passages", "classify"}, exclude_none=True)
+        hits, asked = await asyncio.gather(
+            engine.rerank(body.question, passages, **options), _asked(engine, body.question, wanted=body.classify)
+        )
+        used = _weights_of_reranking(body, engine.ranker.weights)
+        return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
 
-    @routes.get("/api/info")
+    @routes.get("/api/info", response_model=schemas.Info)
     async def info() -> Json:
-        """Tell what is served."""
-        return Json(await _info(engine))
+        """Tell what is served: models, classes, index, methods, weights and limits."""
+        return Json(_info(engine))
 
     return routes
 
 
-async def _asked(engine: Engine, question: str) -> QuestionLabel | None:
+async def _asked(engine: Engine, question: str, *, wanted: bool) -> QuestionLabel | None:
     """What a question asks for; None without class heads."""
-    if not engine.ranker.has_classes:
+    if not (wanted and engine.ranker.has_classes):
         return None
     return (await engine.classify_questions([question]))[0]
 
 
-async def _info(engine: Engine) -> dict[str, Any]:
-    return {}
+def _placed(hits: Sequence[Hit], given: Sequence[schemas.PassageIn]) -> list[dict[str, Any]]:
+    """Hits with the ids that were given, and their places in the request."""
+    found = []
+    for hit in hits:
+        place = int(hit.id)
+        name = given[place].id
+        found.append({**vars(hit), "id": hit.id if name is None else name, "index": place})
+    return found
+
+
+def _weights_of_search(body: schemas.SearchRequest, usual: dict[str, float]) -> dict[str, float]:
+    """The weights that a ranking was made with, by the names of the request's fields."""
+    names = {"linear": ("bm25_weight", "bm25"), "convex": ("alpha", "alpha")}
+    wanted = [names[body.fusion]] if body.fusion in names else []
+    if body.match is not None:
+        wanted.append(("match_weight", f"match_{body.match}"))
+    return {**_used(body, wanted, usual), **_weight_of_signal(body, usual)}
+
+
+def _weights_of_reranking(body: schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
+    return {**_used(body, [("bm25_weight", "bm25")], {"bm25": BM25_WEIGHT}), **_weight_of_signal(body, usual)}
+
+
+def _weight_of_signal(body: schemas.SearchRequest | schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
+    wanted = [("rerank_weight", weight_name(body.by, hard=body.hard))] if body.rerank == "integrated" else []
+    return _used(body, wanted, usual)
+
+
+def _used(
+    body: schemas.SearchRequest | schemas.RerankRequest, wanted: list[tuple[str, str]], usual: dict[str, float]
+) -> dict[str, float]:
+    """Weights by field: what the request gives, or else the usual one of that signal."""
+    given = {field: getattr(body, field) for field, _ in wanted}
+    return {field: usual[name] if given[field] is None else given[field] for field, name in wanted}
+
+
+def _info(engine: Engine) -> dict[str, Any]:
+    ranker, retriever = engine.ranker, engine.retriever
+    embedded = retriever is not None and isinstance(retriever.index, PassageIndex)
+    index = (
+        None if retriever is None else {"passages": len(retriever.index), "kind": "folder" if embedded else "qdrant"}
+    )
+    pairs = ranker.pair_heads is not None
+    own = {"bm25": BM25_WEIGHT, **(ranker.weights if pairs else {})}
+    signals = [name for name, there in zip(SIGNALS, (pairs, ranker.has_classes), strict=True) if there]
+    return {
+        "version": semclass.__version__,
+        "encoder": ranker.encoder.fingerprint,
+        "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in ranker.passages.classes],
+        "fine_classes": ranker.questions.fine_classes,
+        "index": index,
+        "methods": {
+            "rerank": [name for name in RERANKERS if name is None or (signals if name != "learned" else pairs)],
+            "by": signals,
+            "match": MATCHES if ranker.has_classes else [None],
+            "fusion": FUSIONS if embedded else FUSIONS[:1],
+        },
+        "weights": own if retriever is None else retriever.weights,
+        "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
+    }
 
 
 def _since(began: float) -> float:

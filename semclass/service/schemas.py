@@ -10,7 +10,7 @@ from semclass.service.bodies import HITS, TEXT, TEXTS
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S", json_schema_extra=TEXT)]
 Probability = Annotated[float, Field(ge=0, le=1)]
-Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
 Count = Annotated[int, Field(ge=1, json_schema_extra=HITS)]
 
 
@@ -69,6 +69,7 @@ class SearchRequest(Request):
     where: dict[str, Any] | None = None
     fusion: Literal["linear", "convex", "rrf"] = "linear"
     alpha: Probability | None = None
+    classify: bool = True
 
 
 class PassageIn(Request):
@@ -84,7 +85,7 @@ class RerankRequest(Request):
 
     question: Text
     passages: Annotated[list[Text | PassageIn], Field(min_length=1, json_schema_extra=TEXTS)]
-    k: Annotated[int, Field(ge=1)] | None = None
+    k: Count | None = None
     rerank: Literal["stable", "integrated", "learned"] = "learned"
     by: Literal["entailment", "class"] = "entailment"
     hard: bool = False
@@ -92,6 +93,7 @@ class RerankRequest(Request):
     rerank_weight: Weight | None = None
     similarity: Literal["cosine", "ip", "l2"] | None = None
     explain: bool = False
+    classify: bool = True
 
 
 class Question(BaseModel):
@@ -171,10 +173,105 @@ class PassagesAnswer(BaseModel):
     milliseconds: float
 
 
-class RankingAnswer(BaseModel):
-    """A ranking, with what the question asks for where there are class heads, and the weights that made it."""
+class Ranking(BaseModel):
+    """What the question asks for, where there are class heads, and the weights that the ranking was made with.
+
+    Attributes
+    ----------
+    question
+        Its classes; null without class heads, or where they were not asked for.
+    weights
+        By the names of the request's fields; those that the method has none of are absent.
+    milliseconds
+        Time of the work, waiting included.
+    """
 
     question: Question | None
-    hits: list[HitOut]
     weights: dict[str, float]
     milliseconds: float
+
+
+class SearchAnswer(Ranking):
+    """Passages of the index, best first."""
+
+    hits: list[HitOut]
+
+
+class RerankedHit(HitOut):
+    """A passage that was handed in.
+
+    Attributes
+    ----------
+    index
+        Its place in the request, from 0.
+    id
+        As it was given; else its place, as a text.
+    """
+
+    index: int
+
+
+class RerankAnswer(Ranking):
+    """The passages, best first."""
+
+    hits: list[RerankedHit]
+
+
+class Class(BaseModel):
+    """A class of questions and passages."""
+
+    name: str
+    description: str | None
+
+
+class IndexInfo(BaseModel):
+    """The index that is searched."""
+
+    passages: int
+    kind: Literal["folder", "qdrant"]
+
+
+class Methods(BaseModel):
+    """What the fields of a request may be, with these models and this index."""
+
+    rerank: list[str | None]
+    by: list[str]
+    match: list[str | None]
+    fusion: list[str]
+
+
+class Limits(BaseModel):
+    """The limits of requests."""
+
+    max_body: int
+    max_texts: int
+    max_characters: int
+    max_hits: int
+    request_seconds: float
+
+
+class Info(BaseModel):
+    """What is served.
+
+    Attributes
+    ----------
+    encoder
+        Fingerprint of the encoder.
+    weights
+        Those that hold where a request gives none, by signal.
+    """
+
+    version: str
+    encoder: str
+    classes: list[Class]
+    fine_classes: list[str]
+    index: IndexInfo | None
+    methods: Methods
+    weights: dict[str, float]
+    limits: Limits
+
+
+class Status(BaseModel):
+    """How the service is."""
+
+    status: Literal["ok", "ready"]

@@ -1,0 +1,162 @@
+"""How much is read, and how long a request may take.
+
+A body is read here as a whole, with a bound on its bytes and its time, before anything else looks at it. Then the work is
+done beside a watch on the connection: it is given up when the client goes away, or when it takes too long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from semclass.service.bodies import Json, TooLargeError, refusal
+from semclass.service.settings import Settings
+
+ALWAYS = frozenset({"/health", "/ready", "/metrics"})
+"""Paths that are answered however much there is to do."""
+
+CLOSE = {"Connection": "close"}
+
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+
+_RETRY = {"Retry-After": "1"}
+
+
+class _Full(Exception):  # noqa: N818 - a state, which never leaves this module
+    """Too many bytes of bodies are held."""
+
+
+class Bounded:
+    """Middleware that holds requests to the limits of the settings.
+
+    Parameters
+    ----------
+    app
+        What is protected.
+    settings
+        The limits.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self.app = app
+        self.settings = settings
+        self._requests = 0
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request within the limits, or refuse it."""
+        if scope["type"] != "http" or scope["path"] in ALWAYS:
+            return await self.app(scope, receive, send)
+        chunks: list[bytes] = []
+        try:
+            if scope["method"] in _WITH_BODY:
+                answer = await self._read(scope, receive, chunks)
+                if answer is not None or scope.get("semclass.gone"):
+                    return None if answer is None else await answer(scope, receive, send)
+            if self._requests >= self.settings.max_requests:
+                return await refusal(scope, 429, "overloaded", "too many requests at a time; try again later", _RETRY)(
+                    scope, receive, send
+                )
+            self._requests += 1
+            try:
+                await self._work(scope, b"".join(chunks), receive, send)
+            finally:
+                self._requests -= 1
+        finally:
+            self._held -= sum(map(len, chunks))
+
+    async def _read(self, scope: Scope, receive: Receive, chunks: list[bytes]) -> Json | None:
+        """Read the body into `chunks`; gives an answer where it is refused. A client that goes away is noted."""
+        settings = self.settings
+        try:
+            await asyncio.wait_for(self._read_all(scope, receive, chunks), settings.body_seconds)
+        except TooLargeError as error:
+            return refusal(scope, 413, "too_large", str(error))
+        except _Full:
+            return refusal(scope, 429, "overloaded", "too many large requests at a time; try again later", _RETRY)
+        except asyncio.TimeoutError:
+            message = f"the body did not arrive within {settings.body_seconds:g} s"
+            return refusal(scope, 408, "slow_body", message, CLOSE)
+        return None
+
+    async def _read_all(self, scope: Scope, receive: Receive, chunks: list[bytes]) -> None:
+        most = self.settings.max_body
+        told = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
+        if told.isdigit() and int(told[:20]) > most:
+            raise TooLargeError(f"a body of {int(told[:20])} bytes is too large; at most {most} are read")
+        length, more = 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                scope["semclass.gone"] = True
+                return
+            chunk = message.get("body", b"")
+            more = message.get("more_body", False)
+            length += len(chunk)
+            if length > most:
+                raise TooLargeError(f"the body is too large; at most {most} bytes are read")
+            if self._held + len(chunk) > self.settings.max_buffered:
+                raise _Full
+            self._held += len(chunk)
+            chunks.append(chunk)
+
+    async def _work(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Let the application answer, unless the client goes away or it takes too long."""
+        gone = asyncio.ensure_future(_wait_for_end(receive))
+        sent = _Sent(send)
+        work = asyncio.ensure_future(_call(self.app, scope, _replay(body, gone), sent))
+        try:
+            await asyncio.wait({work, gone}, timeout=self.settings.request_seconds, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() or sent.complete:
+                return await work
+            if gone.done():
+                scope["semclass.gone"] = True
+                return None
+            if not sent.started:
+                work.cancel()
+                await asyncio.wait({work})
+                message = f"the answer took longer than {self.settings.request_seconds:g} s"
+                await refusal(scope, 504, "timeout", message)(scope, receive, send)
+            return None
+        finally:
+            work.cancel()
+            gone.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+
+class _Sent:
+    """Sends, and remembers how far the answer is."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+        self.complete = False
+
+    async def __call__(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+        self.complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+
+async def _call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    await app(scope, receive, send)
+
+
+async def _wait_for_end(receive: Receive) -> None:
+    """Wait until the client goes away, or the answer is complete."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _replay(body: bytes, gone: asyncio.Future[None]) -> Receive:
+    """Give a body that was read, and then the end of the connection."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if messages:
+            return messages.pop()
+        await asyncio.shield(gone)
+        return {"type": "http.disconnect"}
+
+    return receive

@@ -1,0 +1,117 @@
+"""The description of the service: OpenAPI, with the limits that hold and every error that may be answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from semclass.service.access import OPEN
+from semclass.service.bodies import LIMITS
+from semclass.service.limits import ALWAYS
+from semclass.service.schemas import ErrorBody
+from semclass.service.settings import Settings
+
+_ERRORS = {
+    400: "The request is malformed, or names another host.",
+    401: "The key is missing or unknown.",
+    404: "There is no index.",
+    408: "The body came too slowly.",
+    413: "The body or a text is too long, or there are too many texts.",
+    415: "The body is not JSON.",
+    422: "The body holds something that is not allowed.",
+    429: "There is too much to do; come back later.",
+    500: "Something went wrong in the service.",
+    503: "The service is not ready, or stops.",
+    504: "The answer took too long.",
+}
+
+_OF_BODIES = (408, 413, 415, 422)
+
+_HEADERS = {
+    401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
+    429: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
+}
+
+_REF = "#/components/schemas/"
+
+
+def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict[str, Any]:
+    """Make the document.
+
+    Parameters
+    ----------
+    app
+        With all of its routes.
+    settings
+        Limits and keys.
+    no_index
+        Paths that answer 404 without an index.
+
+    Returns
+    -------
+    dict
+        An OpenAPI document.
+    """
+    document = get_openapi(
+        title=app.title, version=app.version, summary=app.summary, description=app.description, routes=app.routes
+    )
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    schemas["ErrorBody"] = ErrorBody.model_json_schema(ref_template=_REF + "{model}")
+    _lift(document["paths"], schemas)
+    _fill(document, settings)
+    if settings.keys:
+        document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            if settings.keys and path not in OPEN:
+                operation["security"] = [{"key": []}]
+            for status in _statuses(path, operation, settings, no_index):
+                operation["responses"].setdefault(
+                    str(status),
+                    {
+                        "description": _ERRORS[status],
+                        "content": {"application/json": {"schema": {"$ref": f"{_REF}ErrorBody"}}},
+                        **({"headers": _HEADERS[status]} if status in _HEADERS else {}),
+                    },
+                )
+    return document
+
+
+def _statuses(path: str, operation: dict[str, Any], settings: Settings, no_index: frozenset[str]) -> list[int]:
+    """Errors that an operation may answer."""
+    found = {400, 500}
+    if settings.keys and path not in OPEN:
+        found.add(401)
+    if path in no_index:
+        found.add(404)
+    if "requestBody" in operation:
+        found.update(_OF_BODIES)
+    if path not in ALWAYS:
+        found.update((429, 503, 504))
+    return sorted(found)
+
+
+def _lift(part: Any, schemas: dict[str, Any]) -> None:
+    """Move the definitions of request bodies to where the document keeps all schemas."""
+    if isinstance(part, dict):
+        schemas.update(part.pop("$defs", {}))
+        for value in part.values():
+            _lift(value, schemas)
+    elif isinstance(part, list):
+        for value in part:
+            _lift(value, schemas)
+
+
+def _fill(part: Any, settings: Settings) -> None:
+    """Put the limits of the settings in the place of their names."""
+    if isinstance(part, dict):
+        for name in LIMITS & part.keys():
+            if isinstance(part[name], str):
+                part[name] = getattr(settings, part[name])
+        for value in part.values():
+            _fill(value, settings)
+    elif isinstance(part, list):
+        for value in part:
+            _fill(value, settings)
