@@ -1,0 +1,186 @@
+"""The server that the service runs on: uvicorn, with a time for request heads, and a stop that is announced."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+import time
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from semclass.errors import InputError
+from semclass.service.logs import tell
+from semclass.service.settings import Settings
+
+HEAD_BYTES = 32 * 1024
+"""Bytes that the line and the headers of a request may have."""
+
+BACKLOG = 2048
+"""Connections that the system keeps until they are accepted."""
+
+
+def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGTERM or SIGINT; requests that were taken are finished.
+
+    Parameters
+    ----------
+    app
+        The service.
+    settings
+        Times and limits.
+    listener
+        Where it listens, see :func:`bind`.
+    """
+    _allow_connections(settings.max_connections)
+    config = uvicorn.Config(
+        app,
+        http=timed_protocol(settings.head_seconds),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=max(1, round(settings.idle_seconds)),
+        timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
+        h11_max_incomplete_event_size=HEAD_BYTES,
+    )
+    # uvicorn raises the signal again when it has stopped; for a service that was asked to stop, that is a success
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    Server(config, app, settings).run([listener])
+    tell("stopped")
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Take a port; connections are refused until the service is ready.
+
+    Parameters
+    ----------
+    host
+        Name or address of this machine.
+    port
+        0 for any free one.
+
+    Raises
+    ------
+    InputError
+        If it cannot be had.
+    """
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if sys.platform != "win32":  # there it would let others take the port, too
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        listener.close()
+        raise InputError(f"cannot listen on {host}, port {port}: {error}; choose another --host or --port") from error
+    return listener
+
+
+class Server(uvicorn.Server):
+    """Tells balancers before it stops, and finishes what it took.
+
+    Parameters
+    ----------
+    config
+        Of uvicorn.
+    app
+        Whose ``state.draining`` is set at the first signal.
+    settings
+        Times.
+    """
+
+    def __init__(self, config: uvicorn.Config, app: FastAPI, settings: Settings) -> None:
+        super().__init__(config)
+        self._app = app
+        self._drain = settings.drain_seconds
+        self._stop_at = float("inf")
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Make ready and listen."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            tell("serving", host=host, port=port)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal: the first one begins to stop, a second one does not wait for balancers."""
+        if self._drain and not self._app.state.draining:
+            self._stop_at = time.monotonic() + self._drain
+        else:
+            super().handle_exit(sig, frame)
+        self._app.state.draining = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look ten times a second whether to stop."""
+        if time.monotonic() >= self._stop_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+def timed_protocol(seconds: float) -> type[H11Protocol]:
+    """Make a protocol that closes connections whose request line and headers do not arrive in time.
+
+    uvicorn waits for them without an end, so that a client could hold a connection with a byte now and then.
+
+    Parameters
+    ----------
+    seconds
+        From the first byte, or for a new connection from its beginning.
+
+    Returns
+    -------
+    type
+        For ``uvicorn.Config(http=...)``.
+    """
+
+    class TimedProtocol(H11Protocol):
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self._timer = self.loop.call_later(seconds, transport.close)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._disarm()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            if self._timer is None and not self._is_busy():
+                self._timer = self.loop.call_later(seconds, self.transport.close)
+            super().data_received(data)
+            if self._is_busy():
+                self._disarm()
+
+        def _is_busy(self) -> bool:
+            """Whether a request is being answered."""
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _disarm(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+    return TimedProtocol
+
+
+def _allow_connections(number: int) -> None:
+    """Raise the limit of open files, which is often 1,024, to what the connections need, if the system allows it."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = number + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
