@@ -29,6 +29,7 @@ from semclass.errors import SemclassError
 from semclass.service import compat_schemas as schemas
 from semclass.service.bodies import Json, json_body, read, take_texts
 from semclass.service.engine import Engine
+from semclass.service.schemas import ErrorBody
 from semclass.types import Encoder, Passage, QuestionLabel
 
 MODEL = "semclass"
@@ -39,6 +40,11 @@ SEARCH_UNIT = 100
 
 LEAST = 1e-7
 """Probability at which log-odds end: JSON has no infinity, and float32 none nearer to 1."""
+
+
+_WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
+    424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
+}
 
 
 class EmptyError(SemclassError):
@@ -67,6 +73,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/v2/rerank",
         response_model=schemas.CohereAnswer,
+        responses=_WITHOUT_HEADS,
         openapi_extra=json_body(schemas.RerankRequest),
         tags=["cohere"],
     )
@@ -77,7 +84,11 @@ def router(engine: Engine) -> APIRouter:
         return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
 
     @routes.post(
-        "/v1/rerank", response_model=schemas.JinaAnswer, openapi_extra=json_body(schemas.RerankRequest), tags=["jina"]
+        "/v1/rerank",
+        response_model=schemas.JinaAnswer,
+        responses=_WITHOUT_HEADS,
+        openapi_extra=json_body(schemas.RerankRequest),
+        tags=["jina"],
     )
     async def jina_rerank(request: Request) -> Json:
         """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
@@ -102,6 +113,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/rerank",
         response_model=schemas.TeiRerankAnswer,
+        responses=_WITHOUT_HEADS,
         openapi_extra=json_body(schemas.TeiRerankRequest),
         tags=["text-embeddings-inference"],
     )
@@ -119,6 +131,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/predict",
         response_model=schemas.PredictAnswer,
+        responses=_WITHOUT_HEADS,
         openapi_extra=json_body(schemas.PredictRequest),
         tags=["text-embeddings-inference"],
     )

@@ -1,0 +1,289 @@
+"""The shapes of Cohere, Jina and text-embeddings-inference, over ASGI without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import Passage, Ranker
+from semclass.entailment import EntailmentClassifier
+from semclass.rerank import Reranker
+from semclass.service.app import create_app
+from semclass.service.engine import Engine
+from semclass.service.settings import Settings
+from semclass.types import Hit
+
+QUESTION = "When was the bridge opened?"
+TEXTS = [
+    "The bridge was built of granite by the engineer Ada Merriweather.",
+    "Work on it began in 1871; after three winters of storms the bridge was opened in October 1874.",
+    "Trams cross the bridge.",
+]
+
+
+class Scripted(Engine):
+    """Gives the scores that it is told, by the place of a text, and remembers what it was asked."""
+
+    def __init__(self, ranker: Ranker, scores: list[float]):
+        super().__init__(ranker, None, Settings())
+        self.scores = scores
+        self.asked: list[tuple[str, list[str]]] = []
+
+    async def rerank(self, question: str, passages, **options: Any) -> list[Hit]:
+        self.asked.append((question, [item.text for item in passages]))
+        return [
+            Hit(item.id, item.text, {}, 0.0, place, place, {"answers": self.scores[int(item.id)]}, (), {})
+            for place, item in enumerate(passages, 1)
+        ]
+
+
+def post(engine: Engine, path: str, body: object, method: str = "POST") -> httpx.Response:
+    """One request to a service of its own."""
+    app = create_app(engine, engine.settings)
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
+        ):
+            headers = {"Content-Type": "application/json"}
+            return await client.request(method, path, content=json.dumps(body), headers=headers)
+
+    return asyncio.run(exchange())
+
+
+@pytest.fixture(scope="session")
+def entailment(encoder) -> EntailmentClassifier:
+    return EntailmentClassifier.load(encoder=encoder)
+
+
+@pytest.fixture
+def engine(ranker: Ranker, entailment: EntailmentClassifier) -> Engine:
+    return Engine(ranker, None, Settings(), entailment=entailment)
+
+
+def scores_of(answer: httpx.Response) -> dict[int, float]:
+    return {item["index"]: item["relevance_score"] for item in answer.json()["results"]}
+
+
+def test_cohere_v2_gives_places_and_scores_best_first(engine):
+    answer = post(engine, "/v2/rerank", {"model": "rerank-v3.5", "query": QUESTION, "documents": TEXTS, "top_n": 2})
+    assert answer.status_code == 200
+    body = answer.json()
+    assert set(body) == {"id", "results", "meta"}
+    assert body["meta"] == {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
+    assert [set(item) for item in body["results"]] == [{"index", "relevance_score"}] * 2
+    assert body["results"][0]["index"] == 1
+    assert 1 >= body["results"][0]["relevance_score"] > body["results"][1]["relevance_score"] >= 0
+
+
+def test_jina_and_cohere_v1_read_one_answer(engine):
+    documents = [TEXTS[0], {"text": TEXTS[1], "page": 4}]
+    body = post(engine, "/v1/rerank", {"model": "any", "query": QUESTION, "documents": documents}).json()
+    assert set(body) == {"id", "model", "results", "usage", "meta"}
+    assert body["model"] == "any"
+    assert [item["document"] for item in body["results"]] == [{"text": TEXTS[1], "page": 4}, {"text": TEXTS[0]}]
+    pieces = len(engine.ranker.encoder.tokenize([QUESTION, *TEXTS[:2]]).values)
+    assert body["usage"] == {"total_tokens": pieces, "prompt_tokens": pieces}
+
+
+def test_documents_are_left_out_where_a_client_says_so(engine):
+    body = {"query": QUESTION, "documents": TEXTS, "return_documents": False}
+    assert all(set(item) == {"index", "relevance_score"} for item in post(engine, "/v1/rerank", body).json()["results"])
+
+
+def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
+    together = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
+    alone = [scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": [text]}))[0] for text in TEXTS]
+    assert [together[place] for place in range(3)] == pytest.approx(alone, abs=1e-6)
+
+
+def test_scores_are_those_of_the_entailment_head(engine, ranker):
+    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], rerank="stable")
+    expected = {int(hit.id): hit.components["answers"] for hit in hits}
+    assert scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS})) == pytest.approx(expected)
+
+
+def test_all_three_shapes_give_the_same_scores(engine):
+    cohere = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
+    jina = scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": TEXTS}))
+    tei = {item["index"]: item["score"] for item in post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS}).json()}
+    assert cohere == jina == tei
+
+
+def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):
+    plain = post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS, "truncate": True}).json()
+    assert [set(item) for item in plain] == [{"index", "score"}] * 3
+    raw = post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS, "raw_scores": True, "return_text": True}).json()
+    assert [item["text"] for item in raw] == [TEXTS[item["index"]] for item in plain]
+    assert [1 / (1 + math.exp(-item["score"])) for item in raw] == pytest.approx([item["score"] for item in plain])
+
+
+@pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
+def test_equal_scores_keep_the_order_of_the_request(ranker, path):
+    answer = post(Scripted(ranker, [0.5, 0.9, 0.5]), path, {"query": QUESTION, "documents": ["a", "b", "a"]})
+    assert [item["index"] for item in answer.json()["results"]] == [1, 0, 2]
+
+
+@settings(max_examples=25)  # each starts a service
+@given(
+    scores=st.lists(st.floats(0, 1), min_size=1, max_size=20),
+    top_n=st.none() | st.integers(1, 30),
+)
+def test_results_are_the_best_of_all_once_each(ranker, scores, top_n):
+    body = {"query": QUESTION, "documents": ["text"] * len(scores), "top_n": top_n}
+    results = post(Scripted(ranker, scores), "/v2/rerank", body).json()["results"]
+    assert len({item["index"] for item in results}) == len(results) == min(top_n or len(scores), len(scores))
+    assert [item["relevance_score"] for item in results] == sorted(scores, reverse=True)[:top_n]
+    assert all(item["relevance_score"] == scores[item["index"]] for item in results)
+
+
+def test_a_text_without_a_character_is_last_and_not_read(ranker):
+    engine = Scripted(ranker, [0.25, 1, 0.75])
+    assert scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": ["a", " \n", "c"]})) == {
+        2: 0.75,
+        0: 0.25,
+        1: 0,
+    }
+    assert engine.asked == [(QUESTION, ["a", "c"])]
+    assert post(engine, "/rerank", {"query": QUESTION, "texts": ["", ""]}).json() == [
+        {"index": 0, "score": 0},
+        {"index": 1, "score": 0},
+    ]
+    assert len(engine.asked) == 1
+
+
+def test_log_odds_are_finite_at_both_ends(ranker):
+    body = {"query": QUESTION, "texts": ["a", "b", ""], "raw_scores": True}
+    found = post(Scripted(ranker, [0, 1]), "/rerank", body).json()
+    assert [item["index"] for item in found] == [1, 0, 2]
+    assert found[0]["score"] == pytest.approx(-found[1]["score"])
+    assert found[0]["score"] < 17
+
+
+def test_fields_of_documents_are_read_in_the_order_named(ranker):
+    engine = Scripted(ranker, [1, 1, 1])
+    documents = [
+        {"text": "body", "title": "Head", "tags": ["a", "é"], "gone": None},
+        {"text": "only"},
+        "plain",
+    ]
+    body = {"query": QUESTION, "documents": documents, "rank_fields": ["title", "tags", "gone", "text"]}
+    post(engine, "/v1/rerank", body)
+    post(engine, "/v1/rerank", {**body, "rank_fields": ["title"]})
+    assert [texts for _, texts in engine.asked] == [
+        ['Head\n["a", "é"]\nbody', "only", "plain"],
+        ["Head", "only", "plain"],
+    ]
+
+
+def test_texts_are_data_whatever_they_look_like(ranker):
+    engine = Scripted(ranker, [0.5, 0.5])
+    documents = ["/etc/hostname", "http://localhost/health"]
+    assert post(engine, "/v2/rerank", {"query": QUESTION, "documents": documents}).status_code == 200
+    assert engine.asked == [(QUESTION, documents)]
+
+
+def test_a_hundred_documents_are_a_search_unit(ranker):
+    engine = Scripted(ranker, [0.5] * 101)
+    units = [
+        post(engine, "/v2/rerank", {"query": QUESTION, "documents": ["text"] * n}).json()["meta"]["billed_units"]
+        for n in (1, 100, 101)
+    ]
+    assert units == [{"search_units": 1}, {"search_units": 1}, {"search_units": 2}]
+
+
+def test_as_many_documents_as_a_request_may_have_beside_its_question(ranker):
+    engine = Scripted(ranker, [0.5] * 1000)
+    assert post(engine, "/v2/rerank", {"query": QUESTION, "documents": ["text"] * 1000}).status_code == 200
+
+
+@pytest.mark.parametrize("inputs", ["Who built it?", ["Who built it?"]])
+def test_a_question_gets_its_classes(engine, inputs):
+    found = post(engine, "/predict", {"inputs": inputs}).json()
+    (label,) = engine.ranker.questions.predict(["Who built it?"])
+    assert found[0] == {"label": "HUM", "score": pytest.approx(label.probability)}
+    assert {item["label"]: item["score"] for item in found} == pytest.approx(dict(label.probabilities))
+    assert found == sorted(found, key=lambda item: -item["score"])
+
+
+def test_a_pair_is_judged_by_entailment(engine, entailment):
+    (judged,) = entailment.predict([("Who built it?", "Ada built it.")])
+    found = post(engine, "/predict", {"inputs": ["Who built it?", "Ada built it."]}).json()
+    assert found[0] == {"label": "entailment", "score": pytest.approx(judged.probability)}
+    assert sum(item["score"] for item in found) == pytest.approx(1)
+
+
+def test_a_list_of_inputs_is_answered_in_its_order(engine):
+    inputs = [["Who built it?"], ["Who built it?", "Ada built it."], ["How tall is it?"]]
+    found = post(engine, "/predict", {"inputs": inputs}).json()
+    assert [item[0]["label"] for item in found] == ["HUM", "entailment", "NUM"]
+    alone = [post(engine, "/predict", {"inputs": item}).json() for item in inputs]
+    assert [[item["label"] for item in one] for one in found] == [[item["label"] for item in one] for one in alone]
+
+
+def test_a_softmax_brings_probabilities_back_from_raw_scores(engine):
+    plain = post(engine, "/predict", {"inputs": "Who built it?"}).json()
+    raw = post(engine, "/predict", {"inputs": "Who built it?", "raw_scores": True}).json()
+    total = sum(math.exp(item["score"]) for item in raw)
+    assert [math.exp(item["score"]) / total for item in raw] == pytest.approx([item["score"] for item in plain])
+
+
+def test_info_has_what_clients_of_tei_look_up(engine):
+    info = post(engine, "/info", None, "GET").json()
+    assert info["model_type"] == {"reranker": {"id2label": {"0": "entailment"}, "label2id": {"entailment": 0}}}
+    assert info["max_client_batch_size"] == engine.settings.max_texts
+    assert info["max_input_length"] == 16 * 254
+    assert info["auto_truncate"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "kind"),
+    [
+        ("/v2/rerank", {"query": QUESTION, "documents": []}, 400, "empty"),
+        ("/rerank", {"query": QUESTION, "texts": []}, 400, "empty"),
+        ("/v1/rerank", {"query": " ", "documents": ["a"]}, 422, "validation"),
+        ("/v1/rerank", {"query": QUESTION}, 422, "validation"),
+        ("/v1/rerank", {"query": QUESTION, "documents": "a"}, 422, "validation"),
+        ("/v1/rerank", {"query": QUESTION, "documents": [{"image": "http://localhost/a.png"}]}, 422, "validation"),
+        ("/v2/rerank", {"query": QUESTION, "documents": ["a"], "top_n": 0}, 422, "validation"),
+        ("/v2/rerank", {"query": QUESTION, "documents": ["a"], "top_n": "2"}, 422, "validation"),
+        ("/v2/rerank", {"query": QUESTION, "documents": ["a"] * 1001}, 413, "too_large"),
+        ("/rerank", {"query": QUESTION, "texts": ["a" * 100_001]}, 413, "too_large"),
+        ("/rerank", {"query": "a" * 100_001, "texts": ["a"]}, 413, "too_large"),
+        ("/predict", {"inputs": []}, 422, "validation"),
+        ("/predict", {"inputs": ["a", "b", "c"]}, 422, "validation"),
+        ("/predict", {"inputs": [["a", "b", "c"]]}, 422, "validation"),
+        ("/predict", {"inputs": ""}, 422, "validation"),
+        ("/predict", {"inputs": [["a"]] * 1001}, 413, "too_large"),
+    ],
+)
+def test_what_is_not_allowed_is_refused_in_the_words_of_all_clients(engine, path, body, status, kind):
+    answer = post(engine, path, body)
+    assert answer.status_code == status
+    told = answer.json()
+    assert set(told) == {"error", "error_type", "message", "request_id"}
+    assert told["error_type"] == kind
+    assert told["error"] == told["message"]
+
+
+def test_unknown_fields_are_passed_over(engine):
+    body = {"query": QUESTION, "documents": TEXTS, "relevant_spans": {"mode": "enabled"}, "priority": 1, "new": None}
+    assert post(engine, "/v2/rerank", body).status_code == 200
+
+
+def test_models_without_heads_are_told_as_tei_does(ranker):
+    bare = replace(ranker, pair_heads=None)
+    answer = post(Engine(bare, None, Settings()), "/rerank", {"query": QUESTION, "texts": TEXTS})
+    assert (answer.status_code, answer.json()["error_type"]) == (424, "backend")
+    answer = post(Engine(bare, None, Settings()), "/predict", {"inputs": ["Who?", "Ada."]})
+    assert (answer.status_code, answer.json()["error_type"]) == (424, "backend")
