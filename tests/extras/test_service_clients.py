@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-import socket
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import uvicorn
+from served import Served
 
 from semclass import Passage, Ranker
 from semclass.entailment import EntailmentClassifier
 from semclass.rerank import Reranker
-from semclass.service.app import create_app
 from semclass.service.engine import Engine, Overloaded
 from semclass.service.settings import Settings
 from semclass.types import Hit
@@ -45,28 +42,6 @@ class Flaky(Engine):
         if self.asked <= 2:
             raise Overloaded(0.2)
         return await super().rerank(question, passages, **options)
-
-
-class Served:
-    """A service on a free port of the loopback device, in a thread."""
-
-    def __init__(self, engine: Engine):
-        self.engine = engine
-        # listening before the server runs: a client that comes early waits for it
-        self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
-        config = uvicorn.Config(create_app(engine, engine.settings), log_config=None, lifespan="on")
-        self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
-
-    def __enter__(self) -> Served:
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.server.should_exit = True
-        self.thread.join(30)
-        self.socket.close()
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,33 @@
+"""A service that is really served, for clients that want an address."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+
+from semclass.service.app import create_app
+from semclass.service.engine import Engine
+
+
+class Served:
+    """A service on a free port of the loopback device, in a thread."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        # listening before the server runs: a client that comes early waits for it
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        config = uvicorn.Config(create_app(engine, engine.settings), log_config=None, lifespan="on")
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
+
+    def __enter__(self) -> Served:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.should_exit = True
+        self.thread.join(30)
+        self.socket.close()

@@ -1,0 +1,63 @@
+"""Whether the service does what its OpenAPI document says, whatever it is sent: schemathesis asks, with every check it has.
+
+``SEMCLASS_SCHEMA_EXAMPLES`` says how many requests to make up for each operation, ``SEMCLASS_SCHEMA_SEED`` from which seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from served import Served
+
+from semclass import HybridRetriever, Passage, PassageIndex, Ranker
+from semclass.entailment import EntailmentClassifier
+from semclass.service.engine import Engine
+from semclass.service.settings import Settings
+
+pytest.importorskip("schemathesis")
+
+pytestmark = pytest.mark.extras
+
+EXAMPLES = os.environ.get("SEMCLASS_SCHEMA_EXAMPLES", "10")
+SEED = os.environ.get("SEMCLASS_SCHEMA_SEED", "0")
+
+KEY = "a-key-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def parts(ranker: Ranker, encoder, corpus: list[Passage]) -> tuple[Ranker, HybridRetriever, EntailmentClassifier]:
+    index = PassageIndex.build(corpus, reader=ranker.reader)
+    return ranker, HybridRetriever(index, ranker), EntailmentClassifier.load(encoder=encoder)
+
+
+def check(engine: Engine, folder: Path, *options: str) -> None:
+    """Fail with the report of schemathesis, if it finds anything."""
+    with Served(engine) as service:
+        command = [Path(sys.executable).parent / "schemathesis", "run", f"{service.url}/openapi.json"]
+        command += ["--checks", "all", "--continue-on-failure", "--max-examples", EXAMPLES, "--seed", SEED]
+        command += ["--generation-database", "none", "--no-color", "--no-shrink", *options]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    report = done.stdout[-20_000:] + done.stderr[-5_000:]
+    assert done.returncode == 0, report
+    print(report)  # noqa: T201 - the summary, for pytest -s
+
+
+def test_everything_that_may_be_asked(parts, tmp_path):
+    ranker, retriever, entailment = parts
+    check(Engine(ranker, retriever, Settings(), entailment=entailment), tmp_path)
+
+
+def test_everything_that_may_be_asked_with_a_key(parts, tmp_path):
+    ranker, retriever, entailment = parts
+    settings = Settings(keys=(hashlib.sha256(KEY.encode()).digest(),))
+    check(Engine(ranker, retriever, settings, entailment=entailment), tmp_path, "-H", f"Authorization: Bearer {KEY}")
+
+
+def test_everything_that_may_be_asked_without_an_index(parts, tmp_path):
+    ranker, _, entailment = parts
+    check(Engine(ranker, None, Settings(), entailment=entailment), tmp_path, "--include-path", "/api/search")
