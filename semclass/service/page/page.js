@@ -176,9 +176,10 @@ const METHODS = {
 };
 const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
 let state = { ...DEFAULTS };
-let info = {};
+let asked = false; // whether there is an answer that the controls change
+let info = {}; // what api/info tells; `index` is null where passages can only be handed in
 let weights = { bm25: 0.1, class: 0.2418, class_hard: 0.501, entailment: 79.4, entailment_hard: 2.24 };
-const hasIndex = () => Boolean(info.index);
+const hasIndex = () => info.index !== null;
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
@@ -222,6 +223,7 @@ function showSettings() {
   $("own").hidden = state.source !== "own";
   $("where-line").hidden = state.source === "own";
   $("sources").hidden = !hasIndex();
+  $("controls").hidden = !asked;
   const name = lambdaName();
   const free = !(state.source === "own" && state.method === "learned");
   slider("w", state.w, "bm25", free, free ? (state.method === "learned" ? "Says what the search finds, and in which order." : "score = meaning + w · BM25") : "The learned head has weights of its own.");
@@ -283,7 +285,6 @@ const send = latest(async ([path, body], signal, newer) => {
   }
 });
 
-let asked = false; // whether there is an answer that sliders change
 function search(urgent) {
   if (!state.q.trim()) return;
   let job;
@@ -291,6 +292,7 @@ function search(urgent) {
   if (job[1].passages?.length === 0) return showProblem($("answer"), new Problem(422, { message: "There are no passages yet: paste some above." }), () => search(true));
   asked = true;
   $("empty").hidden = true;
+  $("controls").hidden = false;
   if (urgent) say($("answer"), "Asking …");
   document.title = `${state.q} · semclass`;
   send(job, urgent);
@@ -337,6 +339,7 @@ $("example").addEventListener("click", () => {
 
 function clearAnswer() {
   asked = false;
+  $("controls").hidden = true;
   $("found").hidden = true;
   $("empty").hidden = false;
   showProblem($("answer"), null);
@@ -430,11 +433,11 @@ function fillCard(card, question, hit, scale, colour) {
       el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]),
         way === "same" ? "unmoved" : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`))),
       el("span", { class: "source" }, source ? `${source} · ${hit.id}` : hit.id),
-      el("span", { class: "score" }, spoken("score "), el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " answers" : " score"))),
+      explanation ? stack(explanation.parts, scale, colour) : null,
+      el("span", { class: "score" }, el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " probable" : " score"))),
     el("p", { class: "text" }, ...marked(hit.text, explanation?.words ?? [])),
     el("ul", { class: "chips", "aria-label": "Provides" }, ...labels.map((name) => chip(name, hit.probabilities[name], { match: name === question.label, note: name === question.label ? " (asked for)" : "" })),
-      labels.length ? null : el("li", { class: "hint" }, "no class")),
-    explanation ? stack(explanation.parts, scale, colour) : null);
+      labels.length ? null : el("li", { class: "hint" }, "no class")));
   const details = card.lastChild;
   details.firstChild.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
   details.hidden = !explanation;
@@ -490,7 +493,8 @@ const classesTable = (classes, labels, wanted) => table("Classes", ["class", "as
 
 // ---------------------------------------------------------------- words that match
 
-const NEAR = 0.5, LEAST = 0.02; // cosine from which a word is marked, and weight
+const NEAR = 0.5; // cosine from which a word is marked
+const LEAST = 0.2; // share of the heaviest word's weight from which a word counts: "on" and "the" do not
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
 // Whether a word is made of these word pieces; those that go on from another begin with ##.
@@ -505,8 +509,9 @@ function madeOf(word, pieces, start = true) {
 
 // The text with whole words marked: those of the question, and those near one of its words.
 function marked(text, words) {
-  const exact = words.filter((word) => word.exact && (word.weight >= LEAST || word.word.startsWith("##"))).map((word) => word.word);
-  const near = words.filter((word) => !word.exact && word.match && word.cosine >= NEAR && word.weight >= LEAST);
+  const counts = (word) => word.weight >= LEAST * words[0].weight || word.word.startsWith("##");
+  const exact = words.filter((word) => word.exact && counts(word)).map((word) => word.word);
+  const near = words.filter((word) => !word.exact && counts(word) && word.cosine >= NEAR && (word.match.length > 3 || /\d/.test(word.match)));
   const kinds = new Map();
   const kind = (word) => {
     if (madeOf(word, exact)) return ["exact", "a word of the question"];
@@ -665,8 +670,8 @@ async function begin() {
     showSettings();
     return showProblem($("answer"), problem, begin);
   }
-  if (hasIndex()) $("index-name").textContent = `the index (${plural(info.index.passages ?? 0, "passage")})`;
-  $("about").textContent = `semclass ${info.version ?? ""}. No language model is prompted.`;
+  if (info.index?.passages) $("index-name").textContent = `the index (${plural(info.index.passages, "passage")})`;
+  $("about").textContent = `${["semclass", info.version].filter(Boolean).join(" ")}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
   fromAddress();
 }
 readAddress();
