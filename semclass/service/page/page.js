@@ -22,8 +22,14 @@ const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "
 
 // ---------------------------------------------------------------- words
 
-const CLASSES = { ABBR: "abbreviation", DESC: "description", ENTY: "entity", HUM: "human", LOC: "location", NUM: "number" };
-const className = (name) => CLASSES[name] ?? name;
+// fine classes whose names are cut short
+const FINE = {
+  abb: "abbreviation", cremat: "creation", def: "definition", desc: "description", dismed: "disease", dist: "distance",
+  exp: "expansion", gr: "group", ind: "person", instru: "instrument", mount: "mountain", ord: "order", perc: "percentage",
+  techmeth: "technique", temp: "temperature", termeq: "term", veh: "vehicle", volsize: "size",
+};
+const className = (name) => info.classes?.find((one) => one.name === name)?.description ?? name;
+const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `↳ ${FINE[fine] ?? fine}`; };
 
 const PARTS = {
   dense: "meaning of the whole", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
@@ -127,6 +133,7 @@ function explainProblem(problem) {
   const say = {
     0: ["The service does not answer", "It may have been stopped, or the connection is gone."],
     401: ["This key does not fit", "Give another one above."],
+    404: ["There is no index", own],
     413: ["That is too much at once", own || "Give fewer or shorter texts."],
     422: ["The service cannot take this", own],
     429: ["The service is busy", `It takes more work in about ${plural(Math.ceil(problem.retryAfter), "second")}.`],
@@ -200,9 +207,15 @@ function writeAddress(push) {
   history[push ? "pushState" : "replaceState"](null, "", given.size ? address : location.pathname + location.search);
 }
 
-// passages that are handed in are always re-ranked
+// Passages that are handed in are always re-ranked; models may lack heads.
+function possible(method) {
+  const { rerank, by } = METHODS[method];
+  if (rerank === null) return state.source === "index";
+  return !info.methods || (info.methods.rerank.includes(rerank) && (!by || info.methods.by.includes(by)));
+}
+
 function fitMethod() {
-  if (state.source === "own" && state.method === "none") state.method = "learned";
+  if (!possible(state.method)) state.method = Object.keys(METHODS).find(possible) ?? state.method;
 }
 
 const lambdaName = () => METHODS[state.method].weight && METHODS[state.method].weight + (state.hard ? "_hard" : "");
@@ -215,7 +228,7 @@ function showSettings() {
   for (const name of ["source", "method"]) {
     for (const radio of document.getElementsByName(name)) radio.checked = radio.value === state[name];
   }
-  document.querySelector("[name=method][value=none]").disabled = state.source === "own";
+  for (const radio of document.getElementsByName("method")) radio.disabled = !possible(radio.value);
   $("question").value = state.q;
   $("n").value = state.n;
   $("hard").checked = state.hard;
@@ -226,8 +239,8 @@ function showSettings() {
   $("controls").hidden = !asked;
   const name = lambdaName();
   const free = !(state.source === "own" && state.method === "learned");
-  slider("w", state.w, "bm25", free, free ? (state.method === "learned" ? "Says what the search finds, and in which order." : "score = meaning + w · BM25") : "The learned head has weights of its own.");
-  slider("l", state.l, name, Boolean(name), name ? "score + λ · signal" : state.method === "none" ? "Nothing is re-ranked." : "The learned head has weights of its own.");
+  slider("w", state.w, "bm25", free, free ? (state.method === "learned" ? "Says what the search finds, and in which order." : "score = meaning + w · BM25.") : "The learned head has weights of its own.");
+  slider("l", state.l, name, Boolean(name), name ? "score + λ · signal." : state.method === "none" ? "Nothing is re-ranked." : "The learned head has weights of its own.");
   $("hard").disabled = !name;
   $("reset").hidden = ["method", "w", "l", "n", "hard", "where"].every((option) => state[option] === DEFAULTS[option]);
 }
@@ -239,9 +252,9 @@ function slider(id, value, name, free, hint) {
   input.value = free ? Math.min(100, toSlider(shown, name)) : 50;
   input.style.setProperty("--at", input.value / 100);
   const text = free ? digits(shown) + (value == null ? ", as trained" : "") : "none";
-  $(`${id}-value`).textContent = free ? text : "–";
+  $(`${id}-value`).textContent = free ? digits(shown) : "–";
   input.setAttribute("aria-valuetext", text);
-  $(`${id}-hint`).textContent = hint;
+  $(`${id}-hint`).textContent = free && value == null ? `${hint} As trained.` : hint;
 }
 
 // ---------------------------------------------------------------- asking
@@ -324,12 +337,12 @@ $("reset").addEventListener("click", () => { const { method, w, l, n, hard, wher
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 
 const EXAMPLE = [
-  "When was the lighthouse finished?",
-  "The lighthouse was painted by the artist Ida Wren, and when it was finished she gave the picture to the town.",
-  "A lighthouse keeper's work was finished only when the lamp had been cleaned and the log was written.",
-  "The lighthouse of Sandrey Bay was designed by the engineer Ada Merriweather, who had built bridges before.",
-  "Work began in the spring of 1871; after three winters of storms the lamp was first lit in October 1874.",
-  "The tower stands on a granite ledge two kilometres off the harbour.",
+  "When was the bridge built?",
+  "The bridge was built of granite by the engineer Ada Merriweather.",
+  "A film in the museum tells how the bridge was built, and what it cost.",
+  "Nobody remembers when the old wooden bridge, over which carts came to market, was taken down.",
+  "Work on it began in 1871; after three winters of storms the bridge was opened in October 1874.",
+  "From the bridge you see the lighthouse of Sandrey Bay and, on clear days, the islands.",
 ];
 $("example").addEventListener("click", () => {
   $("question").value = EXAMPLE[0];
@@ -359,7 +372,7 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   const own = Boolean(body.passages);
   const why = `One call for the question's class${pairs ? `, one for each of ${plural(n, "candidate")}` : ""}${own ? `, and six one-vs-all calls for the classes of each passage.` : `. The classes of these passages take ${n * PROMPTED.passageCalls} calls more, once, when the index is built.`}`;
   showCost($("cost"), { question: 1, pair: pairs, passage: own ? n * PROMPTED.passageCalls : 0 }, why, milliseconds, trip);
-  showBoard(question ?? {}, hits);
+  showBoard({ text: body.question, ...question }, hits);
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
   say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
@@ -379,8 +392,8 @@ function chip(name, probability, { match = false, label = className(name), note 
 function showAsked(question) {
   const all = Object.entries(question?.probabilities ?? {}).sort((a, b) => b[1] - a[1]);
   const chips = all.filter(([, p], i) => i === 0 || p >= 0.02).map(([name, p], i) => chip(name, p, { match: i === 0, note: i === 0 ? " (most probable)" : "" }));
-  const fine = question?.fine?.split(":")[1];
-  if (fine) chips.splice(1, 0, chip(question.fine, question.fine_probability, { label: `↳ ${fine}` }));
+  const fine = fineName(question?.fine);
+  if (fine) chips.splice(1, 0, chip(question.fine, question.fine_probability, { label: fine }));
   $("asked").replaceChildren(...(chips.length ? chips : [el("li", {}, "Nothing is known of its class: there are no class heads for this encoder.")]));
 }
 
@@ -424,6 +437,7 @@ function fillCard(card, question, hit, scale, colour) {
   const way = move(hit);
   card.className = way;
   const { explanation } = hit;
+  const words = whole(question.text ?? "", explanation?.words ?? []);
   const probability = explanation?.link === "sigmoid";
   const labels = [...hit.labels].sort((a, b) => (b === question.label) - (a === question.label) || hit.probabilities[b] - hit.probabilities[a]);
   const source = ["title", "heading", "document"].map((name) => hit.metadata?.[name]).find((value) => typeof value === "string" && value);
@@ -432,16 +446,16 @@ function fillCard(card, question, hit, scale, colour) {
       el("span", { class: "rank" }, spoken("Place "), String(hit.rank)),
       el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]),
         way === "same" ? "unmoved" : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`))),
-      el("span", { class: "source" }, source ? `${source} · ${hit.id}` : hit.id),
+      el("span", { class: "source" }, state.source === "own" ? "" : source ? `${source} · ${hit.id}` : hit.id),
       explanation ? stack(explanation.parts, scale, colour) : null,
       el("span", { class: "score" }, el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " probable" : " score"))),
-    el("p", { class: "text" }, ...marked(hit.text, explanation?.words ?? [])),
+    el("p", { class: "text" }, ...marked(hit.text, words)),
     el("ul", { class: "chips", "aria-label": "Provides" }, ...labels.map((name) => chip(name, hit.probabilities[name], { match: name === question.label, note: name === question.label ? " (asked for)" : "" })),
       labels.length ? null : el("li", { class: "hint" }, "no class")));
   const details = card.lastChild;
   details.firstChild.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
   details.hidden = !explanation;
-  if (explanation) details.lastChild.replaceChildren(partsTable(explanation, scale, colour), wordsTable(explanation.words), classesTable(explanation.classes, hit.labels, question.label));
+  if (explanation) details.lastChild.replaceChildren(partsTable(explanation, scale, colour), wordsTable(words), classesTable(explanation.classes, hit.labels, question.label));
 }
 
 // What bars need: the longest of all hits, so that they compare between cards.
@@ -486,7 +500,7 @@ function table(name, heads, rows) {
 }
 
 const wordsTable = (words) => table("Words of the question", ["word", "weight", "met by"],
-  words.map((word) => [word.word, percent(word.weight), word.exact ? "itself" : word.match ? `${word.match}, ${word.cosine.toFixed(2)} near` : "nothing"]));
+  words.map((word) => [word.word, percent(word.weight), word.exact ? "itself" : word.match ? `${word.match.replace("##", "…")}, ${word.cosine.toFixed(2)} near` : "nothing"]));
 
 const classesTable = (classes, labels, wanted) => table("Classes", ["class", "asked", "provided"],
   classes.map(({ name, asked: a, provided }) => [className(name) + (name === wanted ? " (asked for)" : ""), percent(a), percent(provided) + (labels.includes(name) ? " ✓" : "")]));
@@ -494,35 +508,52 @@ const classesTable = (classes, labels, wanted) => table("Classes", ["class", "as
 // ---------------------------------------------------------------- words that match
 
 const NEAR = 0.5; // cosine from which a word is marked
-const LEAST = 0.2; // share of the heaviest word's weight from which a word counts: "on" and "the" do not
+const LEAST = 0.4; // share of the mean weight from which a word counts: "on" and "the" do not
+const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
-// Whether a word is made of these word pieces; those that go on from another begin with ##.
-function madeOf(word, pieces, start = true) {
-  if (!word) return !start;
+// The word pieces that a word is made of, heaviest first as they came, or null; those that go on from another begin with ##.
+function made(word, pieces, start = true) {
+  if (!word) return start ? null : [];
   for (const piece of pieces) {
-    const own = piece.startsWith("##") ? (start ? null : piece.slice(2)) : start ? piece : null;
-    if (own && word.startsWith(own) && madeOf(word.slice(own.length), pieces, false)) return true;
+    const own = piece.word.startsWith("##") === start ? null : piece.word.replace("##", "");
+    const rest = own && word.startsWith(own) ? made(word.slice(own.length), pieces, false) : null;
+    if (rest) return [piece, ...rest];
   }
-  return false;
+  return null;
+}
+
+// Whole words of the question in place of pieces, where all pieces are there.
+function whole(question, pieces) {
+  const found = new Map();
+  const used = new Set();
+  for (const [word] of plain(question).matchAll(WORD)) {
+    const of = word.length < 60 && !found.has(word) ? made(word, pieces) : null;
+    if (!of) continue;
+    const least = of.reduce((a, b) => (b.cosine < a.cosine ? b : a));
+    for (const piece of of) used.add(piece);
+    found.set(word, { ...least, word, weight: of.reduce((sum, piece) => sum + piece.weight, 0), exact: of.every((piece) => piece.exact) });
+  }
+  return [...found.values(), ...pieces.filter((piece) => !used.has(piece))].sort((a, b) => b.weight - a.weight);
 }
 
 // The text with whole words marked: those of the question, and those near one of its words.
 function marked(text, words) {
-  const counts = (word) => word.weight >= LEAST * words[0].weight || word.word.startsWith("##");
-  const exact = words.filter((word) => word.exact && counts(word)).map((word) => word.word);
-  const near = words.filter((word) => !word.exact && counts(word) && word.cosine >= NEAR && (word.match.length > 3 || /\d/.test(word.match)));
+  const mean = words.reduce((sum, word) => sum + word.weight, 0) / words.length;
+  const counting = words.filter((word) => word.weight >= LEAST * mean);
+  const exact = new Set(counting.filter((word) => word.exact).map((word) => word.word));
+  const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (word.match.length > 3 || /\d/.test(word.match)));
   const kinds = new Map();
   const kind = (word) => {
-    if (madeOf(word, exact)) return ["exact", "a word of the question"];
-    const met = near.find(({ match }) => (match.startsWith("##") ? match.length > 4 && word.endsWith(match.slice(2)) && word !== match.slice(2) : word === match || (match.length > 3 && word.startsWith(match))));
+    if (exact.has(word)) return ["exact", "a word of the question"];
+    const met = near.find(({ match }) => (match.startsWith("##") ? match.length > 4 && word.endsWith(match.slice(2)) : word.startsWith(match)));
     return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
   };
   const nodes = [];
   let end = 0;
-  for (const { 0: word, index } of text.matchAll(/[\p{L}\p{N}\p{M}]+/gu)) {
+  for (const { 0: word, index } of text.matchAll(WORD)) {
     const folded = plain(word);
-    if (!kinds.has(folded)) kinds.set(folded, folded.length > 60 ? null : kind(folded));
+    if (!kinds.has(folded)) kinds.set(folded, kind(folded));
     const found = kinds.get(folded);
     if (!found) continue;
     nodes.push(text.slice(end, index), el("mark", { class: found[0], title: found[1] }, word));
@@ -596,10 +627,10 @@ const classify = latest(async ({ kind, texts }, signal) => {
 function classifiedItem(item, kind) {
   const labels = kind === "questions" ? [item.label] : item.labels;
   const all = Object.entries(item.probabilities).sort((a, b) => b[1] - a[1]);
-  const fine = kind === "questions" && item.fine?.split(":")[1];
-  return el("li", {}, el("p", { class: "text" }, item.text),
-    el("ul", { class: "chips" }, ...all.map(([name, p]) => chip(name, p, { match: labels.includes(name), note: labels.includes(name) ? (kind === "questions" ? " (asked for)" : " (provided)") : "" })),
-      fine ? chip(item.fine, item.fine_probability, { label: `↳ ${fine}` }) : null));
+  const fine = fineName(item.fine);
+  const chips = all.map(([name, p]) => chip(name, p, { match: labels.includes(name), note: !labels.includes(name) ? "" : kind === "questions" ? " (asked for)" : " (provided)" }));
+  if (fine) chips.splice(1, 0, chip(item.fine, item.fine_probability, { label: fine }));
+  return el("li", {}, el("p", { class: "text" }, item.text), el("ul", { class: "chips" }, ...chips));
 }
 
 $("classify").addEventListener("submit", (event) => {
