@@ -28,6 +28,7 @@ from semclass.rerank import Reranker
 from semclass.retriever import HybridRetriever
 from semclass.taxonomy import ABSTAIN
 from semclass.types import Hit, Passage, QuestionLabel
+from semclass.validation import short
 from semclass.waiting import in_thread
 
 try:
@@ -525,11 +526,12 @@ def _metadata(hit: Hit, *, details: bool) -> dict[str, Any]:
 
 
 def _checked(documents: Iterable[Document]) -> list[Document]:
-    given = [] if isinstance(documents, (str, Document)) else list(documents)
-    wrong = next((item for item in given if not isinstance(item, Document)), None)
-    if wrong is not None or isinstance(documents, (str, Document)):
-        kind = type(documents if wrong is None else wrong).__name__
-        raise InputTypeError(f"documents must be a sequence of langchain_core.documents.Document, not {kind}")
+    given = [documents] if isinstance(documents, (str, Mapping)) else list(documents)
+    for item in given:
+        if not isinstance(item, Document):
+            raise InputTypeError(
+                f"documents must be a sequence of langchain_core.documents.Document, and has {short(item)}"
+            )
     return given
 
 

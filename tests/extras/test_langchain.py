@@ -1,0 +1,663 @@
+"""LangChain: its own standard tests for retrievers, its compositors around ours, and what a chain may do to them."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("langchain_core", reason="langchain-core is not installed (extra langchain)")
+pytest.importorskip("langchain_classic", reason="langchain-classic is not installed")
+pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
+from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.documents import Document
+from langchain_core.load import dumps, loads
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import (
+    ConfigurableField,
+    RunnableGenerator,
+    RunnableLambda,
+    RunnableParallel,
+    RunnablePassthrough,
+)
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from semclass import HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker, build_context
+from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, SemclassRouter, to_hits, to_passages
+from tests.conftest import MODELS, ROOT
+
+pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
+
+QUESTION = "Who designed the lighthouse?"
+HEIGHT = "How high is the tower?"
+
+
+@pytest.fixture(scope="module")
+def found(ranker, corpus) -> HybridRetriever:
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+
+
+@pytest.fixture(scope="module")
+def folder(found, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("langchain") / "index"
+    found.index.save(path)
+    return path
+
+
+@pytest.fixture
+def retriever(found) -> SemclassRetriever:
+    return SemclassRetriever(retriever=found, k=3)
+
+
+@pytest.fixture
+def compressor(ranker) -> SemclassCompressor:
+    return SemclassCompressor(reranker=Reranker(ranker))
+
+
+@pytest.fixture
+def router(ranker) -> SemclassRouter:
+    return SemclassRouter(
+        classifier=ranker.questions, routes={"NUM": lambda _: "a number", "HUM": lambda _: "a person"}
+    )
+
+
+@pytest.fixture
+def documents(corpus) -> list[Document]:
+    return [Document(id=item.id, page_content=item.text, metadata={"place": n}) for n, item in enumerate(corpus)]
+
+
+def ids(documents) -> list[str]:
+    return [document.id for document in documents]
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))  # noqa: S301 - written a moment ago
+
+
+class Recorder(BaseCallbackHandler):
+    """Remembers the retriever runs that it was told of."""
+
+    def __init__(self):
+        self.started, self.ended, self.failed = [], [], []
+
+    def on_retriever_start(self, serialized, query, *, tags=None, metadata=None, **kwargs):
+        self.started.append((query, tags, metadata))
+
+    def on_retriever_end(self, documents, **kwargs):
+        self.ended.append(ids(documents))
+
+    def on_retriever_error(self, error, **kwargs):
+        self.failed.append(error)
+
+
+# -- LangChain's standard tests ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+class TestStandard(RetrieversIntegrationTests):
+    """Those for retrievers. Those for vector stores ask for an Embeddings object and for a store that is written to
+    through it; what is found here is not found by vectors alone, and IndexWriter is what writes."""
+
+    @pytest.fixture
+    def anyio_backend(self):
+        return "asyncio"
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, folder):
+        type(self).folder = folder
+
+    @property
+    def retriever_constructor(self):
+        return SemclassRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"index": self.folder, "models": MODELS}
+
+    @property
+    def retriever_query_example(self):
+        return QUESTION
+
+
+# -- the retriever ----------------------------------------------------------------------------------------------------
+
+
+def test_documents_are_the_hits_of_a_search_best_first(retriever, found):
+    given = retriever.invoke(QUESTION)
+    hits = found.search(QUESTION, 3)
+    assert [(d.id, d.page_content, d.metadata) for d in given] == [
+        (hit.id, hit.text, {**hit.metadata, "relevance_score": hit.score}) for hit in hits
+    ]
+    assert type(given[0].metadata["relevance_score"]) is float
+    json.dumps([document.metadata for document in given])
+
+
+def test_options_of_a_search_come_with_the_retriever_or_with_a_call(found):
+    retriever = SemclassRetriever(retriever=found, k=30, search_kwargs={"rerank": None, "fusion": "convex"})
+    assert ids(retriever.invoke(QUESTION)) == [
+        hit.id for hit in found.search(QUESTION, 30, rerank=None, fusion="convex")
+    ]
+    assert ids(retriever.invoke(QUESTION, rerank="learned", k=2)) == [
+        hit.id for hit in found.search(QUESTION, 2, fusion="convex")
+    ]
+    only = retriever.invoke(QUESTION, where={"_id": {"$in": ["ferry-1", "kelp-2"]}})
+    assert sorted(ids(only)) == ["ferry-1", "kelp-2"]
+    bound = retriever.bind(k=1, where={"_id": "ferry-1"})
+    assert ids(bound.invoke(QUESTION)) == ["ferry-1"]
+
+
+def test_a_filter_that_nothing_passes_gives_no_documents(retriever):
+    assert retriever.invoke(QUESTION, where={"page": 3}) == []
+
+
+def test_details_tell_what_a_score_was_made_of(found):
+    retriever = SemclassRetriever(retriever=found, k=1, details=True)
+    told = retriever.invoke(QUESTION)[0].metadata["semclass"]
+    assert "HUM" in told["labels"]
+    assert told["rank"] == 1
+    assert set(told["components"]) >= {"dense", "bm25", "answers"}
+    assert "explanation" not in told
+    explained = retriever.invoke(QUESTION, explain=True)[0].metadata
+    assert explained["semclass"]["explanation"]["link"] == "sigmoid"
+    json.dumps(explained)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kk": 3}, "invoke has 'kk'; it takes match, rerank"),
+        ({"k": 0}, "k is 0; it must be at least 1"),
+        ({"rerank": "best"}, "rerank is 'best'"),
+        ({"where": {"page": {"$near": 1}}}, "near"),
+    ],
+)
+def test_an_option_that_is_not_there_is_refused_in_a_call(retriever, options, message):
+    with pytest.raises(InputError, match=message):
+        retriever.invoke(QUESTION, **options)
+
+
+def test_what_a_retriever_is_made_of_is_checked(found, folder):
+    with pytest.raises(ValueError, match="give either index"):
+        SemclassRetriever()
+    with pytest.raises(ValueError, match="give either index"):
+        SemclassRetriever(index=folder, retriever=found)
+    with pytest.raises(ValueError, match="search_kwargs has 'filter'; it takes match, rerank"):
+        SemclassRetriever(retriever=found, search_kwargs={"filter": {}})
+    with pytest.raises(ValueError, match="search_kwargs has 'k'"):
+        SemclassRetriever(retriever=found, search_kwargs={"k": 3})
+    with pytest.raises(ValueError, match="top_k"):
+        SemclassRetriever(retriever=found, top_k=3)
+    with pytest.raises(ValueError, match="greater than 0"):
+        SemclassRetriever(retriever=found, k=0)
+    with pytest.raises(InputTypeError, match=r"semclass\.HybridRetriever belongs here, not str"):
+        SemclassRetriever(retriever="index")
+
+
+def test_a_batch_gives_what_single_calls_give(retriever):
+    questions = [QUESTION, HEIGHT, QUESTION, "Wo steht der Leuchtturm?"]
+    singly = [retriever.invoke(question, k=2) for question in questions]
+    assert retriever.batch(questions, k=2) == singly
+    assert asyncio.run(retriever.abatch(questions, k=2)) == singly
+    assert retriever.batch(questions, {"max_concurrency": 1}, k=2) == singly
+    assert retriever.batch([]) == []
+    assert asyncio.run(retriever.abatch([])) == []
+
+
+def test_questions_of_a_batch_are_encoded_together(retriever, found, monkeypatch):
+    sizes = []
+    real = HybridRetriever.search_many
+
+    def counted(self, questions, *args, **kwargs):
+        sizes.append(len(questions))
+        return real(self, questions, *args, **kwargs)
+
+    monkeypatch.setattr(HybridRetriever, "search_many", counted)
+    retriever.batch([QUESTION, HEIGHT])
+    assert sizes == [2]
+
+
+def test_a_question_that_is_refused_leaves_the_others_of_its_batch(retriever):
+    recorder = Recorder()
+    config = {"callbacks": [recorder], "tags": ["mine"]}
+    good, bad = retriever.batch([QUESTION, " "], config, return_exceptions=True)
+    assert good == retriever.invoke(QUESTION)
+    assert isinstance(bad, InputError)
+    assert [str(error) for error in recorder.failed] == [str(bad)]
+    assert recorder.ended == [ids(good)]
+    with pytest.raises(InputError, match="empty"):
+        asyncio.run(retriever.abatch([QUESTION, " "]))
+
+
+def test_callbacks_are_told_of_each_run_with_its_tags(found):
+    retriever = SemclassRetriever(retriever=found, k=1, tags=["bay"], metadata={"owner": "museum"})
+    recorder = Recorder()
+    retriever.with_config(tags=["chain"]).batch([QUESTION, HEIGHT], {"callbacks": [recorder]})
+    assert sorted(query for query, _, _ in recorder.started) == sorted([QUESTION, HEIGHT])
+    for _, tags, metadata in recorder.started:
+        assert {"bay", "chain"} <= set(tags)
+        assert metadata["owner"] == "museum"
+        assert metadata["ls_retriever_name"] == "semclass"
+    assert len(recorder.ended) == 2
+
+
+def test_awaiting_leaves_the_event_loop_free(retriever):
+    async def both():
+        searching = asyncio.gather(*(retriever.ainvoke(QUESTION) for _ in range(4)))
+        turns = 0
+        while not searching.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns, await searching
+
+    turns, found = asyncio.run(both())
+    assert turns > 4
+    assert found == [retriever.invoke(QUESTION)] * 4
+
+
+def test_what_is_changed_in_a_document_is_not_changed_in_the_index(ranker):
+    made = SemclassRetriever.from_documents(
+        [Document("The bridge was built by Ada.", metadata={"tags": ["a"]})], ranker=ranker
+    )
+    first = made.invoke("Who built the bridge?")[0]
+    first.metadata["tags"].append("b")
+    first.metadata["new"] = 1
+    assert made.invoke("Who built the bridge?")[0].metadata["tags"] == ["a"]
+
+
+# -- keeping, copying and configuring it ------------------------------------------------------------------------------
+
+
+def test_a_retriever_of_a_folder_travels_as_json_and_as_a_pickle(folder):
+    kept = SemclassRetriever(index=folder, models=MODELS, k=2, search_kwargs={"where": {"_id": "ferry-1"}}, tags=["x"])
+    text = dumps(kept)
+    assert "loaded" not in text
+    allowed = {"allowed_objects": [SemclassRetriever], "valid_namespaces": ["semclass"]}
+    for again in (loads(text, **allowed), pickled(kept), kept.model_copy(), copy.deepcopy(kept)):
+        assert again == kept
+        assert ids(again.invoke(QUESTION)) == ["ferry-1"]
+    assert len(pickle.dumps(kept)) < 10_000  # without the models that it has loaded by now
+
+
+def test_a_loaded_retriever_is_not_written_as_if_it_could_be_read_again(retriever):
+    assert json.loads(dumps(retriever))["type"] == "not_implemented"
+
+
+def test_models_are_loaded_once_for_all_threads_copies_and_configurations(folder, monkeypatch):
+    loads_seen = []
+    real = HybridRetriever.load.__func__
+
+    def counted(cls, *args, **kwargs):
+        loads_seen.append(args)
+        return real(cls, *args, **kwargs)
+
+    monkeypatch.setattr(HybridRetriever, "load", classmethod(counted))
+    kept = SemclassRetriever(index=folder, models=MODELS, k=2)
+    assert loads_seen == []
+    threads = [threading.Thread(target=kept.invoke, args=(QUESTION,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    configurable = kept.configurable_fields(k=ConfigurableField(id="k"))
+    assert len(configurable.invoke(QUESTION, {"configurable": {"k": 5}})) == 5
+    assert len(configurable.with_config(configurable={"k": 4}).batch([QUESTION])[0]) == 4
+    assert len(copy.deepcopy(kept).invoke(QUESTION)) == 2
+    assert len(loads_seen) == 1
+
+
+def test_a_copy_with_another_folder_searches_that_one(folder, ranker, tmp_path):
+    other = tmp_path / "other"
+    PassageIndex.build([Passage("z", "The lighthouse was designed by Zoe.")], reader=ranker.reader).save(other)
+    kept = SemclassRetriever(index=folder, models=MODELS, k=1)
+    assert ids(kept.invoke(QUESTION)) == ["lighthouse-3"]
+    assert ids(kept.model_copy(update={"index": str(other)}).invoke(QUESTION)) == ["z"]
+    assert ids(kept.invoke(QUESTION)) == ["lighthouse-3"]
+
+
+# -- the compressor ---------------------------------------------------------------------------------------------------
+
+
+def test_the_best_documents_come_first_as_copies(compressor, documents):
+    before = copy.deepcopy(documents)
+    best = compressor.compress_documents(documents, QUESTION)
+    assert documents == before
+    assert len(best) == 3
+    assert best[0].id == "lighthouse-3"
+    assert best[0].metadata["place"] == 2
+    scores = [document.metadata["relevance_score"] for document in best]
+    assert scores == sorted(scores, reverse=True)
+    assert 0 <= scores[-1] <= scores[0] <= 1
+    assert asyncio.run(compressor.acompress_documents(documents, QUESTION)) == best
+
+
+def test_documents_may_lack_ids_and_share_ids_and_texts(compressor):
+    given = [
+        Document("Ada designed the lighthouse.", metadata={"n": 1}),
+        Document("Ada designed the lighthouse.", metadata={"n": 2}),
+        Document("Kelp is a seaweed.", id="same"),
+        Document("Puffins dig.", id="same"),
+    ]
+    best = compressor.model_copy(update={"top_n": None}).compress_documents(given, QUESTION)
+    assert [document.metadata.get("n") for document in best[:2]] == [1, 2]  # ties keep their order
+    assert [document.id for document in best[:2]] == [None, None]
+    assert sorted(document.page_content for document in best) == sorted(item.page_content for item in given)
+
+
+def test_documents_without_text_answer_nothing_and_no_documents_give_none(compressor):
+    assert compressor.compress_documents([], QUESTION) == []
+    assert compressor.compress_documents([Document(""), Document(" \n")], QUESTION) == []
+    assert len(compressor.compress_documents([Document(""), Document("Ada did.")], QUESTION)) == 1
+    with pytest.raises(InputError, match="question is empty"):
+        compressor.compress_documents([Document("Ada did.")], " ")
+
+
+def test_a_threshold_leaves_out_what_hardly_answers(ranker, documents):
+    keep = SemclassCompressor(reranker=Reranker(ranker), top_n=None, score_threshold=0.5)
+    best = keep.compress_documents(documents, QUESTION)
+    assert 0 < len(best) < len(documents)
+    assert all(document.metadata["relevance_score"] >= 0.5 for document in best)
+
+
+def test_metadata_that_an_earlier_step_wrote_is_overwritten_in_the_copy_alone(ranker):
+    earlier = Document("Ada designed it.", metadata={"relevance_score": 7, "semclass": "mine", "title": "Lighthouse"})
+    plain = SemclassCompressor(reranker=Reranker(ranker)).compress_documents([earlier], QUESTION)[0]
+    assert plain.metadata["relevance_score"] <= 1
+    assert plain.metadata["semclass"] == "mine"
+    told = SemclassCompressor(reranker=Reranker(ranker), details=True).compress_documents([earlier], QUESTION)[0]
+    assert told.metadata["semclass"]["rank_before"] == 1
+    assert earlier.metadata == {"relevance_score": 7, "semclass": "mine", "title": "Lighthouse"}
+
+
+def test_a_document_of_a_kind_of_its_own_stays_one(compressor):
+    class Page(Document):
+        page: int = 0
+
+    best = compressor.compress_documents([Page(page_content="Ada designed it.", page=4)], QUESTION)[0]
+    assert isinstance(best, Page)
+    assert best.page == 4
+
+
+@given(
+    st.lists(
+        st.builds(
+            Document,
+            page_content=st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+            id=st.none() | st.sampled_from(["a", "b"]),
+            metadata=st.dictionaries(st.sampled_from(["relevance_score", "title", "x"]), st.text(max_size=5)),
+        ),
+        max_size=5,
+    ),
+    st.none() | st.integers(1, 4),
+)
+@settings(max_examples=40)
+def test_whatever_the_documents_all_that_have_text_come_back_up_to_top_n(ranker, documents, top_n):
+    before = copy.deepcopy(documents)
+    best = SemclassCompressor(reranker=Reranker(ranker), top_n=top_n).compress_documents(documents, QUESTION)
+    texts = [item.page_content for item in documents if item.page_content.strip()]
+    assert len(best) == min(len(texts), len(texts) if top_n is None else top_n)
+    assert {item.page_content for item in best} <= set(texts)
+    assert documents == before
+
+
+def test_a_compressor_of_paths_can_be_copied_and_pickled(documents):
+    made = SemclassCompressor(models=MODELS, rerank_kwargs={"rerank": "integrated"}, top_n=2)
+    best = made.compress_documents(documents, QUESTION)
+    for again in (pickled(made), copy.deepcopy(made), SemclassCompressor(**made.model_dump())):
+        assert again == made
+        assert again.compress_documents(documents, QUESTION) == best
+    with pytest.raises(ValueError, match="rerank_kwargs has 'top_k'; it takes rerank"):
+        SemclassCompressor(rerank_kwargs={"top_k": 3})
+
+
+# -- in LangChain's compositors ---------------------------------------------------------------------------------------
+
+
+def test_a_compressor_after_a_retriever(found, compressor):
+    wide = SemclassRetriever(retriever=found, k=20, search_kwargs={"rerank": None})
+    both = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=wide)
+    assert both.invoke(QUESTION)[0].id == "lighthouse-3"
+    assert asyncio.run(both.ainvoke(QUESTION)) == both.invoke(QUESTION)
+    assert len(both.invoke(QUESTION, k=2)) == 2
+    assert both.invoke(QUESTION, where={"page": 1}) == []
+
+
+def test_an_ensemble_with_a_retriever_of_another_kind(retriever, documents):
+    other = RunnableLambda(lambda _: documents[20:23] + documents[2:3])
+    ensemble = EnsembleRetriever(retrievers=[retriever, other], weights=[0.5, 0.5])
+    given = ensemble.invoke(QUESTION)
+    assert given[0].id == "lighthouse-3"  # in both lists
+    assert len(set(ids(given))) == len(given)
+    assert [d.metadata for d in retriever.invoke(QUESTION)] == [d.metadata for d in retriever.invoke(QUESTION)]
+    assert ids(asyncio.run(ensemble.ainvoke(QUESTION))) == ids(given)
+
+
+def test_a_pipeline_of_compressors(compressor, documents):
+    first = compressor.model_copy(update={"top_n": 10, "rerank_kwargs": {"rerank": "integrated"}})
+    pipeline = DocumentCompressorPipeline(transformers=[first, compressor])
+    best = pipeline.compress_documents(documents, QUESTION)
+    assert [best[0].id, len(best)] == ["lighthouse-3", 3]
+    assert asyncio.run(pipeline.acompress_documents(documents, QUESTION)) == best
+
+
+def test_a_chain_that_answers_from_a_context(retriever):
+    prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
+    model = RunnableLambda(lambda value: value.to_string().splitlines()[1])
+    chain = (
+        RunnableParallel(context=retriever, question=RunnablePassthrough())
+        | RunnablePassthrough.assign(context=lambda given: build_context(to_hits(given["context"])).text)
+        | prompt
+        | model
+        | StrOutputParser()
+    )
+    assert "Ada Merriweather" in chain.invoke(QUESTION)
+    assert asyncio.run(chain.ainvoke(QUESTION)) == chain.invoke(QUESTION)
+    assert len(chain.batch([QUESTION, HEIGHT])) == 2
+
+
+def test_events_of_a_chain_tell_of_the_retriever(retriever):
+    chain = {"documents": retriever.with_config(run_name="bay", tags=["mine"])} | RunnableLambda(len_of)
+
+    async def told():
+        return [event async for event in chain.astream_events(QUESTION, version="v2")]
+
+    events = [event for event in asyncio.run(told()) if event["name"] == "bay"]
+    assert [event["event"] for event in events] == ["on_retriever_start", "on_retriever_end"]
+    assert "mine" in events[0]["tags"]
+    assert ids(events[1]["data"]["output"]) == ids(retriever.invoke(QUESTION))
+
+
+def len_of(given):
+    return len(given["documents"])
+
+
+# -- the router -------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_goes_where_its_answer_type_sends_it(router):
+    assert router.invoke(HEIGHT) == "a number"
+    assert router.invoke({"question": QUESTION, "other": 1}) == "a person"
+    assert asyncio.run(router.ainvoke(HEIGHT)) == "a number"
+    assert router.batch([HEIGHT, QUESTION]) == ["a number", "a person"]
+    assert asyncio.run(router.abatch([HEIGHT, QUESTION])) == ["a number", "a person"]
+    assert list(router.stream(QUESTION)) == ["a person"]
+
+
+def test_a_route_gets_the_input_and_the_options_of_the_call(ranker, retriever):
+    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": retriever}, default=lambda value: value)
+    assert len(router.invoke(QUESTION, k=2)) == 2
+    asked = {"text": HEIGHT, "user": 1}
+    assert router.model_copy(update={"input_key": "text"}).invoke(asked) == asked
+
+
+def test_a_fine_class_has_a_route_of_its_own(ranker):
+    router = SemclassRouter(
+        classifier=ranker.questions, routes={"NUM:date": lambda _: "a date", "NUM": lambda _: "another number"}
+    )
+    assert router.batch(["When was it opened?", HEIGHT]) == ["a date", "another number"]
+
+
+def test_what_is_uncertain_goes_to_the_default(ranker):
+    router = SemclassRouter(
+        classifier=ranker.questions,
+        routes={"HUM": lambda _: "a person", "NUM": lambda _: "a number"},
+        default=lambda _: "unsure",
+        min_probability=0.999,
+    )
+    assert router.invoke("kelp lighthouse soup") == "unsure"
+    assert router.model_copy(update={"min_probability": 0.0}).invoke(QUESTION) == "a person"
+    assert router.invoke("Where is the museum?") == "unsure"  # a class without a route
+
+
+def test_a_question_without_a_route_says_so(router):
+    with pytest.raises(InputError, match=r"asks for LOC .* no route among 'NUM', 'HUM'; give a default"):
+        router.invoke("Where is the museum?")
+    given = router.batch([HEIGHT, "Where is the museum?"], return_exceptions=True)
+    assert given[0] == "a number"
+    assert isinstance(given[1], InputError)
+
+
+def test_what_a_router_is_made_of_and_given_is_checked(ranker, router):
+    with pytest.raises(InputError, match="the input has no 'question', only 'text'"):
+        router.invoke({"text": HEIGHT})
+    with pytest.raises(InputTypeError, match="a question or a mapping with 'question', not list"):
+        router.invoke([HEIGHT])
+    with pytest.raises(InputError, match="empty"):
+        router.invoke("")
+    with pytest.raises(InputError, match="routes has 'NUMBER', which is no class of the models; they have ABBR"):
+        SemclassRouter(classifier=ranker.questions, routes={"NUMBER": lambda _: 1}).invoke(HEIGHT)
+    with pytest.raises(ValueError, match="min_probability"):
+        SemclassRouter(routes={}, min_probability=2)
+
+
+def test_a_run_of_a_route_tells_its_class(ranker, retriever):
+    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": retriever})
+    recorder = Recorder()
+    router.invoke(QUESTION, {"callbacks": [recorder]})
+    ((_, tags, metadata),) = recorder.started
+    assert "route:HUM" in tags
+    assert metadata["semclass_label"] == "HUM"
+    assert 0.5 < metadata["semclass_probability"] <= 1
+
+
+def test_what_a_route_streams_comes_through_in_pieces(ranker):
+    def words(_):
+        yield from ["one ", "two"]
+
+    async def awords(_):
+        for word in ["one ", "two"]:
+            yield word
+
+    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": RunnableGenerator(words, awords)})
+
+    async def streamed():
+        return [piece async for piece in router.astream(QUESTION)]
+
+    assert list(router.stream(QUESTION)) == ["one ", "two"]
+    assert asyncio.run(streamed()) == ["one ", "two"]
+    assert (RunnablePassthrough() | router).invoke(QUESTION) == "one two"
+
+
+def test_what_can_be_configured_in_a_route_can_be_configured_through_the_router(ranker, retriever):
+    route = retriever.configurable_fields(k=ConfigurableField(id="k"))
+    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": route})
+    assert [spec.id for spec in router.config_specs] == ["k"]
+    assert len(router.invoke(QUESTION, {"configurable": {"k": 5}})) == 5
+
+
+def test_a_router_of_paths_travels_as_json_with_its_routes(folder):
+    router = SemclassRouter(models=MODELS, routes={"HUM": SemclassRetriever(index=folder, models=MODELS, k=1)})
+    allowed = {"allowed_objects": [SemclassRetriever, SemclassRouter], "valid_namespaces": ["semclass"]}
+    again = loads(dumps(router), **allowed)
+    assert again == router
+    assert ids(again.invoke(QUESTION)) == ["lighthouse-3"]
+
+
+# -- documents, passages and hits -------------------------------------------------------------------------------------
+
+
+def test_documents_become_an_index_and_keep_their_ids_and_metadata(ranker, documents):
+    made = SemclassRetriever.from_documents(iter(documents), ranker=ranker, k=2)
+    best = made.invoke(QUESTION)[0]
+    assert (best.id, best.metadata["place"]) == ("lighthouse-3", 2)
+    with pytest.raises(InputError):
+        SemclassRetriever.from_documents([], ranker=ranker)
+
+
+def test_documents_without_ids_get_the_same_ones_each_time():
+    given = [
+        Document("a", metadata={"n": 1}),
+        Document("a", metadata={"n": 1}),
+        Document("a", id="mine"),
+        Document("ä"),
+    ]
+    names = [passage.id for passage in to_passages(given)]
+    assert names == [passage.id for passage in to_passages(given)]
+    assert names[1] == f"{names[0]}-2"
+    assert names[2] == "mine"
+    assert len(set(names)) == 4
+
+
+@pytest.mark.parametrize("wrong", ["text", Document("a"), [Passage("a", "a")], [None]])
+def test_what_is_no_document_is_refused(wrong):
+    with pytest.raises(InputTypeError, match="documents must be a sequence of langchain_core"):
+        to_passages(wrong)
+    with pytest.raises(InputTypeError, match="documents must be a sequence of langchain_core"):
+        to_hits(wrong)
+
+
+def test_hits_of_documents_are_those_of_the_search(found):
+    told = SemclassRetriever(retriever=found, k=4, details=True).invoke(QUESTION)
+    assert to_hits(told) == found.search(QUESTION, 4)
+    plain = to_hits([Document("text", metadata={"page": 3})])[0]
+    assert (plain.text, plain.metadata, plain.score, plain.rank) == ("text", {"page": 3}, 0.0, 1)
+
+
+# -- the example, and without the extra -------------------------------------------------------------------------------
+
+
+def run(*command, **env):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        env={**environment, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_the_example_runs_from_documents_to_sources():
+    pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
+    done = run(ROOT / "docs" / "examples" / "langchain_rag.py")
+    assert done.returncode == 0, done.stderr
+    steps = ["Contextual chunks", "Query rewriting", "Sub-questions", "HyDE", "Retrieved", "Re-ranked", "Context of"]
+    places = [done.stdout.index(f"\n{step}") for step in steps]
+    assert places == sorted(places)
+    answer = done.stdout.partition("\nAnswer:")[2]
+    assert "Ada Merriweather designed the tower. [" in answer
+    assert "41 metres" in answer
+    assert "lighthouse.md, History" in answer.partition("\nSources:")[2]
+
+
+def test_without_langchain_the_message_says_what_to_install(tmp_path):
+    (tmp_path / "langchain_core.py").write_text("raise ImportError('not here')\n")
+    done = run("-c", "import semclass.integrations.langchain", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    assert done.returncode == 1
+    assert 'run: pip install "semclass[langchain]"' in done.stderr
+    done = run("-c", "import semclass.integrations, sys; assert 'pydantic' not in sys.modules")
+    assert done.returncode == 0, done.stderr
