@@ -26,6 +26,7 @@ from semclass.ranking import unit
 from semclass.rerank import Reranker
 from semclass.retriever import CANDIDATES, HybridRetriever
 from semclass.taxonomy import coarse_of
+from semclass.texts import TextModel
 from semclass.types import Hit, Passage
 from semclass.validation import check_positive, check_probability, check_text, check_texts, short
 from semclass.waiting import in_thread
@@ -76,6 +77,9 @@ TITLE = "title"
 RETRIEVAL_SCORE = "retrieval_score"
 """Metadata that keeps a node's score from before, under the name that LlamaIndex's own postprocessors give it."""
 
+DETAILS = "semclass"
+"""Metadata that tell the rest of a hit, where they are asked for."""
+
 _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 """What of a node can be changed in place."""
 
@@ -90,7 +94,7 @@ _RERANK = tuple(
 )
 
 
-def passages_of(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
+def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
     """Make passages of nodes, for an index whose hits :class:`SemclassRetriever` gives back as the same nodes.
 
     Parameters
@@ -116,7 +120,49 @@ def passages_of(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
     return [_passage(_checked(node)) for node in nodes]
 
 
-def where_of(filters: MetadataFilters) -> dict[str, Any]:
+def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
+    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+
+    Parameters
+    ----------
+    nodes
+        As a retriever or a postprocessor gives them. Ids must be unique.
+
+    Returns
+    -------
+    list of Hit
+        With ranks from 1, and the score 0 where a node has none. Texts are those that the nodes have for language models
+        without metadata; ``document`` is the node's document, unless its metadata name one.
+
+    Raises
+    ------
+    InputTypeError
+        If something is not a node.
+    """
+    hits = []
+    for rank, given in enumerate(nodes, 1):
+        node = _checked(given)
+        told = node.metadata.get(DETAILS)
+        known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        source = {} if node.ref_doc_id is None else {_DOCUMENT_KEYS[0]: node.ref_doc_id}
+        kept = {key: value for key, value in node.metadata.items() if key not in (DETAILS, RETRIEVAL_SCORE)}
+        hits.append(
+            Hit(
+                id=node.node_id,
+                text=node.get_content(metadata_mode=MetadataMode.NONE),
+                metadata={**source, **deepcopy(kept)},
+                score=given.get_score() if isinstance(given, NodeWithScore) else 0.0,
+                rank=rank,
+                rank_before=known.get("rank_before", rank),
+                components=known.get("components", {}),
+                labels=tuple(known.get("labels", ())),
+                probabilities=known.get("probabilities", {}),
+            )
+        )
+    return hits
+
+
+def to_where(filters: MetadataFilters) -> dict[str, Any]:
     """Write LlamaIndex's metadata filters as semclass has them, see :mod:`semclass.filters`.
 
     Parameters
@@ -139,7 +185,7 @@ def where_of(filters: MetadataFilters) -> dict[str, Any]:
     """
     if not isinstance(filters, MetadataFilters):
         raise InputTypeError(f"filters must be LlamaIndex MetadataFilters, not {short(filters)}")
-    parts = [where_of(each) if isinstance(each, MetadataFilters) else _term(each) for each in filters.filters]
+    parts = [to_where(each) if isinstance(each, MetadataFilters) else _term(each) for each in filters.filters]
     if not parts:
         return {}
     if filters.condition in (None, FilterCondition.AND):
@@ -182,7 +228,7 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
 class SemclassRetriever(BaseRetriever):
     """Retrieves from a semclass index.
 
-    Nodes have the ids of passages. Those that :func:`passages_of` made an index of come back as they were, with the
+    Nodes have the ids of passages. Those that :func:`to_passages` made an index of come back as they were, with the
     metadata that the index has of them now; other passages as ``TextNode``, whose source is the document that their
     metadata name (``document`` or ``doc``). Scores are those of :class:`semclass.Hit`.
 
@@ -196,7 +242,10 @@ class SemclassRetriever(BaseRetriever):
     similarity_top_k
         How many nodes to give, at least 1.
     filters
-        Which passages may be found, see :func:`where_of`; together with `where`, if both are there.
+        Which passages may be found, see :func:`to_where`; together with `where`, if both are there.
+    details
+        Whether ``metadata["semclass"]`` tells the rest of a hit: ``labels``, ``probabilities``, ``components``, ``rank``,
+        ``rank_before``. Neither embedding nor language models read it.
     callback_manager, object_map, objects, verbose
         As other retrievers of LlamaIndex take them.
     **options
@@ -214,6 +263,7 @@ class SemclassRetriever(BaseRetriever):
         *,
         similarity_top_k: int = 10,
         filters: MetadataFilters | None = None,
+        details: bool = False,
         callback_manager: Any = None,
         object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
@@ -225,17 +275,25 @@ class SemclassRetriever(BaseRetriever):
         _check_options(options, _SEARCH)
         wheres = [options["where"]] if options.get("where") is not None else []
         if filters is not None:
-            wheres.append(where_of(filters))
+            wheres.append(to_where(filters))
         self._retriever = retriever
         self._top_k = check_positive(similarity_top_k, "similarity_top_k")
+        self._details = details
         self._options = {**options, "where": {"$and": wheres} if len(wheres) > 1 else wheres[0] if wheres else None}
         super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in self._hits(query_bundle)]
+        return self._nodes(self._hits(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in await self._ahits(query_bundle)]
+        return self._nodes(await self._ahits(query_bundle))
+
+    def _nodes(self, hits: Sequence[Hit]) -> list[NodeWithScore]:
+        nodes = [_node(hit) for hit in hits]
+        if self._details:
+            for node, hit in zip(nodes, hits, strict=True):
+                _note(node, DETAILS, _details(hit))
+        return [NodeWithScore(node=node, score=hit.score) for node, hit in zip(nodes, hits, strict=True)]
 
     def _hits(self, query: QueryBundle) -> list[Hit]:
         texts = query.custom_embedding_strs
@@ -286,6 +344,9 @@ class SemclassRerank(BaseNodePostprocessor):
     )
     keep_retrieval_score: bool = Field(
         default=False, description="Whether to keep the retrieval score in metadata, as retrieval_score."
+    )
+    details: bool = Field(
+        default=False, description="Whether metadata tell classes and parts of the score, as semclass."
     )
     models: str | None = Field(default=None, description="Folder of the heads; the shipped ones if None.")
     encoder: str | None = Field(default=None, description="Folder or hub: name of the encoder; that of models if None.")
@@ -370,23 +431,19 @@ class SemclassRerank(BaseNodePostprocessor):
         places = [place for place in range(len(nodes)) if place not in left_out]
         passages = [_candidate(nodes[place].node, place) for place in places]
         hits = self._model().rerank(question, passages, k=self.top_n, **self.options)
-        found = [(places[hit.rank_before - 1], hit.score) for hit in hits]
-        if self.score_threshold is None:
-            chosen = [*found, *((place, None) for place in silent)][: self.top_n]
-        else:
-            chosen = [(place, score) for place, score in found if score >= self.score_threshold]
-        return [NodeWithScore(node=self._copy(nodes[place]), score=score) for place, score in chosen]
+        if self.score_threshold is not None:
+            hits, silent = [hit for hit in hits if hit.score >= self.score_threshold], []
+        ranked = [self._copy(nodes[places[hit.rank_before - 1]], hit) for hit in hits]
+        return [*ranked, *(self._copy(nodes[place], None) for place in silent)][: self.top_n]
 
-    def _copy(self, found: NodeWithScore) -> BaseNode:
+    def _copy(self, found: NodeWithScore, hit: Hit | None) -> NodeWithScore:
         """Copy a node; the object that an index node leads to stays the same one."""
-        node = found.node
-        changed = {name: deepcopy(getattr(node, name)) for name in _CONTAINERS}
+        node = found.node.model_copy(update={name: deepcopy(getattr(found.node, name)) for name in _CONTAINERS})
         if self.keep_retrieval_score:
-            changed["metadata"][RETRIEVAL_SCORE] = None if found.score is None else float(found.score)
-            for name in ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys"):
-                changed[name] = list(dict.fromkeys([*changed[name], RETRIEVAL_SCORE]))
-        copy: BaseNode = node.model_copy(update=changed)
-        return copy
+            _note(node, RETRIEVAL_SCORE, None if found.score is None else float(found.score))
+        if self.details and hit is not None:
+            _note(node, DETAILS, _details(hit))
+        return NodeWithScore(node=node, score=None if hit is None else hit.score)
 
 
 class SemclassSelector(BaseSelector):
@@ -406,7 +463,8 @@ class SemclassSelector(BaseSelector):
         Whether to choose every tool that has `min_probability`, the most probable first, and the most probable alone, or
         the default, where none has. Otherwise the most probable one; of equals, the first.
     classifier
-        Classifies questions; the shipped one if None.
+        Classifies questions: the shipped one if None, or a :class:`semclass.texts.TextModel` of one class a text, which has
+        no fine classes.
 
     Raises
     ------
@@ -421,7 +479,7 @@ class SemclassSelector(BaseSelector):
         default: str | None = None,
         min_probability: float = 0.0,
         multi: bool = False,
-        classifier: QuestionClassifier | None = None,
+        classifier: QuestionClassifier | TextModel | None = None,
     ) -> None:
         self._least = check_probability(min_probability, "min_probability")
         if multi and not self._least:
@@ -429,9 +487,7 @@ class SemclassSelector(BaseSelector):
         if self._least and not multi and default is None:
             raise InputError("min_probability is given without default; name the tool that is chosen where none has it")
         self._classifier = QuestionClassifier.load() if classifier is None else classifier
-        if not isinstance(self._classifier, QuestionClassifier):
-            raise InputTypeError(f"classifier must be a semclass.QuestionClassifier, not {short(classifier)}")
-        self._fine = _fine_classes(classes, self._classifier, default)
+        self._fine = _fine_classes(classes, _known_classes(self._classifier), default)
         self._said = {name: ", ".join([given] if isinstance(given, str) else given) for name, given in classes.items()}
         self._said |= {} if default is None else {default: "all else"}
         self._default = default
@@ -446,15 +502,16 @@ class SemclassSelector(BaseSelector):
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> SelectorResult:
         names = self._names(choices)
-        label = self._classifier.predict([query.query_str])[0]
-        shares = [sum(label.fine_probabilities[fine] for fine in self._fine[name]) for name in names]
+        chances = _probabilities(self._classifier, query.query_str)
+        shares = [sum(chances[fine] for fine in self._fine[name]) for name in names]
         order = sorted(range(len(names)), key=lambda place: -shares[place])
         sure = [place for place in order if shares[place] >= self._least]
         if sure:
             chosen = sure if self._multi else sure[:1]
         else:
             chosen = order[:1] if self._default is None else [names.index(self._default)]
-        asked = f"the question asks for {label.fine} (probability {label.fine_probability:.2f})"
+        likely = max(chances, key=chances.__getitem__)
+        asked = f"the question asks for {likely} (probability {chances[likely]:.2f})"
         return SelectorResult(
             selections=[
                 SingleSelection(
@@ -484,7 +541,7 @@ class SemclassSelector(BaseSelector):
 
 
 def _fine_classes(
-    classes: Mapping[str, str | Sequence[str]], classifier: QuestionClassifier, default: str | None
+    classes: Mapping[str, str | Sequence[str]], known: Mapping[str, tuple[str, ...]], default: str | None
 ) -> dict[str, tuple[str, ...]]:
     """Give the fine classes that each tool is for; the default is for those that no other is for."""
     if not isinstance(classes, Mapping):
@@ -493,26 +550,64 @@ def _fine_classes(
     for name, given in classes.items():
         check_text(name, "the name of a tool")
         wanted = check_texts([given] if isinstance(given, str) else given, f"classes[{name!r}]")
-        known = (*classifier.classes, *classifier.fine_classes)
         if unknown := [each for each in wanted if each not in known]:
-            raise InputError(
-                f"classes[{name!r}] has {unknown[0]!r}; it must be one of {', '.join(classifier.classes)}, or a fine class "
-                f"such as {classifier.fine_classes[0]}"
-            )
-        found[name] = tuple(fine for fine in classifier.fine_classes if fine in wanted or coarse_of(fine) in wanted)
+            raise InputError(f"classes[{name!r}] has {unknown[0]!r}; it must be one of {', '.join(known)}")
+        found[name] = tuple(dict.fromkeys(fine for each in wanted for fine in known[each]))
     if default is not None:
         if default in found:
             raise InputError(f"the default {default!r} has classes of its own; leave them out, or name another default")
         taken = {fine for each in found.values() for fine in each}
-        found[check_text(default, "default")] = tuple(fine for fine in classifier.fine_classes if fine not in taken)
+        every = dict.fromkeys(fine for each in known.values() for fine in each)
+        found[check_text(default, "default")] = tuple(fine for fine in every if fine not in taken)
     if not found:
         raise InputError("no tool has classes; give at least one, or a default")
     return found
 
 
+def _known_classes(classifier: QuestionClassifier | TextModel) -> dict[str, tuple[str, ...]]:
+    """Give the finest classes that each class of a classifier consists of."""
+    if isinstance(classifier, TextModel):
+        if classifier.thresholds is not None:
+            raise InputError(
+                "the classifier gives several classes a text; take one that gives one, to choose a tool by"
+            )
+        return {str(name): (str(name),) for name in classifier.classes}
+    if not isinstance(classifier, QuestionClassifier):
+        raise InputTypeError(f"classifier must be a semclass.QuestionClassifier or TextModel, not {short(classifier)}")
+    fine = classifier.fine_classes
+    broad = {name: tuple(each for each in fine if coarse_of(each) == name) for name in classifier.classes}
+    return {**broad, **{name: (name,) for name in fine}}
+
+
+def _probabilities(classifier: QuestionClassifier | TextModel, question: str) -> dict[str, float]:
+    """Give the probability of each of the finest classes."""
+    check_text(question, "question")
+    if isinstance(classifier, TextModel):
+        return {str(name): chance for name, chance in classifier.predict([question])[0].probabilities.items()}
+    return dict(classifier.predict([question])[0].fine_probabilities)
+
+
 def _check_options(options: Mapping[str, Any], allowed: Sequence[str]) -> None:
     if unknown := [name for name in options if name not in allowed]:
         raise InputError(f"{unknown[0]!r} is no option; allowed are {', '.join(allowed)}")
+
+
+def _note(node: BaseNode, key: str, value: Any) -> None:
+    """Write something into the metadata of a copy that neither embedding nor language models are to read."""
+    node.metadata[key] = value
+    for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
+        if key not in keys:
+            keys.append(key)
+
+
+def _details(hit: Hit) -> dict[str, Any]:
+    return {
+        "labels": list(hit.labels),
+        "probabilities": dict(hit.probabilities),
+        "components": dict(hit.components),
+        "rank": hit.rank,
+        "rank_before": hit.rank_before,
+    }
 
 
 def _checked(node: object) -> BaseNode:
@@ -571,7 +666,7 @@ def _node(hit: Hit) -> BaseNode:
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the passage {hit.id!r} has a {_NODE!r} in its metadata that is no LlamaIndex node ({short(str(error))}); "
-            "build the index again from passages_of(nodes)"
+            "build the index again from to_passages(nodes)"
         ) from error
     if not _has_text(node):
         node.set_content(hit.text)

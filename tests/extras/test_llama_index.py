@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import pickle
 import sys
 import threading
@@ -24,9 +25,11 @@ from semclass import (
     Passage,
     PassageIndex,
     Reranker,
+    build_context,
 )
 from semclass.chunking import cut
 from semclass.filters import matches, parse
+from semclass.texts import TextLabels, TextModel
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 
@@ -64,8 +67,9 @@ from semclass.integrations.llama_index import (
     SemclassRerank,
     SemclassRetriever,
     SemclassSelector,
-    passages_of,
-    where_of,
+    to_hits,
+    to_passages,
+    to_where,
 )
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
@@ -125,7 +129,7 @@ def nodes(documents):
 
 @pytest.fixture(scope="module")
 def hybrid(nodes, ranker) -> HybridRetriever:
-    return HybridRetriever(PassageIndex.build(passages_of(nodes), reader=ranker.reader), ranker)
+    return HybridRetriever(PassageIndex.build(to_passages(nodes), reader=ranker.reader), ranker)
 
 
 @pytest.fixture(scope="module")
@@ -156,21 +160,21 @@ def test_an_ingestion_pipeline_feeds_an_index(documents, ranker):
     nodes = IngestionPipeline(transformations=[SentenceSplitter(chunk_size=60, chunk_overlap=0)]).run(
         documents=documents
     )
-    index = PassageIndex.build(passages_of(nodes), reader=ranker.reader)
+    index = PassageIndex.build(to_passages(nodes), reader=ranker.reader)
     assert SemclassRetriever(HybridRetriever(index, ranker)).retrieve("What does a return ticket cost?")
 
 
 def test_a_context_in_the_metadata_is_indexed_but_not_in_the_text():
     node = TextNode(text="It took 35 minutes.", metadata={"context": "About the ferry Kittiwake.", "secret": "x"})
     node.excluded_embed_metadata_keys = ["secret"]
-    (passage,) = passages_of([node])
+    (passage,) = to_passages([node])
     assert passage.text == "context: About the ferry Kittiwake.\n\nIt took 35 minutes."
     assert passage.metadata["secret"] == "x"
 
 
 def test_a_title_is_read_alone_as_everywhere():
     node = TextNode(text="It took 35 minutes.", metadata={"title": "Ferry", "page": 3})
-    (passage,) = passages_of([NodeWithScore(node=node)])
+    (passage,) = to_passages([NodeWithScore(node=node)])
     assert passage.text == "page: 3\n\nIt took 35 minutes."
     assert passage.metadata["title"] == "Ferry"
     assert node.excluded_embed_metadata_keys == []
@@ -181,15 +185,15 @@ def test_a_title_is_read_alone_as_everywhere():
 def test_documents_and_nodes_keep_text_and_metadata(ranker, make, metadata):
     node = make("Der Leuchtturm, fertig 1874 – 灯台.")
     node.metadata = dict(metadata)
-    index = PassageIndex.build(passages_of([node]), reader=ranker.reader)
+    index = PassageIndex.build(to_passages([node]), reader=ranker.reader)
     (hit,) = SemclassRetriever(HybridRetriever(index, ranker)).retrieve(QUESTION)
     assert (hit.node_id, hit.text, hit.metadata) == (node.node_id, "Der Leuchtturm, fertig 1874 – 灯台.", metadata)
     assert node.metadata == metadata
 
 
 def test_metadata_that_changed_in_the_index_is_what_nodes_have(tmp_path, nodes, ranker):
-    PassageIndex.build(passages_of(nodes), reader=ranker.reader).save(tmp_path / "index")
-    (passage,) = passages_of(nodes[:1])
+    PassageIndex.build(to_passages(nodes), reader=ranker.reader).save(tmp_path / "index")
+    (passage,) = to_passages(nodes[:1])
     with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
         writer.update([Passage(passage.id, passage.text, {**passage.metadata, "file": "moved.md"})])
     hybrid = HybridRetriever(PassageIndex.load(tmp_path / "index"), ranker)
@@ -221,12 +225,12 @@ def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(ranker):
 @pytest.mark.parametrize("node", [ImageNode(id_="x", image_path="x.png"), TextNode(id_="x", text=" \n")])
 def test_nodes_without_text_cannot_be_indexed(node):
     with pytest.raises(InputError, match=r"node 'x' has no text; leave pictures"):
-        passages_of([node])
+        to_passages([node])
 
 
 def test_what_is_no_node_is_refused():
     with pytest.raises(InputTypeError, match=r"one is 'text'"):
-        passages_of(["text"])
+        to_passages(["text"])
 
 
 def test_a_damaged_node_is_named(ranker):
@@ -289,7 +293,7 @@ def test_objects_behind_index_nodes_are_retrieved_from(plain, ranker):
         IndexNode(text="All about the lighthouse.", index_id="tower", obj=inner),
         TextNode(text="The ferry is blue."),
     ]
-    index = PassageIndex.build(passages_of(nodes), reader=ranker.reader)
+    index = PassageIndex.build(to_passages(nodes), reader=ranker.reader)
     outer = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=1, objects=nodes[:1])
     assert [hit.node_id for hit in outer.retrieve(QUESTION)] == ["p2"]
     assert nodes[0].obj is inner
@@ -318,7 +322,7 @@ def term(key, operator, value=None) -> MetadataFilter:
     ],
 )  # fmt: skip
 def test_filters_are_written_as_ours(filters, where):
-    assert where_of(MetadataFilters(filters=filters)) == where
+    assert to_where(MetadataFilters(filters=filters)) == where
     parse(where)
 
 
@@ -332,7 +336,7 @@ def test_filters_are_written_as_ours(filters, where):
 )
 def test_filters_that_cannot_be_said_are_named(filter_, message):
     with pytest.raises(InputError, match=message):
-        where_of(MetadataFilters(filters=[filter_]))
+        to_where(MetadataFilters(filters=[filter_]))
 
 
 WORDS = st.sampled_from(["a", "b", "c"])
@@ -355,7 +359,7 @@ TERM = st.one_of(
 def test_filters_match_what_their_own_store_would(metadata, terms, condition):
     filters = MetadataFilters(filters=terms, condition=condition)
     theirs = build_metadata_filter_fn(lambda _: metadata, filters)("id")
-    assert matches(parse(where_of(filters)), metadata) == theirs
+    assert matches(parse(to_where(filters)), metadata) == theirs
 
 
 def test_filters_and_where_hold_together(plain):
@@ -456,6 +460,34 @@ def test_a_threshold_is_of_the_new_score(reranker):
     sure = SemclassRerank(reranker, score_threshold=ranked[1].score).postprocess_nodes(found(), query_str=QUESTION)
     assert [node.node_id for node in sure] == [node.node_id for node in ranked[:2]]
     assert SemclassRerank(reranker, score_threshold=1.0).postprocess_nodes(found(), query_str=QUESTION) == []
+
+
+def test_details_tell_the_rest_of_a_hit_to_code_alone(plain, reranker):
+    (hit,) = plain.search(QUESTION, 1)
+    (node,) = SemclassRetriever(plain, similarity_top_k=1, details=True).retrieve(QUESTION)
+    told = node.metadata["semclass"]
+    assert (told["labels"], told["rank"], told["rank_before"]) == (list(hit.labels), 1, hit.rank_before)
+    assert (told["probabilities"], told["components"]) == (hit.probabilities, hit.components)
+    (again,) = SemclassRerank(reranker, top_n=1, details=True).postprocess_nodes([node], query_str=QUESTION)
+    assert again.metadata["semclass"]["rank_before"] == 1
+    for each in (node, again):
+        json.dumps(each.to_dict())
+        assert all("semclass" not in each.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED))
+
+
+def test_nodes_become_a_context_with_sources(hybrid):
+    nodes = SemclassRetriever(hybrid, similarity_top_k=2, details=True).retrieve(QUESTION)
+    hits = to_hits(nodes)
+    assert [(hit.id, hit.text, hit.score, hit.rank) for hit in hits] == [
+        (node.node_id, node.text, node.score, rank) for rank, node in enumerate(nodes, 1)
+    ]
+    assert hits[0].labels == tuple(nodes[0].metadata["semclass"]["labels"])
+    assert "semclass" not in hits[0].metadata
+    context = build_context(hits, budget=300)
+    assert [source.label for source in context.sources][0] == "lighthouse.md"
+    assert to_hits([TextNode(id_="a", text="x")])[0].score == 0.0
+    with pytest.raises(InputTypeError, match="one is 'x'"):
+        to_hits(["x"])
 
 
 def test_options_are_those_of_the_reranker(reranker):
@@ -731,6 +763,31 @@ def test_choices_and_classes_must_fit(ranker, classes):
         selector.select(CHOICES, " ")
 
 
+class Words(TextModel):
+    """Stands in for a model that was trained on labels of one's own."""
+
+    def __init__(self, thresholds=None):
+        object.__setattr__(self, "classes", ("sea", "land"))
+        object.__setattr__(self, "thresholds", thresholds)
+
+    def predict(self, texts, *, min_probability=None):
+        (text,) = texts
+        chances = {"sea": 0.75, "land": 0.25} if "ferry" in text else {"sea": 0.25, "land": 0.75}
+        return [TextLabels(text, (max(chances, key=chances.__getitem__),), chances)]
+
+
+def test_labels_of_ones_own_choose_tools():
+    selector = SemclassSelector({"ships": "sea"}, default="rest", classifier=Words())
+    assert selector.select(["ships", "rest"], "When does the ferry sail?").ind == 0
+    chosen = selector.select(["ships", "rest"], "How high is the tower?")
+    assert chosen.ind == 1
+    assert chosen.reason == "the question asks for land (probability 0.75); 'rest' is for all else (0.75)"
+    with pytest.raises(InputError, match="must be one of sea, land"):
+        SemclassSelector({"ships": "NUM"}, classifier=Words())
+    with pytest.raises(InputError, match="several classes a text"):
+        SemclassSelector({"ships": "sea"}, classifier=Words(thresholds=[0.5, 0.5]))
+
+
 def test_routers_route(plain, hybrid, ranker, classes):
     engines = {
         "figures": RetrieverQueryEngine.from_args(SemclassRetriever(plain, where={"place": 2})),
@@ -755,6 +812,28 @@ def test_routers_route(plain, hybrid, ranker, classes):
     )
     assert len(retrievers.retrieve(QUESTION)) == 1
     assert router.get_prompts()
+
+
+def test_the_example_answers_with_sources():
+    pytest.importorskip("llama_index.llms.openai_like", reason="llama-index-llms-openai-like is not installed")
+    example = ROOT / "docs" / "examples" / "llama_index_rag.py"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, env=environment, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    steps = (
+        "Contextual chunks",
+        "Query rewriting",
+        "Sub-questions",
+        "HyDE",
+        "Routed",
+        "Retrieved and re-ranked",
+        "Context",
+    )
+    assert all(f"\n{step}" in ran.stdout for step in steps)
+    assert "asks for HUM:ind" in ran.stdout
+    assert "Answer:\n  The engineer Ada Merriweather designed the tower. [1]\n" in ran.stdout
+    assert "Sources:\n  [1] lighthouse.md" in ran.stdout
 
 
 def test_without_the_framework_the_extra_is_named(monkeypatch):
