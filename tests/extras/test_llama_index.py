@@ -7,6 +7,7 @@ import importlib
 import json
 import os
 import pickle
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -484,7 +485,7 @@ def test_nodes_become_a_context_with_sources(hybrid):
     assert hits[0].labels == tuple(nodes[0].metadata["semclass"]["labels"])
     assert "semclass" not in hits[0].metadata
     context = build_context(hits, budget=300)
-    assert [source.label for source in context.sources][0] == "lighthouse.md"
+    assert context.sources[0].label == "lighthouse.md"
     assert to_hits([TextNode(id_="a", text="x")])[0].score == 0.0
     with pytest.raises(InputTypeError, match="one is 'x'"):
         to_hits(["x"])
