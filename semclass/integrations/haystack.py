@@ -11,6 +11,8 @@ Components that name the same encoder share it for as long as one of them is the
 Importing this module without haystack-ai raises the error that names the extra.
 """
 
+# ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
+
 from __future__ import annotations
 
 import asyncio
@@ -18,7 +20,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakValueDictionary
 
 from semclass import filters as semclass_filters
@@ -42,14 +44,11 @@ from semclass.validation import (
     short,
 )
 
-EXTRA = "haystack"
+import_extra("haystack", "haystack")
 
-if not TYPE_CHECKING:
-    import_extra("haystack", EXTRA)
-
-from haystack import Document, component, default_from_dict, default_to_dict  # noqa: E402
-from haystack.document_stores.types import FilterPolicy  # noqa: E402
-from haystack.errors import FilterError  # noqa: E402
+from haystack import Document, component, default_from_dict, default_to_dict
+from haystack.document_stores.types import FilterPolicy
+from haystack.errors import FilterError
 
 UNMATCHED = "unmatched"
 """Output of a router for a query that goes to no other, as Haystack's own routers call it."""
@@ -141,7 +140,7 @@ class SemclassRanker:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return default_to_dict(
+        data: dict[str, Any] = default_to_dict(
             self,
             models=self.models,
             encoder=self.encoder,
@@ -154,11 +153,13 @@ class SemclassRanker:
             embedding_separator=self.embedding_separator,
             details_field=self.details_field,
         )
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRanker:
         """Make the component that :meth:`to_dict` described."""
-        return default_from_dict(cls, data)
+        made: SemclassRanker = default_from_dict(cls, data)
+        return made
 
     @component.output_types(documents=list[Document])
     def run(
@@ -331,7 +332,7 @@ class SemclassRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return default_to_dict(
+        data: dict[str, Any] = default_to_dict(
             self,
             index=self.index,
             models=self.models,
@@ -346,11 +347,13 @@ class SemclassRetriever:
             match=self.match,
             details_field=self.details_field,
         )
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRetriever:
         """Make the component that :meth:`to_dict` described."""
-        return default_from_dict(cls, data)
+        made: SemclassRetriever = default_from_dict(cls, data)
+        return made
 
     @component.output_types(documents=list[Document])
     def run(
@@ -497,7 +500,7 @@ class SemclassQueryRouter:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return default_to_dict(
+        data: dict[str, Any] = default_to_dict(
             self,
             classes=self.classes,
             model=self.model,
@@ -506,11 +509,13 @@ class SemclassQueryRouter:
             encoder=self.encoder,
             threads=self.threads,
         )
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryRouter:
         """Make the component that :meth:`to_dict` described."""
-        return default_from_dict(cls, data)
+        made: SemclassQueryRouter = default_from_dict(cls, data)
+        return made
 
     def run(self, query: str) -> dict[str, str]:
         """Send a query on.
@@ -617,7 +622,7 @@ class SemclassQueryClassifier:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return default_to_dict(
+        data: dict[str, Any] = default_to_dict(
             self,
             model=self.model,
             min_probability=self.min_probability,
@@ -625,11 +630,13 @@ class SemclassQueryClassifier:
             encoder=self.encoder,
             threads=self.threads,
         )
+        return data
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryClassifier:
         """Make the component that :meth:`to_dict` described."""
-        return default_from_dict(cls, data)
+        made: SemclassQueryClassifier = default_from_dict(cls, data)
+        return made
 
     def run(self, query: str) -> dict[str, Any]:
         """Classify a query.
