@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,9 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy
 from haystack.errors import FilterError
 
+DETAILS = "semclass"
+"""Field of ``meta`` under which details of a hit stand, where they are asked for."""
+
 UNMATCHED = "unmatched"
 """Output of a router for a query that goes to no other, as Haystack's own routers call it."""
 
@@ -78,9 +81,9 @@ class SemclassRanker:
         Fields of ``meta`` that are read before the content, such as ``["title"]``; a document that lacks one does without.
     embedding_separator
         What stands between them.
-    details_field
-        Field of ``meta`` that tells of each copy how it came to its place: ``labels``, the answer types that the document
-        provides, their ``probabilities``, the ``components`` of the score, and ``rank_before``. Nothing is told if None.
+    details
+        Whether ``meta["semclass"]`` of each copy tells how it came to its place: ``rank`` and ``rank_before``, from 1,
+        ``labels``, the answer types that the document provides, their ``probabilities``, and ``components`` of the score.
 
     Raises
     ------
@@ -108,7 +111,7 @@ class SemclassRanker:
         by: str = "entailment",
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
-        details_field: str | None = None,
+        details: bool = False,
     ) -> None:
         check_choice(rerank, RERANKERS[1:], "rerank")
         check_choice(by, SIGNALS, "by")
@@ -121,7 +124,7 @@ class SemclassRanker:
         self.by = by
         self.meta_fields_to_embed = check_texts(meta_fields_to_embed or [], "meta_fields_to_embed")
         self.embedding_separator = embedding_separator
-        self.details_field = details_field
+        self.details = details
         self._reranker: Reranker | None = None
 
     def warm_up(self) -> None:
@@ -151,7 +154,7 @@ class SemclassRanker:
             by=self.by,
             meta_fields_to_embed=self.meta_fields_to_embed,
             embedding_separator=self.embedding_separator,
-            details_field=self.details_field,
+            details=self.details,
         )
         return data
 
@@ -202,7 +205,7 @@ class SemclassRanker:
         hits = self._ready().rerank(query, passages, rerank=self.rerank, by=self.by)
         found = {item.id: item for item in unique}
         ranked = [
-            replace(found[hit.id], score=hit.score, meta=_with_details(found[hit.id].meta, hit, self.details_field))
+            replace(found[hit.id], score=hit.score, meta=_meta(found[hit.id].meta, hit, details=self.details))
             for hit in hits
             if least is None or hit.score >= least
         ]
@@ -259,7 +262,7 @@ class SemclassRetriever:
         How many are re-ranked; at least `top_k` are.
     rerank, by, match
         Methods, see :meth:`semclass.HybridRetriever.search`; ``rerank=None`` where a ranker follows.
-    details_field
+    details
         As for :class:`SemclassRanker`.
 
     Raises
@@ -282,7 +285,7 @@ class SemclassRetriever:
         rerank: str | None = "learned",
         by: str = "entailment",
         match: str | None = None,
-        details_field: str | None = None,
+        details: bool = False,
     ) -> None:
         if index is None:
             raise InputTypeError("index must be the folder of a saved index, not None")
@@ -303,7 +306,7 @@ class SemclassRetriever:
         self.rerank = rerank
         self.by = by
         self.match = match
-        self.details_field = details_field
+        self.details = details
         self._retriever: HybridRetriever | None = None
 
     def warm_up(self) -> None:
@@ -345,7 +348,7 @@ class SemclassRetriever:
             rerank=self.rerank,
             by=self.by,
             match=self.match,
-            details_field=self.details_field,
+            details=self.details,
         )
         return data
 
@@ -400,7 +403,7 @@ class SemclassRetriever:
                 Document(
                     id=hit.id,
                     content=hit.text,
-                    meta=_with_details(hit.metadata, hit, self.details_field),
+                    meta=_meta(hit.metadata, hit, details=self.details),
                     score=hit.score,
                 )
                 for hit in hits
@@ -723,6 +726,69 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
     return where
 
 
+def to_passages(documents: Iterable[Document]) -> list[Passage]:
+    """Make passages of documents, for :meth:`semclass.PassageIndex.build` and :class:`semclass.IndexWriter`.
+
+    Parameters
+    ----------
+    documents
+        n documents with content; ``meta`` must be such that JSON can hold it. A ``title`` in it is read before the content.
+
+    Returns
+    -------
+    list of Passage
+        With the ids, contents and metadata of the documents, in their order.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If one is no document, or has no text.
+    """
+    return [
+        Passage(item.id, check_text(item.content or "", f"content of document {item.id!r}"), _told_apart(item.meta))
+        for item in _checked(documents)
+    ]
+
+
+def to_hits(documents: Iterable[Document]) -> list[Hit]:
+    """Make hits of documents, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+
+    Parameters
+    ----------
+    documents
+        n documents with content, as a retriever or a ranker gives them.
+
+    Returns
+    -------
+    list of Hit
+        With ranks from 1, and the score 0 where a document has none.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If one is no document, or has no text.
+    """
+    given = _checked(documents)
+    hits = []
+    for rank, (passage, item) in enumerate(zip(to_passages(given), given, strict=True), 1):
+        told = item.meta.get(DETAILS)
+        known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        hits.append(
+            Hit(
+                id=passage.id,
+                text=passage.text,
+                metadata=passage.metadata,
+                score=0.0 if item.score is None else float(item.score),
+                rank=rank,
+                rank_before=known.get("rank_before", rank),
+                components=known.get("components", {}),
+                labels=tuple(known.get("labels", ())),
+                probabilities=known.get("probabilities", {}),
+            )
+        )
+    return hits
+
+
 _DEPTH = 50
 _ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 _COMPARISONS = ("==", "!=", *_ORDER, "in", "not in")
@@ -860,12 +926,26 @@ def _name(value: object, name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _deduplicated(documents: Sequence[Document]) -> list[Document]:
+def _checked(documents: Iterable[Document]) -> list[Document]:
+    """Refuse what are no documents."""
+    given = [documents] if isinstance(documents, (str, Document)) else list(documents)
+    wrong = [item for item in given if not isinstance(item, Document)]
+    if wrong or isinstance(documents, Document):
+        raise InputTypeError(
+            f"documents must be a list of haystack.Document, not {short(wrong[0] if wrong else documents)}"
+        )
+    return given
+
+
+def _told_apart(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy metadata without the details of an earlier ranking."""
+    return {key: value for key, value in meta.items() if key != DETAILS}
+
+
+def _deduplicated(documents: Iterable[Document]) -> list[Document]:
     """Keep of each id the document with the highest score, the first of equals, where the first of them stands."""
     best: dict[str, Document] = {}
-    for item in documents:
-        if not isinstance(item, Document):
-            raise InputTypeError(f"documents must be a list of haystack.Document; one is {short(item)}")
+    for item in _checked(documents):
         known = best.get(item.id)
         if known is None or _score(item) > _score(known):
             best[item.id] = item
@@ -876,14 +956,15 @@ def _score(document: Document) -> float:
     return float("-inf") if document.score is None else float(document.score)
 
 
-def _with_details(meta: Mapping[str, Any], hit: Hit, name: str | None) -> dict[str, Any]:
-    """Copy metadata, with what a hit tells under a name, if there is one."""
-    if name is None:
+def _meta(meta: Mapping[str, Any], hit: Hit, *, details: bool) -> dict[str, Any]:
+    """Copy metadata, with what a hit tells if that is wanted."""
+    if not details:
         return dict(meta)
     told = {
+        "rank": hit.rank,
+        "rank_before": hit.rank_before,
         "labels": list(hit.labels),
         "probabilities": dict(hit.probabilities),
         "components": dict(hit.components),
-        "rank_before": hit.rank_before,
     }
-    return {**meta, name: told}
+    return {**meta, DETAILS: told}

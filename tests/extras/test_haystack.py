@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MODELS, ROOT
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
@@ -44,6 +44,7 @@ from semclass import (  # noqa: E402
     Passage,
     PassageIndex,
     TextClassifier,
+    build_context,
     filters,
 )
 from semclass.integrations import haystack as adapters  # noqa: E402
@@ -52,6 +53,8 @@ from semclass.integrations.haystack import (  # noqa: E402
     SemclassQueryRouter,
     SemclassRanker,
     SemclassRetriever,
+    to_hits,
+    to_passages,
     to_where,
 )
 
@@ -112,7 +115,7 @@ def components(folder: str) -> list:
             by="class",
             meta_fields_to_embed=["title"],
             embedding_separator=" | ",
-            details_field="semclass",
+            details=True,
         ),
         SemclassRetriever(
             Path(folder),
@@ -124,7 +127,7 @@ def components(folder: str) -> list:
             candidates=20,
             rerank=None,
             match="soft",
-            details_field="semclass",
+            details=True,
         ),
         SemclassQueryRouter(["NUM:date", "NUM"], min_probability=0.25, models=MODELS, threads=2),
         SemclassQueryRouter(["in scope"], model="my-head", encoder="hub:my-model"),
@@ -218,11 +221,11 @@ class TestRanker:
         assert read[0].score > max(item.score for item in plain)
 
     def test_details_say_how_a_document_came_to_its_place(self, documents):
-        found = SemclassRanker(MODELS, details_field="semclass").run(WHEN, documents)["documents"][0]
+        found = SemclassRanker(MODELS, details=True).run(WHEN, documents)["documents"][0]
         told = found.meta["semclass"]
         assert told["rank_before"] == 2
         assert "NUM" in told["labels"]
-        assert set(told) == {"labels", "probabilities", "components", "rank_before"}
+        assert set(told) == {"rank", "rank_before", "labels", "probabilities", "components"}
         assert json.loads(json.dumps(told)) == told
         assert "semclass" not in documents[1].meta
 
@@ -272,6 +275,7 @@ class TestRanker:
         with pytest.raises(InputTypeError, match=r"haystack\.Document"):
             ranker.run(query=WHEN, documents=["a text"])
 
+    @settings(max_examples=25)
     @given(st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from([*TEXTS.values(), ""])), max_size=7))
     def test_each_id_comes_back_once(self, drawn):
         given_ = [Document(id=name, content=text) for name, text in drawn]
@@ -315,9 +319,9 @@ class TestRetriever:
         assert ids(FilterPolicy.MERGE, {}) == ["when", "who"]
 
     def test_details_of_a_passage(self, folder):
-        found = SemclassRetriever(folder, models=MODELS, details_field="why").run(WHEN)["documents"][0]
-        assert "NUM" in found.meta["why"]["labels"]
-        assert found.meta["why"]["components"]["answers"] == found.score
+        found = SemclassRetriever(folder, models=MODELS, details=True).run(WHEN)["documents"][0]
+        assert "NUM" in found.meta["semclass"]["labels"]
+        assert found.meta["semclass"]["components"]["answers"] == found.score
 
     def test_refresh_reads_the_index_again(self, folder, tmp_path, ranker):
         from semclass import IndexWriter
@@ -457,6 +461,33 @@ def test_a_filter_nested_without_end_is_refused():
         condition = {"operator": "NOT", "conditions": [condition]}
     with pytest.raises(FilterError, match="nested"):
         to_where(condition)
+
+
+class TestPassagesAndHits:
+    def test_documents_become_an_index_and_come_back(self, documents, tmp_path, ranker):
+        PassageIndex.build(to_passages(documents), reader=ranker.reader).save(tmp_path / "index")
+        found = SemclassRetriever(tmp_path / "index", models=MODELS).run(WHEN)["documents"]
+        assert {item.id: replace(item, score=None) for item in found} == {item.id: item for item in documents}
+
+    def test_hits_are_what_the_ranker_told(self, documents):
+        found = SemclassRanker(MODELS, details=True).run(WHEN, documents)["documents"]
+        hits = to_hits(found)
+        assert [hit.id for hit in hits] == [item.id for item in found]
+        assert [hit.rank for hit in hits] == [1, 2, 3]
+        assert (hits[0].score, hits[0].rank_before, hits[0].metadata) == (found[0].score, 2, {"page": 1})
+        assert "NUM" in hits[0].labels
+        assert build_context(hits).sources[0].id == "when"
+
+    def test_a_document_without_a_score_has_the_score_0(self, documents):
+        assert [hit.score for hit in to_hits(documents)] == [0.0, 0.0, 0.0]
+
+    @pytest.mark.parametrize("made", [to_hits, to_passages])
+    def test_refuses_what_has_no_text(self, made, documents):
+        with pytest.raises(InputError, match="content of document 'image' is empty"):
+            made([Document(id="image")])
+        for wrong in ("text", documents[0], [1]):
+            with pytest.raises(InputTypeError, match=r"a list of haystack\.Document"):
+                made(wrong)
 
 
 class TestRouter:
