@@ -93,7 +93,7 @@ def build_index(
     passages
         A stream of at least one, see :func:`semclass.documents.iter_passages`. Ids must be unique, texts not empty.
     reader, similarity, form
-        As for :meth:`semclass.index.PassageIndex.build`.
+        As for :meth:`semclass.PassageIndex.build`.
     progress
         Called with the number of passages done, now and then.
     resume

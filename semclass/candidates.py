@@ -131,9 +131,9 @@ def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
 class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 
-    The members are those of :class:`semclass.index.PassageIndex`. `rows` number passages within one index; they need be no
+    The members are those of :class:`semclass.PassageIndex`. `rows` number passages within one index; they need be no
     places. ``"linear"`` fusion is what every index computes: a retriever asks for another only where it is a
-    :class:`semclass.index.PassageIndex`.
+    :class:`semclass.PassageIndex`.
     """
 
     @property
@@ -172,7 +172,7 @@ class SearchIndex(Protocol):
         reader: PassageReader | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and give the n best, see :meth:`semclass.index.PassageIndex.candidates`."""
+        """Score passages and give the n best, see :meth:`semclass.PassageIndex.candidates`."""
 
     def passages(self, rows: IntArray) -> list[Passage]:
         """Read passages back; `rows` as in :class:`Candidates`."""

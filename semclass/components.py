@@ -35,7 +35,7 @@ class Components:
     score
         What they are ordered by, largest first: dense + w * BM25.
     match_soft, match_hard
-        Class match as re-ranking has it, see :meth:`semclass.ranker.Ranker.signals`.
+        Class match as re-ranking has it, see :meth:`semclass.Ranker.signals`.
     entailment, entails
         P(passage answers question) from the two texts, and 1 where it reaches the head's threshold, else 0.
     learned
@@ -70,7 +70,7 @@ class Components:
         Parameters
         ----------
         rerank, by, hard
-            As for :meth:`semclass.ranker.Ranker.order`.
+            As for :meth:`semclass.Ranker.order`.
         weight
             Of ``"integrated"``, which needs one.
 

@@ -1,8 +1,9 @@
 """From hits to a context: what a language model is given to answer from.
 
 Free functions, each of which takes hits and gives hits, so that they can be chained or left out; ``rank`` says what is
-best, and is counted anew wherever hits go. :func:`build_context` is the usual chain in one call: duplicates are dropped,
-passages expanded, a budget is kept, the best are put first and last, and one text with numbered sources is written.
+best, and is counted anew wherever hits go. :func:`semclass.build_context` is the usual chain in one call: duplicates
+are dropped, passages expanded, a budget is kept, the best are put first and last, and one text with numbered sources is
+written.
 
 Wherever a store is needed, a mapping or a function will do, so that any store can serve; see :data:`Parents` and
 :data:`Documents`.
@@ -111,10 +112,12 @@ def build_context(
 ) -> Context:
     """Make one text of hits, for a language model to answer from.
 
-    Duplicates are dropped (:func:`drop_duplicates`). Passages become windows (:func:`expand_window`), from the best on as
-    long as all hits fit, so that no neighbour takes the room of a hit; or their parents (:func:`expand_parents`). The best
-    that fit are taken, others cut to what room is left (:func:`fit_budget`). The best are put first and last
-    (:func:`reorder_for_long_context`), and all are written with numbers (:func:`as_prompt`).
+    Duplicates are dropped (:func:`~semclass.context.drop_duplicates`). Passages become windows
+    (:func:`~semclass.context.expand_window`), from the best on as long as all hits fit, so that no neighbour takes the
+    room of a hit; or their parents (:func:`~semclass.context.expand_parents`). The best that fit are taken, others cut
+    to what room is left (:func:`~semclass.context.fit_budget`). The best are put first and last
+    (:func:`~semclass.context.reorder_for_long_context`), and all are written with numbers
+    (:func:`~semclass.context.as_prompt`).
 
     Parameters
     ----------
@@ -123,7 +126,7 @@ def build_context(
     budget
         How long the whole text may be, numbers and sources included, as `count` counts; None for no limit.
     count
-        Length of a text; words by default, see :func:`fit_budget` for tokens.
+        Length of a text; words by default, see :func:`~semclass.context.fit_budget` for tokens.
     documents
         To add neighbours to each passage: where they are.
     parents
@@ -131,7 +134,7 @@ def build_context(
     before, after
         Neighbours to add; with `documents` only.
     template, cite
-        See :func:`as_prompt`.
+        See :func:`~semclass.context.as_prompt`.
 
     Returns
     -------

@@ -46,11 +46,11 @@ def mark_duplicates(passages: Iterable[Passage], *, threshold: float = THRESHOLD
     """Mark passages that nearly repeat an earlier one.
 
     The resemblance of two texts is the share of their shingles (three consecutive words, whatever their case) that they
-    have in common, |A and B| / |A or B| (Broder 1997, "On the resemblance and containment of documents"). Pairs that may
-    reach the threshold are found by minima of 128 hash functions, of which eight bits each are kept (Li & König 2010,
-    "b-bit minwise hashing"), where eight in a row are equal; their resemblance is then computed. Passages that do not hold
-    the same numbers (words with a digit) are no duplicates, as in :func:`semclass.context.drop_duplicates`: reports of two
-    years often differ in nothing else.
+    have in common, ``|A and B| / |A or B|`` (Broder 1997, "On the resemblance and containment of documents"). Pairs
+    that may reach the threshold are found by minima of 128 hash functions, of which eight bits each are kept (Li &
+    König 2010, "b-bit minwise hashing"), where eight in a row are equal; their resemblance is then computed. Passages
+    that do not hold the same numbers (words with a digit) are no duplicates, as in
+    :func:`semclass.context.drop_duplicates`: reports of two years often differ in nothing else.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class OnnxEncoder:
         Word pieces it reads at a time, including the two special ones. A longer text is read in windows of like length,
         `MAX_WINDOWS` at most, whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row);
         for the view ``states``, in the first window alone. What is not read is said once per call by a
-        :class:`~semclass.errors.TruncationWarning`.
+        :class:`~semclass.TruncationWarning`.
     batch_size
         Texts per run at most.
     threads
@@ -174,7 +174,7 @@ class OnnxEncoder:
         views: Sequence[str] = ("pooled",),
         progress: Callable[[int], object] | None = None,
     ) -> Encoding:
-        """Encode texts; see :meth:`semclass.types.Encoder.encode`.
+        """Encode texts; see :meth:`semclass.Encoder.encode`.
 
         Parameters
         ----------

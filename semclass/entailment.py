@@ -45,7 +45,7 @@ class EntailmentLabel:
     question, sentence
         The texts.
     label
-        One of :data:`LABELS`.
+        One of :data:`semclass.entailment.LABELS`.
     probability
         P(sentence answers question), in [0, 1].
     """
@@ -212,7 +212,7 @@ class EntailmentClassifier:
         texts
             n non-empty texts.
         kind
-            :data:`QUESTION` or :data:`SENTENCE`.
+            `QUESTION` or `SENTENCE` of this module.
 
         Returns
         -------

@@ -49,7 +49,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True},
     "learned": {"rerank": "learned"},
 }
-"""Each method by name: arguments of :meth:`semclass.retriever.HybridRetriever.search`."""
+"""Each method by name: arguments of :meth:`semclass.HybridRetriever.search`."""
 
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
 """Measures that are given beside the fixed ones where none are named."""
@@ -240,7 +240,7 @@ def cached_index(
     similarity
         See :func:`semclass.ranking.similarity`.
     form
-        See :meth:`semclass.index.PassageIndex.build`.
+        See :meth:`semclass.PassageIndex.build`.
 
     Returns
     -------

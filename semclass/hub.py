@@ -117,10 +117,10 @@ class SentenceTransformerEncoder:
         return pieces_of(self.model.tokenizer.get_vocab())
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts; see :meth:`semclass.types.Encoder.encode`.
+        """Encode texts; see :meth:`semclass.Encoder.encode`.
 
         What the model does not read of long texts is said once per call by a
-        :class:`~semclass.errors.TruncationWarning`.
+        :class:`~semclass.TruncationWarning`.
         """
         unknown = [view for view in views if view not in self.views]
         if unknown:

@@ -286,7 +286,7 @@ class PassageIndex:
         return found
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Read passages by their ids, such as the parents of :func:`semclass.context.build_context`.
+        """Read passages by their ids, such as the parents of :func:`semclass.build_context`.
 
         Parameters
         ----------
@@ -307,7 +307,7 @@ class PassageIndex:
         return self.passages(rows[rows >= 0])
 
     def by_documents(self, names: Sequence[str]) -> list[Passage]:
-        """Read all passages of some documents, such as the neighbours of :func:`semclass.context.build_context`.
+        """Read all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
 
         Parameters
         ----------
@@ -453,7 +453,7 @@ class PassageIndex:
         form: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages in memory; :func:`semclass.build.build_index` builds on the disk, and goes on after a stop.
+        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and goes on after a stop.
 
         Parameters
         ----------

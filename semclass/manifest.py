@@ -95,7 +95,7 @@ class Manifest:
     generation
         Rises by 1 with every change of the passages.
     tuned
-        See :attr:`semclass.index.PassageIndex.tuned`.
+        See :attr:`semclass.PassageIndex.tuned`.
     """
 
     header: Mapping[str, Any]
@@ -439,7 +439,7 @@ def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
     folder
         Holds an index.
     tuned
-        As :attr:`semclass.index.PassageIndex.tuned`; None removes it.
+        As :attr:`semclass.PassageIndex.tuned`; None removes it.
 
     Raises
     ------
@@ -469,7 +469,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
     dict
         ``passages``, ``removed`` (passages that still take space), ``segments`` (passages of each), ``generation``,
         ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``: see
-        :attr:`semclass.index.PassageIndex.tuned`; ``unfinished``, bytes that a build took which is going on or was stopped.
+        :attr:`semclass.PassageIndex.tuned`; ``unfinished``, bytes that a build took which is going on or was stopped.
 
     Raises
     ------

@@ -6,11 +6,12 @@ words says more. Notation in the formulas, for one passage:
 * j runs over its word pieces; h_j is 1 if the question holds the piece, else 0, and w_j its inverse document frequency;
 * z_tj in [0, 1] is the evidence that piece j belongs to what questions of type t ask for, read off its token vector by a
   linear probe, 1 / (1 + exp(-x_j a_t - b_t)); 0 where h_j = 1, as a question does not ask for what it holds;
-* n_j = sum over i with |i - j| <= 32 of h_i w_i exp(-|i - j| / 8) + 1e-6 is how near piece j is to the question's words,
-  and r_j = (1 - h_j) n_j / max over i with h_i = 0 of n_i; the place p is the first piece with the largest n.
+* n_j = ``sum over i with |i - j| <= 32 of h_i w_i exp(-|i - j| / 8) + 1e-6`` is how near piece j is to the question's
+  words, and r_j = (1 - h_j) n_j / max over i with h_i = 0 of n_i; the place p is the first piece with the largest n.
 
-The evidence of type t is log(e + 0.03) for each of three readings e: the largest z_tj with |j - p| <= 16, the mean of z_tj
-weighted by r_j ** 4, and the largest z_tj r_j. It is the same however similar question and passage are as a whole.
+The evidence of type t is log(e + 0.03) for each of three readings e: the largest z_tj with ``|j - p| <= 16``, the mean
+of z_tj weighted by r_j ** 4, and the largest z_tj r_j. It is the same however similar question and passage are as a
+whole.
 """
 
 from __future__ import annotations

@@ -356,7 +356,10 @@ class Ranker:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the methods, see :attr:`PairModel.weights`; that of the class match goes with what it is read by."""
+        """Weights of the methods, see :attr:`semclass.ranker.PairModel.weights`.
+
+        That of the class match goes with what it is read by.
+        """
         return self.pairs.weights if self.placed is None else {**self.pairs.weights, "class": self.placed.weight}
 
     def check_similarity(self, similarity: str) -> None:

@@ -43,8 +43,8 @@ def similarity(
     question
         float32 of shape (dim,).
     kind
-        ``"cosine"``, q.p / (|q| |p|), for passages that have length 1 already, as an index keeps them; ``"ip"``, the
-        inner product q.p; ``"l2"``, 1 - |q - p|**2 / 2, which falls as the distance grows. For vectors of length 1 all
+        ``"cosine"``, ``q.p / (|q| |p|)``, for passages that have length 1 already, as an index keeps them; ``"ip"``, the
+        inner product q.p; ``"l2"``, ``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all
         three are the same number, so that weights found with one serve the others.
     levels
         What each int8 row is to be multiplied with, float32 of shape (n,).

@@ -81,7 +81,7 @@ class Recipe:
         return self.reader.codebooks if self.form == "standard" else None
 
     def header(self) -> dict[str, Any]:
-        """Fields about the whole index, see :class:`semclass.index.PassageIndex`."""
+        """Fields about the whole index, see :class:`semclass.PassageIndex`."""
         return {
             "encoder": self.reader.encoder.fingerprint,
             "interaction": self.reader.interaction,

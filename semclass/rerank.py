@@ -46,7 +46,7 @@ class Reranker:
         Parameters
         ----------
         models, encoder
-            Heads, which must include pair heads, and their encoder, see :meth:`semclass.ranker.Ranker.load`.
+            Heads, which must include pair heads, and their encoder, see :meth:`semclass.Ranker.load`.
         threads
             Threads of the encoder.
 

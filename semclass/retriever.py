@@ -83,7 +83,7 @@ class HybridRetriever:
         index
             Folder of the index.
         models, encoder
-            Heads, and the encoder that the index was built with, see :meth:`semclass.ranker.Ranker.load`.
+            Heads, and the encoder that the index was built with, see :meth:`semclass.Ranker.load`.
         threads
             Threads of the encoder.
         verify
@@ -106,7 +106,7 @@ class HybridRetriever:
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none.
 
-        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.ranker.Ranker.weights`, and
+        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.Ranker.weights`, and
         absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
         models' training questions.
         """
@@ -175,7 +175,7 @@ class HybridRetriever:
         match
             Class match in the score: ``"soft"``, ``"hard"`` or None, see :func:`semclass.ranking.class_match`.
         rerank, by, hard, rerank_weight
-            Method of re-ranking and its weight, see :meth:`semclass.ranker.Ranker.order`.
+            Method of re-ranking and its weight, see :meth:`semclass.Ranker.order`.
         bm25_weight
             w of ``"linear"`` fusion, at least 0.
         match_weight
@@ -183,7 +183,7 @@ class HybridRetriever:
         candidates
             How many passages are re-ranked; at least `k` are.
         explain
-            Whether hits say what their scores were made of, see :class:`semclass.types.Explanation`.
+            Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
         where
             A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.filters`. It applies before
             anything is ranked: `k` passages that match are given, if there are so many.
@@ -294,7 +294,7 @@ class HybridRetriever:
     asearch_many = in_thread(search_many)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions; see :meth:`semclass.ranker.Ranker.encode`."""
+        """Encode and classify questions; see :meth:`semclass.Ranker.encode`."""
         return self.ranker.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
@@ -401,7 +401,7 @@ class HybridRetriever:
         return self._weight("bm25", bm25_weight, "bm25_weight"), share
 
     def order(self, query: Query, candidates: Candidates, **method: Any) -> Order:
-        """Order candidates by one of the methods; see :meth:`semclass.ranker.Ranker.order`.
+        """Order candidates by one of the methods; see :meth:`semclass.Ranker.order`.
 
         A weight that is not given is that of :attr:`weights`.
         """

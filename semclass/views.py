@@ -81,7 +81,7 @@ def padded(
     Returns
     -------
     ndarray
-        Of shape (n, longest, *item shape).
+        Of shape ``(n, longest, *item shape)``.
     """
     lengths = rows.lengths()
     inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]

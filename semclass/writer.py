@@ -88,10 +88,10 @@ class IndexWriter:
 
     Nothing that it does can be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
     exception changes nothing that was not committed. There is one writer at a time; readers may be many, and see the index
-    as it was when they opened it until they ask for a newer one, see :meth:`semclass.index.PassageIndex.refresh`. Threads
+    as it was when they opened it until they ask for a newer one, see :meth:`semclass.PassageIndex.refresh`. Threads
     may share a writer, and take turns; a child process may not.
 
-    A commit makes the new passages one segment, joined with those before it that have less than :data:`WIDER` times as
+    A commit makes the new passages one segment, joined with those before it that have less than `WIDER` times as
     many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al.
     1996). A segment of which more than half was removed is written again without that. Joining copies rows; nothing is
     encoded again.
@@ -184,7 +184,7 @@ class IndexWriter:
         progress
             Called with the number of passages done, now and then.
         workers
-            Threads that read passages; see :func:`semclass.build.build_index`.
+            Threads that read passages; see :func:`semclass.build_index`.
 
         Returns
         -------
