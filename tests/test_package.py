@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import io
 import json
 import re
 import subprocess
 import sys
 
+import blocks
 import pytest
 from conftest import ROOT
 
@@ -85,16 +84,12 @@ def test_the_readme_names_the_two_set_up_commands():
 
 def test_the_readmes_code_prints_what_the_readme_says(tmp_path, monkeypatch):
     """Each Python block runs as it stands; lines that begin with ``# `` behind a call are its output."""
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert blocks
+    found = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
+    assert found
     monkeypatch.chdir(tmp_path)  # a block may write
     names: dict[str, object] = {}
-    for block in blocks:
-        said = [line[2:] for line in block.splitlines() if line.startswith("# ")]
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            exec(compile(block, "README.md", "exec"), names)  # noqa: S102
-        assert printed.getvalue().splitlines() == said
+    for block in found:
+        blocks.run_python(block.text, names, "README.md", block.line)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "bench" / "results").glob("*.json")), ids=lambda path: path.stem)

@@ -1,0 +1,241 @@
+"""Code blocks of Markdown pages, run as a reader would run them: in order, in one folder.
+
+* ```` ```python ```` runs in one namespace a page; lines that begin with ``# `` are what the block prints.
+* ```` ```sh ```` runs in bash; a ```` ```text ```` or ```` ```json ```` block behind it is what it prints, numbers of
+  JSON within a hundredth.
+* A block with a caption (``{code-block}`` or ``{literalinclude}``) is a file of that name.
+* ``<!-- background -->`` before a block: it runs until the page ends. A page says 8000 for its port and gets a free one.
+* ``<!-- not run: REASON -->`` before a block: it does not run. Tests list these.
+
+Any other block is refused, so that none is left out unnoticed. ``extras: NAME, NAME`` in a page's front matter says what it
+needs beyond the extra ``test``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).parent.parent
+PATIENCE = 60.0
+"""Seconds that a program in the background may take until it answers."""
+
+_MARK = re.compile(r"<!-- (not run|background)(?:: (.+?))? -->\s*$")
+_OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
+_PORT = re.compile(r"\b8000\b")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page: its line, from 1, and what the page says of it."""
+
+    line: int
+    language: str
+    text: str
+    file: str | None = None
+    not_run: str | None = None
+    background: bool = False
+
+
+def read(page: Path) -> list[Block]:
+    """All blocks of code of a page; the directives of other kinds are none."""
+    blocks = []
+    mark: re.Match[str] | None = None
+    for token in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8")):
+        if token.type == "html_block":
+            mark = _MARK.match(token.content)
+        elif token.type == "fence":
+            block = _block(page, token.info.strip(), token.content, token.map[0] + 1, mark)
+            blocks += [] if block is None else [block]
+            mark = None
+        elif token.level == 0:
+            mark = None
+    return blocks
+
+
+def _block(page: Path, info: str, text: str, line: int, mark: re.Match[str] | None) -> Block | None:
+    directive = re.fullmatch(r"\{([\w:-]+)\}\s*(.*)", info)
+    file = None
+    if directive is not None:
+        name, argument = directive.groups()
+        if name not in ("code-block", "literalinclude"):
+            return None
+        options, text = _options(text)
+        file = options.get("caption")
+        if name == "literalinclude":
+            text = (page.parent / argument).read_text(encoding="utf-8")
+        info = options.get("language", "") if name == "literalinclude" else argument
+    marked = (None, None) if mark is None else mark.groups()
+    not_run = (marked[1] or "") if marked[0] == "not run" else None
+    return Block(line, info, text, file, not_run, background=marked[0] == "background")
+
+
+def _options(text: str) -> tuple[dict[str, str], str]:
+    """Options of a directive, and what follows them."""
+    lines = text.splitlines(keepends=True)
+    options = {}
+    while lines and (found := _OPTION.fullmatch(lines[0].rstrip("\n"))):
+        options[found[1]] = found[2].strip()
+        lines.pop(0)
+    return options, "".join(lines).lstrip("\n")
+
+
+def extras_of(page: Path) -> list[str]:
+    """What a page needs beyond the extra ``test``."""
+    front = re.match(r"---\n(.*?\n)---\n", page.read_text(encoding="utf-8"), re.S)
+    named = re.search(r"^extras: *(.+)$", front[1], re.M) if front else None
+    return [name.strip() for name in named[1].split(",")] if named else []
+
+
+def run_python(text: str, names: dict[str, object], where: str, line: int = 0) -> None:
+    """Run one block, and compare what it prints with its lines that begin with ``# ``."""
+    said = [row[2:] for row in text.splitlines() if row.startswith("# ")]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile("\n" * line + text, where, "exec"), names)  # noqa: S102
+    assert printed.getvalue().splitlines() == said, f"{where}, line {line}"
+
+
+def run_page(page: Path, folder: Path) -> int:
+    """Run the blocks of a page in a folder, which is the working directory, and count those that ran."""
+    blocks = read(page)
+    port = _free_port() if any(block.background for block in blocks) else None
+    names: dict[str, object] = {"__name__": "__main__"}
+    printed: str | None = None
+    ran = 0
+    with contextlib.ExitStack() as running:
+        for block in blocks:
+            if block.not_run is not None:
+                printed = None
+                continue
+            where = f"{page.name}, line {block.line}"
+            text = block.text if port is None else _PORT.sub(str(port), block.text)
+            if block.file is not None:
+                target = folder / block.file
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(text, encoding="utf-8")
+            elif block.background:
+                running.enter_context(_background(text, folder, port or 0, where))
+            elif block.language == "python":
+                run_python(text, names, page.name, block.line)
+            elif block.language == "sh":
+                printed = _run_sh(text, folder, where)
+            elif block.language in ("text", "json") and printed is not None:
+                _compare(block, printed, where)
+                printed = None
+            else:
+                raise AssertionError(f"{where}: nothing says what to do with this block of {block.language!r}")
+            ran += 1
+    return ran
+
+
+def _environment() -> dict[str, str]:
+    """A reader's: the checkout's semclass, and neither colours nor a wide terminal."""
+    paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+
+
+def _run_sh(text: str, folder: Path, where: str) -> str:
+    done = subprocess.run(
+        [shutil.which("bash") or "bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{where}: exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def _compare(block: Block, printed: str, where: str) -> None:
+    if block.language == "text":
+        assert printed.rstrip().splitlines() == block.text.rstrip().splitlines(), where
+    else:
+        assert _alike(_json_values(printed), _json_values(block.text)), f"{where}: {printed}"
+
+
+def _json_values(text: str) -> list[Any]:
+    """The JSON values of a block, one after another, however they are laid out."""
+    decoder, values, rest = json.JSONDecoder(), [], text.strip()
+    while rest:
+        value, end = decoder.raw_decode(rest)
+        values.append(value)
+        rest = rest[end:].lstrip()
+    return values
+
+
+def _alike(found: Any, said: Any) -> bool:
+    """Whether JSON is what was said, numbers within a hundredth; ``"..."`` stands for anything."""
+    if said == "...":
+        return True
+    if isinstance(said, dict):
+        return isinstance(found, dict) and found.keys() == said.keys() and all(_alike(found[k], said[k]) for k in said)
+    if isinstance(said, list):
+        if said and said[-1] == "..." and isinstance(found, list):
+            found, said = found[: len(said) - 1], said[:-1]
+        same = isinstance(found, list) and len(found) == len(said)
+        return same and all(_alike(*both) for both in zip(found, said, strict=True))
+    if isinstance(said, float):
+        return isinstance(found, (int, float)) and abs(found - said) <= 0.01
+    return bool(found == said)
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _background(text: str, folder: Path, port: int, where: str) -> Iterator[None]:
+    """A service in the background, from when it is ready until the block ends."""
+    if "--port" not in text:
+        text = text.replace("semclass serve", f"semclass serve --port {port}")
+    log = folder / f".background-{port}.log"
+    with log.open("wb") as out:
+        bash = [shutil.which("bash") or "bash", "-c", f"exec {text.strip()}"]
+        process = subprocess.Popen(bash, cwd=folder, env=_environment(), stdout=out, stderr=out)
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while not _ready(port):
+                assert process.poll() is None, f"{where}: it ended\n{log.read_text()}"
+                assert time.monotonic() < deadline, f"{where}: not ready\n{log.read_text()}"
+                time.sleep(0.05)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def pages(folder: Path) -> Sequence[Path]:
+    """The pages of the documentation, in the order of their names."""
+    return sorted(path for path in folder.rglob("*.md") if not {"examples", "container"} & set(path.parts))
