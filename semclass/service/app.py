@@ -87,7 +87,8 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     for routes in routers:
         app.include_router(routes)
     paths = {str(app.openapi_url), *(getattr(route, "path", "") for routes in routers for route in routes.routes)}
-    app.openapi_schema = describe(app, settings, native.SEARCHES)
+    document = describe(app, settings, native.SEARCHES)
+    app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it
     # the last that is added is the first that is asked
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Gate, settings=settings)

@@ -7,10 +7,11 @@ FastAPI would read a body with NaN in it, and would check every hit that is give
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import pydantic
 from fastapi import Request, Response
+from pydantic import BeforeValidator
 from pydantic_core import from_json, to_json
 from starlette.types import Scope
 
@@ -21,6 +22,15 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 _SHOWN = 3
 """Faults of a body that an error names."""
+
+
+def _whole(value: object) -> object:
+    """Give 2 for 2.0, which is a whole number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""A whole number, which JSON may write with a point."""
 
 LIMITS = frozenset({"maxItems", "maxLength", "maximum"})
 """Keywords of JSON schema whose value may be the name of a limit in the settings; OpenAPI has the limit itself."""

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from semclass.service.bodies import HITS, TEXT, TEXTS
+from semclass.service.bodies import HITS, TEXT, TEXTS, Whole
 
 Text = Annotated[str, Field(min_length=1, pattern=r"\S", json_schema_extra=TEXT)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
-Count = Annotated[int, Field(ge=1, json_schema_extra=HITS)]
+Count = Annotated[Whole, Field(ge=1, json_schema_extra=HITS)]
 
 
 class Request(BaseModel):

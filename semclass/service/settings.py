@@ -16,7 +16,7 @@ class Settings:
     Attributes
     ----------
     keys
-        SHA-256 digests of the keys that requests may bear, see :func:`semclass.service.access.read_keys`; none: all may ask.
+        SHA-256 digests of the keys that requests may bear, see :func:`semclass.service.access.read_keys`; none: all may.
     hosts
         Names, without a port, that requests may give in ``Host``; none: any.
     max_body

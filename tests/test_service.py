@@ -1,0 +1,438 @@
+"""The HTTP service: what it answers, what it refuses, what it tells."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from asked import Lines, asked
+from hypothesis import given
+from hypothesis import strategies as st
+
+from semclass import EntailmentClassifier, HybridRetriever, InputError, PassageIndex, Ranker
+from semclass.errors import ArtifactError
+from semclass.service.access import is_loopback, read_keys
+from semclass.service.app import create_app
+from semclass.service.engine import Engine
+from semclass.service.logs import LOGGER, JsonLines
+from semclass.service.settings import Settings
+
+QUESTION = "Who built the bridge?"
+POSTS = ("/api/classify/questions", "/api/classify/passages", "/api/search", "/api/rerank")
+KEY = "a-key-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+
+
+def service(ranker, retriever=None, **limits):
+    settings = Settings(**limits)
+    return asked(create_app(Engine(ranker, retriever, settings), settings))
+
+
+@pytest.fixture(scope="module")
+def client(ranker, retriever):
+    with service(ranker, retriever) as found:
+        yield found
+
+
+@pytest.fixture
+def log():
+    lines, level = Lines(), LOGGER.level
+    lines.setFormatter(JsonLines())
+    LOGGER.addHandler(lines)
+    LOGGER.setLevel(logging.INFO)
+    yield lines
+    LOGGER.removeHandler(lines)
+    LOGGER.setLevel(level)
+
+
+# -- answers ----------------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_classified_as_the_library_does(client, ranker):
+    answer = client.post("/api/classify/questions", {"texts": [QUESTION, "How tall is it?"], "min_probability": 0.9})
+    expected = ranker.questions.predict([QUESTION, "How tall is it?"], min_probability=0.9)
+    found = answer.json()["results"]
+    assert [item["label"] for item in found] == [label.label for label in expected]
+    assert found[0]["probabilities"] == pytest.approx(dict(expected[0].probabilities), abs=1e-6)
+    assert set(found[0]) == set(vars(expected[0]))
+
+
+def test_passages_are_classified_as_the_library_does(client, ranker):
+    text = "It was opened in October 1874 by Ada Merriweather."
+    found = client.post("/api/classify/passages", {"texts": [text]}).json()["results"][0]
+    assert found["labels"] == list(ranker.passages.predict([text])[0].labels)
+
+
+def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
+    body = {"question": QUESTION, "k": 3, "explain": True, "match": "soft", "match_weight": 0.5}
+    answer = client.post("/api/search", body).json()
+    expected = retriever.search(QUESTION, 3, explain=True, match="soft", match_weight=0.5)
+    assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected]
+    assert set(answer["hits"][0]) == set(vars(expected[0]))
+    assert answer["hits"][0]["explanation"]["parts"] == pytest.approx(dict(expected[0].explanation.parts), abs=1e-5)
+    assert answer["weights"] == {"bm25_weight": retriever.weights["bm25"], "match_weight": 0.5}
+    assert answer["question"]["label"] == "HUM"
+    assert answer["milliseconds"] > 0
+
+
+def test_the_weights_of_a_method_are_told_by_the_names_of_its_fields(client, retriever):
+    body = {"question": QUESTION, "rerank": "integrated", "by": "class", "fusion": "convex"}
+    found = client.post("/api/search", body).json()["weights"]
+    assert found == {"alpha": retriever.weights["alpha"], "rerank_weight": retriever.weights["class"]}
+    assert client.post("/api/search", body | found).json()["weights"] == found
+
+
+def test_a_question_is_not_classified_where_that_is_not_wanted(client):
+    assert client.post("/api/search", {"question": QUESTION, "classify": False}).json()["question"] is None
+
+
+def test_passages_are_reranked_and_told_by_place_and_by_the_ids_that_were_given(client):
+    passages = ["A ferry leaves at noon.", {"text": "Ada built the bridge.", "id": "x", "metadata": {"page": 3}}]
+    found = client.post("/api/rerank", {"question": QUESTION, "passages": [*passages, passages[1]]}).json()["hits"]
+    assert [(hit["index"], hit["id"]) for hit in found] == [(1, "x"), (2, "x"), (0, "0")]
+    assert found[0]["metadata"] == {"page": 3}
+    assert found[0]["rank_before"] == 2
+
+
+def test_a_filter_limits_what_is_found(client):
+    body = {"question": QUESTION, "where": {"_id": {"$in": ["no-such-id"]}}}
+    assert client.post("/api/search", body).json()["hits"] == []
+
+
+def test_what_is_served_is_told(client, retriever):
+    found = client.get("/api/info").json()
+    assert found["encoder"] == retriever.ranker.encoder.fingerprint
+    assert {"name": "HUM", "description": "human"} in found["classes"]
+    assert found["index"] == {"passages": len(retriever.index), "kind": "folder"}
+    assert found["weights"] == retriever.weights
+    assert found["limits"]["max_texts"] == Settings().max_texts
+
+
+def test_without_an_index_there_is_nothing_to_search_but_passages_are_reranked(ranker):
+    with service(ranker) as client:
+        refused = client.post("/api/search", {"question": QUESTION})
+        assert (refused.status_code, refused.json()["error_type"]) == (404, "no_index")
+        assert client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]}).status_code == 200
+        assert client.get("/api/info").json()["index"] is None
+
+
+def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
+    ranker = Ranker.load(None, encoder=fake_encoder)
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+    with service(ranker, retriever) as client:
+        found = client.post("/api/search", {"question": QUESTION, "rerank": None}).json()
+        assert found["question"] is None
+        assert len(found["hits"]) == 10
+        refused = client.post("/api/search", {"question": QUESTION})
+        assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
+        assert client.get("/api/info").json()["methods"]["rerank"] == [None]
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def check_error(answer, status):
+    """Every error has one body, and says which request it was."""
+    body = answer.json()
+    assert answer.status_code == status
+    assert set(body) == {"error", "error_type", "message", "request_id"}
+    assert body["error"] == body["message"]
+    assert body["request_id"] == answer.headers["x-request-id"]
+    return body["message"]
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize(
+    ("content", "kind", "status"),
+    [
+        (b"", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b'{"question": NaN}', "application/json", 400),
+        (b'{"question": Infinity}', "application/json", 400),
+        (b'"\xff"', "application/json", 400),
+        (b'{"question": "\\ud800"}', "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b"1" * 10_000, "application/json", 400),
+        (b"[]", "application/json", 422),
+        (b"null", "application/json; charset=utf-8", 422),
+        (b'{"a": 1}', "application/json", 422),
+        (b'{"texts": ["a"]}', "text/plain", 415),
+        (b'{"texts": ["a"]}', "application/x-www-form-urlencoded", 415),
+    ],
+)
+def test_what_is_no_request_is_refused(client, path, content, kind, status):
+    check_error(client.request("POST", path, content=content, headers={"content-type": kind}), status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"question": " \n"},
+        {"question": QUESTION, "k": 0},
+        {"question": QUESTION, "k": 10**30},
+        {"question": QUESTION, "k": "5"},
+        {"question": QUESTION, "k": True},
+        {"question": QUESTION, "candidates": 100_000},
+        {"question": QUESTION, "rerank": "best"},
+        {"question": QUESTION, "bm25_weight": -1},
+        {"question": QUESTION, "bm25_weight": 1e300},
+        {"question": QUESTION, "match_weight": 1},
+        {"question": QUESTION, "alpha": 0.5},
+        {"question": QUESTION, "where": {"page": {"$near": 3}}},
+        {"question": QUESTION, "place": "/etc/passwd"},
+    ],
+)
+def test_options_that_are_not_allowed_are_named(client, body):
+    assert check_error(client.post("/api/search", body), 422)
+
+
+def test_a_whole_number_may_be_written_with_a_point(client):
+    content = b'{"question": "Who built it?", "k": 2.0}'
+    answer = client.request("POST", "/api/search", content=content, headers={"content-type": "application/json"})
+    assert len(answer.json()["hits"]) == 2
+
+
+@pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
+@pytest.mark.parametrize("text", ["\x00", "\u200b", "\ufffd\uffff", "a\x00b", "\U0010ffff", "?" * 5000])
+def test_odd_texts_are_texts(client, text):
+    assert client.post("/api/classify/questions", {"texts": [text]}).status_code == 200
+    assert client.post("/api/search", {"question": text}).status_code == 200
+    assert client.post("/api/rerank", {"question": text, "passages": [text]}).status_code == 200
+
+
+FIELDS = st.sampled_from(["texts", "question", "passages", "k", "where", "text", "id"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(FIELDS, inner),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+def test_no_body_is_an_error_of_the_service(client, body):
+    try:
+        content = json.dumps(body).encode()
+    except UnicodeEncodeError:
+        return
+    for path in POSTS:
+        answer = client.request("POST", path, content=content, headers={"content-type": "application/json"})
+        assert answer.status_code in (200, 400, 413, 422)
+
+
+def test_an_unknown_path_and_a_wrong_method_are_told(client):
+    check_error(client.get("/api/nothing"), 404)
+    wrong = client.get("/api/search")
+    check_error(wrong, 405)
+    assert wrong.headers["allow"] == "POST"
+    check_error(client.get("/api/search/"), 404)
+
+
+def test_what_fails_unexpectedly_tells_the_client_nothing_and_the_log_no_text(client, log, monkeypatch):
+    async def fail(*_, **__):
+        raise ZeroDivisionError("secret " + QUESTION)
+
+    monkeypatch.setattr(Engine, "search", fail)
+    answer = client.post("/api/search", {"question": QUESTION})
+    assert "secret" not in check_error(answer, 500)
+    assert log.last["exception"] == "ZeroDivisionError"
+    assert any("fail" in frame for frame in log.last["trace"])
+    assert log.last["request_id"] == answer.json()["request_id"]
+    assert not any("secret" in line or QUESTION in line for line in log.written)
+
+
+def test_an_index_that_does_not_answer_is_unavailable(client, log, monkeypatch):
+    async def fail(*_, **__):
+        raise ArtifactError("the server http://user:password@host does not answer")
+
+    monkeypatch.setattr(Engine, "search", fail)
+    assert "password" not in check_error(client.post("/api/search", {"question": QUESTION}), 503)
+    assert not any("password" in line for line in log.written)
+
+
+# -- operations -------------------------------------------------------------------------------------------------------
+
+
+def test_readiness_ends_before_the_service_does(ranker):
+    with service(ranker) as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        assert client.get("/ready").json() == {"status": "ready"}
+        client.app.state.draining = True
+        check_error(client.get("/ready"), 503)
+        assert client.get("/health").status_code == 200
+        assert client.post("/api/classify/questions", {"texts": [QUESTION]}).status_code == 200
+
+
+def test_a_request_is_one_line_of_json_without_a_word_of_its_user(client, log):
+    headers = {"x-request-id": "abc-1.2_3"}
+    client.post("/api/classify/questions?secret=1", {"texts": [QUESTION, "How?"]}, headers=headers)
+    found = log.last
+    assert len(log.written) == 1
+    assert found.pop("milliseconds") > 0
+    assert found.pop("time").endswith("+00:00")
+    assert found == {
+        "level": "info",
+        "event": "request",
+        "request_id": "abc-1.2_3",
+        "method": "POST",
+        "route": "/api/classify/questions",
+        "status": 200,
+        "texts": 2,
+    }
+
+
+@pytest.mark.parametrize("given_id", ["", "x" * 65, "a b", 'a"b', "ä".encode()])
+def test_an_odd_request_id_is_replaced(client, given_id):
+    assert len(client.get("/health", headers={"x-request-id": given_id}).headers["x-request-id"]) == 32
+
+
+def test_paths_and_methods_that_the_service_does_not_have_are_not_told_apart(client, log):
+    client.request("BREW", "/secret/path")
+    assert (log.last["route"], log.last["method"], log.last["status"]) == ("-", "-", 404)
+    client.get("/api/search")
+    assert (log.last["route"], log.last["status"]) == ("/api/search", 405)
+
+
+def test_metrics_count_requests_by_route_and_status(ranker):
+    with service(ranker) as client:
+        client.post("/api/classify/questions", {"texts": [QUESTION, "How?"]})
+        client.post("/api/classify/questions", {"texts": []})
+        for path in ("/a", "/b"):
+            client.get(path)
+        answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    lines = answer.text.splitlines()
+    assert 'semclass_requests_total{route="/api/classify/questions",status="200"} 1.0' in lines
+    assert 'semclass_requests_total{route="/api/classify/questions",status="422"} 1.0' in lines
+    assert 'semclass_requests_total{route="-",status="404"} 2.0' in lines
+    assert 'semclass_texts_total{route="/api/classify/questions"} 2.0' in lines
+    assert any(line.startswith("semclass_queue_texts ") for line in lines)
+
+
+def test_every_answer_tells_browsers_to_be_careful(client):
+    for answer in (client.get("/"), client.get("/api/info"), client.get("/nothing")):
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+# -- OpenAPI ----------------------------------------------------------------------------------------------------------
+
+
+def operations(document):
+    for path, item in document["paths"].items():
+        for method, operation in item.items():
+            yield path, method, operation
+
+
+def test_the_description_has_the_limits_that_hold_and_every_error(ranker):
+    with service(ranker, max_texts=7, max_characters=99, max_hits=5) as client:
+        document = client.get("/openapi.json").json()
+        texts = document["paths"]["/api/classify/questions"]["post"]["requestBody"]["content"]["application/json"]
+        assert texts["schema"]["properties"]["texts"]["maxItems"] == 7
+        assert texts["schema"]["properties"]["texts"]["items"]["maxLength"] == 99
+        assert client.post("/api/classify/questions", {"texts": ["a" * 99] * 7}).status_code == 200
+        check_error(client.post("/api/classify/questions", {"texts": ["a"] * 8}), 413)
+        check_error(client.post("/api/classify/questions", {"texts": ["a" * 100]}), 413)
+        check_error(client.post("/api/rerank", {"question": "a", "passages": ["a"], "k": 6}), 422)
+    for path, method, operation in operations(document):
+        statuses = set(operation["responses"])
+        assert {"200", "400", "500"} <= statuses
+        assert method == "get" or {"408", "413", "415", "422", "429", "503", "504"} <= statuses, path
+    assert not re.search(r'": "max_', json.dumps(document))
+
+
+def test_every_reference_of_the_description_is_there(client):
+    document = client.get("/openapi.json").json()
+    names = [part.partition('"')[0] for part in json.dumps(document).split("#/components/schemas/")[1:]]
+    assert names
+    assert set(names) <= set(document["components"]["schemas"])
+    assert "$defs" not in json.dumps(document)
+
+
+# -- keys and names ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def key_file(tmp_path):
+    path = tmp_path / "keys"
+    path.write_text(f"# of the two teams\n{KEY}\n\n  another-key-of-someone\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_key_is_asked_for_where_keys_are_set(ranker, key_file, log):
+    with service(ranker, keys=read_keys(key_file)) as client:
+        for path in ("/health", "/ready", "/", "/page.js", "/page.css"):
+            assert client.get(path).status_code == 200
+        for path in ("/api/info", "/metrics", "/openapi.json", "/nothing"):
+            refused = client.get(path)
+            check_error(refused, 401)
+            assert refused.headers["www-authenticate"] == "Bearer"
+        for value in (f"Bearer {KEY}", "bearer another-key-of-someone"):
+            assert client.get("/api/info", headers={"authorization": value}).status_code == 200
+        for value in (KEY, f"Basic {KEY}", f"Bearer {KEY}x", "Bearer", "Bearer # of the two teams", "Bearer \xff"):
+            check_error(client.get("/api/info", headers={"authorization": value.encode("latin-1")}), 401)
+        document = client.get("/openapi.json", headers={"authorization": f"Bearer {KEY}"}).json()
+    assert document["paths"]["/api/search"]["post"]["security"] == [{"key": []}]
+    assert "security" not in document["paths"]["/health"]["get"]
+    assert not any(KEY in line for line in log.written)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "# none\n", "short\n", "a key with many spaces in it\n", "schlüssel-mit-umlaut\n"]
+)
+def test_a_file_without_good_keys_is_refused(tmp_path, content):
+    path = tmp_path / "keys"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(InputError):
+        read_keys(path)
+
+
+def test_a_file_of_keys_that_everybody_can_read_is_warned_of(key_file):
+    key_file.chmod(0o644)
+    with pytest.warns(UserWarning, match="chmod 600"):
+        assert len(read_keys(key_file)) == 2
+
+
+def test_a_missing_file_of_keys_is_named(tmp_path):
+    with pytest.raises(ArtifactError, match="nowhere"):
+        read_keys(tmp_path / "nowhere")
+
+
+def test_another_name_than_the_services_is_refused(ranker):
+    with service(ranker, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
+        for host in ("localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]:8080", "[::1]"):
+            assert client.get("/health", headers={"host": host}).status_code == 200
+        for host in ("evil.example", "localhost.evil.example", "evil.example:8080", "", "127.0.0.1:x", ":80"):
+            check_error(client.get("/health", headers={"host": host}), 400)
+
+
+def test_which_addresses_are_this_machine_only():
+    assert all(map(is_loopback, ("127.0.0.1", "127.1.2.3", "::1", "[::1]", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.org", "")))  # noqa: S104
+
+
+def test_pairs_are_judged_where_the_head_is_there(ranker):
+    settings = Settings()
+    engine = Engine(ranker, None, settings, entailment=EntailmentClassifier.load(encoder=ranker.encoder))
+    with asked(create_app(engine, settings)) as client:
+        found = client.run(engine.entails([(QUESTION, "Ada built the bridge.")]))
+    assert found[0].label == "entailment"
+
+
+@pytest.mark.parametrize("limits", [{"max_texts": 0}, {"request_seconds": -1.0}, {"drain_seconds": -0.1}])
+def test_limits_that_let_nothing_through_are_refused(limits):
+    with pytest.raises(InputError, match=next(iter(limits))):
+        Settings(**limits)
