@@ -74,19 +74,19 @@ def serve(
     from semclass.service.app import create_app
     from semclass.service.engine import Engine
 
+    logs.configure()
+    warnings.showwarning = logs.show_warning
     settings = Settings(
         keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
     )
-    logs.configure()
-    warnings.showwarning = logs.show_warning
-    listener = server.bind(host, port)
     if not (settings.keys or access.is_loopback(host)):
         logs.tell("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
     used = threads or available_threads()
-    ranker = Ranker.load(models, encoder=encoder, threads=used)
-    retriever = None if place is None else _open(place, ranker, qdrant_api_key)
-    engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, used))
-    server.run(create_app(engine, settings), settings, listener)
+    with server.bind(host, port) as listener:
+        ranker = Ranker.load(models, encoder=encoder, threads=used)
+        retriever = None if place is None else _open(place, ranker, qdrant_api_key)
+        engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, used))
+        server.run(create_app(engine, settings), settings, listener)
 
 
 def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:

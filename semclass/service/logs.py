@@ -129,6 +129,7 @@ class Watched:
             await send(message)
 
         fault: dict[str, Any] = {}
+        self.metrics.open.inc()
         try:
             await self.app(scope, receive, named)
         except Exception as error:  # noqa: BLE001 - nothing that goes wrong in one request may end the service
@@ -137,6 +138,7 @@ class Watched:
                 message = "something went wrong in the service; its log has more under the id of the request"
                 await refusal(scope, 500, "internal", message)(scope, receive, named)
         finally:
+            self.metrics.open.dec()
             self._tell(scope, CLIENT_GONE if scope.get("semclass.gone") else status, began, fault)
         return None
 

@@ -36,6 +36,7 @@ class Metrics:
         )
         waiting = Gauge("semclass_queue_texts", "Texts that wait for a run.", registry=registry)
         waiting.set_function(lambda: engine.waiting)
+        self.open = Gauge("semclass_requests_open", "Requests that are being answered.", registry=registry)
         Info("semclass", "The service.", registry=registry).info({"version": semclass.__version__})
         ProcessCollector(registry=registry)
         engine.on_batch = self.batch

@@ -1,0 +1,151 @@
+"""``semclass serve`` as a process: it starts, answers, tells and stops."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+import httpx
+
+from semclass import PassageIndex
+from semclass.cli import main
+
+KEY = "a-key-that-is-long-enough"
+QUESTION = "Who built the bridge?"
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are those of POSIX")
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory, ranker, corpus):
+    folder = tmp_path_factory.mktemp("served") / "index"
+    PassageIndex.build(corpus, reader=ranker.reader).save(folder)
+    return folder
+
+
+@contextmanager
+def serving(*arguments):
+    """A process that is ready, and the lines that it has told until then."""
+    command = [sys.executable, "-m", "semclass", "serve", *map(str, arguments), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        told = []
+        for line in process.stderr:
+            told.append(json.loads(line))
+            if told[-1]["event"] == "serving":
+                break
+        else:
+            pytest.fail(f"it did not start, and left with {process.wait()}")
+        yield process, told
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def address(told):
+    return f"http://{told[-1]['host']}:{told[-1]['port']}"
+
+
+def stop(process, number=signal.SIGTERM):
+    """Stop a process; gives its exit code and what it told."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert out == ""
+    return process.returncode, [json.loads(line) for line in err.splitlines()]
+
+
+def test_a_service_answers_and_finishes_what_it_took_when_it_is_stopped(index):
+    with serving(index) as (process, told), httpx.Client(base_url=address(told), timeout=120) as client:
+        assert client.get("/ready").status_code == 200
+        assert client.post("/api/search", json={"question": QUESTION}).json()["hits"][0]["labels"]
+        assert client.get("/").status_code == 200
+        # enough work to be in flight for some time, on another connection
+        many = {"texts": [f"{place} {QUESTION}" for place in range(200)]}
+        with ThreadPoolExecutor(1) as pool:
+            before = _open_requests(client)
+            answer = pool.submit(httpx.post, f"{address(told)}/api/classify/passages", json=many, timeout=120)
+            while not answer.done() and _open_requests(client) == before:
+                pass
+            code, lines = stop(process)
+            assert answer.result().status_code == 200
+            assert len(answer.result().json()["results"]) == 200
+    assert code == 0
+    assert lines[-1]["event"] == "stopped"
+    assert not any(QUESTION in json.dumps(line) for line in lines)
+
+
+def _open_requests(client):
+    """Requests that are being answered, this one among them."""
+    text = client.get("/metrics").text
+    return float(next(line for line in text.splitlines() if line.startswith("semclass_requests_open ")).split()[1])
+
+
+def test_readiness_ends_first_where_balancers_need_time(index):
+    with serving(index, "--drain", 600) as (process, told), httpx.Client(base_url=address(told)) as client:
+        process.send_signal(signal.SIGTERM)
+        while client.get("/ready").status_code == 200:
+            pass
+        assert client.get("/ready").status_code == 503
+        assert client.post("/api/search", json={"question": QUESTION}).status_code == 200
+        client.close()
+        code, _ = stop(process, signal.SIGINT)  # a second signal does not wait
+    assert code == 0
+
+
+def test_keys_and_names_are_asked_for(index, tmp_path):
+    keys = tmp_path / "keys"
+    keys.write_text(KEY)
+    keys.chmod(0o600)
+    with serving(index, "--api-key-file", keys) as (_, told), httpx.Client(base_url=address(told)) as client:
+        assert client.get("/api/info").status_code == 401
+        assert client.get("/api/info", headers={"authorization": f"Bearer {KEY}"}).json()["index"]["passages"] == 30
+        assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+
+
+def test_a_service_that_others_reach_warns_where_no_key_is_asked_for():
+    with serving("--host", "0.0.0.0") as (_, told):  # noqa: S104
+        assert any(line["level"] == "warning" and "--api-key-file" in line["event"] for line in told)
+        port = told[-1]["port"]
+        answer = httpx.post(f"http://127.0.0.1:{port}/api/search", json={"question": QUESTION})
+        assert (answer.status_code, answer.json()["error_type"]) == (404, "no_index")
+
+
+def test_limits_are_options(index):
+    with serving(index, "--max-texts", 2, "--max-characters", 30) as (_, told):
+        limits = httpx.get(f"{address(told)}/api/info").json()["limits"]
+        assert (limits["max_texts"], limits["max_characters"]) == (2, 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["no-such-index"], "no-such-index"),
+        (["--api-key-file", "no-such-file"], "no-such-file"),
+        (["--host", "256.1.1.1"], "cannot listen"),
+        (["--max-texts", "0"], "max-texts"),
+    ],
+)
+def test_a_start_that_cannot_be_is_told_in_a_line(capsys, monkeypatch, arguments, message):
+    monkeypatch.setattr("semclass.service.logs.configure", lambda: None)
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "--port", "0", *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_named(capsys, monkeypatch):
+    monkeypatch.setattr("semclass.service.logs.configure", lambda: None)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as stopped:
+        main(["serve", "--port", str(taken.getsockname()[1])])
+    assert stopped.value.code == 2
+    assert "--port" in capsys.readouterr().err

@@ -1,0 +1,342 @@
+"""Limits of the HTTP service: large, slow, many and cut-off requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+
+import uvicorn
+from asked import asked
+
+from semclass.service.app import create_app
+from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.server import Server, bind, timed_protocol
+from semclass.service.settings import Settings
+
+ASK = "/api/classify/questions"
+BODY = {"texts": ["Who built the bridge?"]}
+
+
+class Held(Engine):
+    """An engine whose work waits until it is let go, and that remembers what was given up."""
+
+    def __init__(self, ranker, settings):
+        super().__init__(ranker, None, settings)
+        self.begun, self.go, self.given_up = asyncio.Event(), asyncio.Event(), 0
+        self.error = None
+
+    async def classify_questions(self, texts, **options):
+        if self.error is not None:
+            raise self.error
+        self.begun.set()
+        try:
+            await self.go.wait()
+        except asyncio.CancelledError:
+            self.given_up += 1
+            raise
+        return await super().classify_questions(texts, **options)
+
+
+@contextmanager
+def held(ranker, **limits):
+    """An application whose questions wait, ready to be asked."""
+    settings = Settings(**limits)
+    engine = Held(ranker, settings)
+    engine.go.set()
+    with asked(create_app(engine, settings)) as client:
+        engine.go.clear()
+        engine.begun.clear()
+        yield client, engine
+        engine.go.set()
+
+
+def kind(answer):
+    return answer.status_code, answer.json()["error_type"]
+
+
+def ask(client, messages, *, path=ASK, headers=()):
+    """Send ASGI messages as a request; a message that is an awaitable is waited for. Gives the status and the body."""
+    sent = []
+    given = iter(messages)
+
+    async def receive():
+        message = next(given, None)
+        if message is None:
+            await asyncio.Event().wait()
+        if not isinstance(message, dict):
+            message = await message
+        return message
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "scheme": "http",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json"), *headers],
+        "client": None,
+        "server": None,
+    }
+    client.run(client.app(scope, receive, send))
+    if not sent:
+        return None, None
+    return sent[0], json.loads(b"".join(message["body"] for message in sent[1:]))
+
+
+def part(body, more=True):
+    return {"type": "http.request", "body": body, "more_body": more}
+
+
+# -- bodies -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_body_that_says_it_is_too_long_is_refused_unread(ranker):
+    with held(ranker, max_body=100) as (client, _):
+        start, body = ask(client, [], headers=[(b"content-length", b"101")])
+        assert (start["status"], body["error_type"]) == (413, "too_large")
+        start, _ = ask(client, [], headers=[(b"content-length", b"9" * 1000)])
+        assert start["status"] == 413
+
+
+def test_a_body_without_a_length_is_read_no_further_than_allowed(ranker):
+    read = []
+
+    def endless():
+        while True:
+            read.append(1)
+            yield part(b"x" * 40)
+
+    with held(ranker, max_body=100) as (client, _):
+        start, body = ask(client, endless())
+        assert (start["status"], body["error_type"]) == (413, "too_large")
+        assert len(read) == 3
+
+
+def test_a_body_that_trickles_is_given_up(ranker):
+    with held(ranker, body_seconds=0.05) as (client, _):
+        start, body = ask(client, [part(b"{")])
+        assert (start["status"], body["error_type"]) == (408, "slow_body")
+        assert (b"connection", b"close") in start["headers"]
+
+
+def test_the_bodies_of_all_requests_together_are_bounded(ranker):
+    text = json.dumps(BODY).encode()
+    with held(ranker, max_buffered=len(text) + 10) as (client, engine):
+
+        async def two():
+            transport_app = client.app
+            first = asyncio.ensure_future(_post(transport_app, text))
+            await engine.begun.wait()
+            second = await _post(transport_app, text)
+            engine.go.set()
+            return await first, second
+
+        first, second = client.run(two())
+        assert (first.status_code, kind(second)) == (200, (429, "overloaded"))
+        # what was held is free again, also what a refused request held
+        assert client.run(_post(client.app, text)).status_code == 200
+
+
+async def _post(app, content):
+    import httpx
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
+        return await client.post(ASK, content=content, headers={"content-type": "application/json"})
+
+
+def test_a_client_that_goes_away_while_it_sends_is_let_go(ranker):
+    with held(ranker) as (client, engine):
+        assert ask(client, [part(b"{"), {"type": "http.disconnect"}]) == (None, None)
+        assert not engine.begun.is_set()
+
+
+# -- work -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_goes_away_frees_its_place(ranker):
+    with held(ranker, max_requests=1) as (client, engine):
+
+        async def gone():
+            await engine.begun.wait()
+            return {"type": "http.disconnect"}
+
+        assert ask(client, [part(json.dumps(BODY).encode(), more=False), gone()]) == (None, None)
+        assert engine.given_up == 1
+        engine.go.set()
+        assert client.post(ASK, BODY).status_code == 200
+
+
+def test_an_answer_that_takes_too_long_is_given_up(ranker):
+    with held(ranker, request_seconds=0.05) as (client, engine):
+        assert kind(client.post(ASK, BODY)) == (504, "timeout")
+        assert engine.given_up == 1
+
+
+def test_requests_beyond_the_limit_are_told_when_to_come_back(ranker):
+    with held(ranker, max_requests=2) as (client, engine):
+
+        async def three():
+            text = json.dumps(BODY).encode()
+            first = [asyncio.ensure_future(_post(client.app, text)) for _ in range(2)]
+            await engine.begun.wait()
+            await asyncio.sleep(0)
+            refused = await _post(client.app, text)
+            engine.go.set()
+            return refused, await asyncio.gather(*first)
+
+        refused, answers = client.run(three())
+        assert kind(refused) == (429, "overloaded")
+        assert int(refused.headers["retry-after"]) >= 1
+        assert [answer.status_code for answer in answers] == [200, 200]
+
+
+def test_health_is_told_however_much_there_is_to_do(ranker):
+    with held(ranker, max_requests=1) as (client, engine):
+
+        async def busy():
+            first = asyncio.ensure_future(_post(client.app, json.dumps(BODY).encode()))
+            await engine.begun.wait()
+            return first
+
+        first = client.run(busy())
+        assert [client.get(path).status_code for path in ("/health", "/ready", "/metrics")] == [200] * 3
+        assert client.get("/api/info").status_code == 429
+        engine.go.set()
+        assert client.run(asyncio.wait_for(first, 30)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "name"),
+    [
+        (Overloaded(0.2), 429, "overloaded"),
+        (TimedOut("too long"), 504, "timeout"),
+        (Stopping("it stops"), 503, "stopping"),
+    ],
+)
+def test_what_the_engine_refuses_has_its_status(ranker, error, status, name):
+    with held(ranker) as (client, engine):
+        engine.error = error
+        answer = client.post(ASK, BODY)
+        assert kind(answer) == (status, name)
+        assert answer.headers.get("retry-after") == ("1" if status == 429 else None)
+
+
+# -- connections ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(app, settings, seconds):
+    """Serve on a port of loopback in a thread; gives the port."""
+    listener = bind("127.0.0.1", 0)
+    config = uvicorn.Config(
+        app, http=timed_protocol(seconds), lifespan="on", log_config=None, access_log=False, ws="none"
+    )
+    server = Server(config, app, settings)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    while not server.started and thread.is_alive():
+        thread.join(0.01)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def answer_of(connection):
+    """All that a connection gives until it is closed."""
+    data = b""
+    while piece := connection.recv(65536):
+        data += piece
+    return data
+
+
+@pytest.fixture(scope="module")
+def port(ranker):
+    settings = Settings(max_body=1000, body_seconds=0.5)
+    with listening(create_app(Engine(ranker, None, settings), settings), settings, 0.5) as found:
+        yield found
+
+
+HEAD = b"POST /api/classify/questions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /hea", b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-A: "])
+def test_a_head_that_does_not_come_closes_the_connection(port, beginning):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(beginning)
+        assert answer_of(connection) == b""
+
+
+def test_a_head_that_trickles_after_an_answered_request_closes_the_connection(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+        connection.sendall(b"GET /hea")
+        assert b"HTTP/1.1" not in answer_of(connection)
+
+
+def test_a_body_that_does_not_come_is_told_and_the_connection_closed(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(HEAD + b"Content-Length: 50\r\n\r\n{")
+        assert answer_of(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_a_client_that_sends_too_much_gets_to_read_why(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        try:
+            for _ in range(200):
+                connection.sendall(b"8000\r\n" + b"x" * 0x8000 + b"\r\n")
+        except OSError:
+            pass  # closed while it was sending, after the answer
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 100,
+        b"GET /health\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        HEAD + b"Content-Length: -1\r\n\r\n",
+        HEAD + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nzzz\r\n",
+        b"GET /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_ends_the_connection_and_not_the_service(port, request_bytes):
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        try:
+            connection.sendall(request_bytes)
+            found = answer_of(connection)
+        except ConnectionError:
+            found = b""
+        assert found == b"" or found.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        assert answer_of(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_requests_one_after_another_share_a_connection(port):
+    text = json.dumps(BODY).encode()
+    request = HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(text), text)
+    last = request.replace(b"Host:", b"Connection: close\r\nHost:")
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request + request + last)
+        assert answer_of(connection).count(b"HTTP/1.1 200") == 3
