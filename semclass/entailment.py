@@ -162,7 +162,7 @@ class EntailmentClassifier:
         InputError, InputTypeError
             If an item is no pair of non-empty texts.
         """
-        items = _check_pairs(pairs)
+        items = check_pairs(pairs)
         questions, sentences = [item[0] for item in items], [item[1] for item in items]
         given = self.predict_proba(questions, sentences).tolist()
         return [
@@ -259,7 +259,7 @@ class EntailmentClassifier:
         return found
 
 
-def _check_pairs(pairs: object) -> list[tuple[str, str]]:
+def check_pairs(pairs: object) -> list[tuple[str, str]]:
     """Copy pairs into a list; what is no pair is refused, the texts are checked later."""
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise InputTypeError(f"pairs must be a sequence of (question, sentence), not {short(pairs)}")

@@ -108,7 +108,7 @@ class Reranker:
             heads of the method are not there.
         """
         method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
-        return self._ranked([check_text(question, "question")], [_checked(passages, "passages")], method)[0]
+        return self._ranked([check_text(question, "question")], [check_passages(passages, "passages")], method)[0]
 
     def rerank_many(
         self,
@@ -149,7 +149,7 @@ class Reranker:
         """
         method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
         texts = check_texts(questions, "questions")
-        items = [_checked(some, f"passages[{row}]") for row, some in enumerate(passages)]
+        items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
             raise InputError(
                 f"there are {len(texts)} questions and {len(items)} sequences of passages; give one for each question"
@@ -258,7 +258,7 @@ class _Method:
     explain: bool
 
 
-def _checked(passages: Sequence[Passage], name: str) -> list[Passage]:
+def check_passages(passages: Sequence[Passage], name: str) -> list[Passage]:
     """Refuse what is no sequence of passages with texts and with ids of their own."""
     if not isinstance(passages, Iterable) or not all(isinstance(item, Passage) for item in passages):
         raise InputTypeError(f"{name} must be a sequence of semclass.Passage, not {short(passages)}")

@@ -51,6 +51,8 @@ class Settings:
         Time that a request waits for others to share a run with.
     queue
         Texts that may wait for a run.
+    queue_characters
+        Characters that these may have together.
     """
 
     keys: tuple[bytes, ...] = ()
@@ -71,6 +73,7 @@ class Settings:
     batch_texts: int = 64
     batch_seconds: float = 0.002
     queue: int = 4096
+    queue_characters: int = 16 * MIB
 
     def __post_init__(self) -> None:
         """Refuse limits that would let nothing through."""

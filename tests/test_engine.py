@@ -1,0 +1,366 @@
+"""The engine of the service: what shares a run, who waits for whom, and what happens to those who give up."""
+
+import asyncio
+import contextlib
+import threading
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
+from semclass.entailment import EntailmentClassifier
+from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.settings import Settings
+
+PATIENCE = 20
+"""Seconds after which a test says that something does not happen."""
+
+
+class Work:
+    """Stands for the models: every run waits until it is let go, and is remembered."""
+
+    def __init__(self, *, held=True):
+        self.runs = []
+        self.began, self.may_end = threading.Semaphore(0), threading.Semaphore(0)
+        self.held = held
+        self.questions = self.passages = SimpleNamespace(predict=self.predict)
+        self.encoder = SimpleNamespace(threads=1)
+
+    def predict(self, texts, min_probability=0.0):
+        self.runs.append(list(texts))
+        self.began.release()
+        if self.held:
+            assert self.may_end.acquire(timeout=PATIENCE)
+        if any("bad" in text for text in texts):
+            raise InputError("one of the texts is bad")
+        return [f"{text}@{min_probability}" for text in texts]
+
+    def rerank_many(self, questions, passages, **options):
+        return [[hit] for hit in self.predict(questions)]
+
+    def let_go(self, runs=1):
+        self.may_end.release(runs)
+
+    async def begun(self, runs=1):
+        """Wait until so many runs more have begun."""
+        for _ in range(runs):
+            assert await asyncio.to_thread(self.began.acquire, timeout=PATIENCE)
+
+
+@contextlib.asynccontextmanager
+async def started(work, workers=1, **limits):
+    engine = Engine(work, None, Settings(**{"batch_seconds": 0, "batch_texts": 4, **limits}), workers=workers)
+    engine._reranker, before = work, asyncio.all_tasks()
+    await engine.start()
+    try:
+        yield engine
+    finally:
+        work.held = False
+        work.let_go(1000)
+        await engine.stop()
+        assert engine.waiting == engine.waiting_characters == 0
+        assert not engine._queues
+        assert asyncio.all_tasks() <= before
+
+
+async def asked(engine, *requests, **options):
+    """Begin requests in this order; gives their tasks."""
+    tasks = []
+    for texts in requests:
+        tasks.append(asyncio.create_task(engine.classify_questions(texts, **options)))
+        await asyncio.sleep(0)
+    return tasks
+
+
+def in_loop(test):
+    """Run a test in an event loop."""
+
+    def run():
+        asyncio.run(asyncio.wait_for(test(), PATIENCE))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@in_loop
+async def test_those_who_wait_share_the_next_run():
+    work = Work()
+    async with started(work) as engine:
+        first = await asked(engine, ["a"])
+        await work.begun()
+        later = await asked(engine, ["b"], ["c", "d"], ["e"], ["f"])
+        assert engine.waiting == 5
+        work.let_go(3)
+        assert await asyncio.gather(*first, *later) == [["a@0.0"], ["b@0.0"], ["c@0.0", "d@0.0"], ["e@0.0"], ["f@0.0"]]
+    assert work.runs == [["a"], ["b", "c", "d", "e"], ["f"]]
+
+
+@in_loop
+async def test_other_options_are_another_run():
+    work = Work()
+    async with started(work) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        tasks += await asked(engine, ["b"])
+        tasks += await asked(engine, ["c"], min_probability=0.5)
+        tasks += await asked(engine, ["d"])
+        work.let_go(3)
+        assert [found for (found,) in await asyncio.gather(*tasks)] == ["a@0.0", "b@0.0", "c@0.5", "d@0.0"]
+    assert work.runs == [["a"], ["b", "d"], ["c"]]
+
+
+@in_loop
+async def test_a_free_worker_waits_a_moment_for_more_while_another_one_works():
+    work = Work()
+    async with started(work, workers=2, batch_seconds=0.01) as engine:
+        tasks = await asked(engine, ["a"], ["b"], ["c"])
+        await work.begun(2)
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+    assert work.runs == [["a"], ["b", "c"]]
+
+
+@in_loop
+async def test_a_large_request_is_cut_and_lets_small_ones_pass():
+    work = Work()
+    async with started(work) as engine:
+        large = await asked(engine, [f"large {place}" for place in range(12)])
+        await work.begun()
+        small = await asked(engine, ["small"])
+        work.let_go(3)
+        assert await asyncio.gather(*small) == [["small@0.0"]]
+        work.let_go()
+        assert await asyncio.gather(*large) == [[f"large {place}@0.0" for place in range(12)]]
+    assert [len(run) for run in work.runs] == [4, 4, 1, 4]
+
+
+@in_loop
+async def test_what_cannot_be_cut_leaves_a_worker_to_the_others():
+    work = Work()
+    passages = [Passage(str(place), "text") for place in range(20)]
+    async with started(work, workers=2) as engine:
+        large = [asyncio.create_task(engine.rerank(f"large {place}", passages)) for place in range(3)]
+        await work.begun()
+        small = asyncio.create_task(engine.rerank("small", passages[:2]))
+        await work.begun()
+        assert work.runs == [["large 0"], ["small"]]
+        work.let_go(4)
+        assert await asyncio.gather(*large, small) == [["large 0@0.0"], ["large 1@0.0"], ["large 2@0.0"], ["small@0.0"]]
+
+
+@in_loop
+async def test_a_full_queue_is_told_with_the_time_that_it_will_take():
+    work = Work()
+    async with started(work, queue=3) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        tasks += await asked(engine, ["b", "c"])
+        with pytest.raises(Overloaded) as caught:
+            await engine.classify_questions(["d", "e"])
+        assert caught.value.retry_after > 0
+        tasks += await asked(engine, ["d"])
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+        before, engine._seconds_of["questions"] = engine._seconds_of["questions"], 5.0
+        assert before > 0
+        tasks = await asked(engine, ["a"])
+        await work.begun(2)
+        tasks += await asked(engine, ["b", "c"])
+        with pytest.raises(Overloaded, match=r"10\.0 s"):
+            await engine.classify_questions(["d", "e"])
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+
+
+@in_loop
+async def test_characters_count_too_and_what_is_larger_than_the_queue_is_done_when_nothing_else_waits():
+    work = Work()
+    async with started(work, queue=3, queue_characters=10) as engine:
+        tasks = await asked(engine, ["a" * 50, *"bcdefg"])
+        await work.begun()
+        with pytest.raises(Overloaded):
+            await engine.classify_questions(["h" * 11])
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+
+
+@in_loop
+async def test_who_gives_up_leaves_the_queue_at_once():
+    work = Work()
+    async with started(work, queue=2) as engine:
+        tasks = await asked(engine, ["a"])
+        await work.begun()
+        gone, later = await asked(engine, ["b"], ["c"])
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        assert engine.waiting == 1
+        more = await asked(engine, ["d"])
+        tasks[0].cancel()  # it has begun: its run goes on to the end, for nobody
+        work.let_go(2)
+        assert await asyncio.gather(later, *more) == [["c@0.0"], ["d@0.0"]]
+    assert work.runs == [["a"], ["c", "d"]]
+
+
+@in_loop
+async def test_parts_of_a_request_that_was_given_up_are_not_done():
+    work = Work()
+    async with started(work) as engine:
+        (large,) = await asked(engine, [str(place) for place in range(40)])
+        await work.begun()
+        large.cancel()
+        await asyncio.gather(large, return_exceptions=True)
+        assert engine.waiting == 0
+        small = await asked(engine, ["small"])
+        work.let_go(2)
+        await asyncio.gather(*small)
+    assert work.runs == [["0", "1", "2", "3"], ["small"]]
+
+
+@in_loop
+async def test_a_request_that_takes_too_long_times_out_whether_it_began_or_not():
+    work = Work()
+    async with started(work, request_seconds=0.01) as engine:
+        tasks = await asked(engine, ["begun"], ["waiting"])
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(error) for error in found] == [TimedOut, TimedOut]
+        assert engine.waiting == 0
+        work.held = False
+        work.let_go()
+    assert work.runs == [["begun"]]
+
+
+@in_loop
+async def test_one_bad_request_does_not_fail_those_beside_it():
+    work = Work()
+    async with started(work) as engine:
+        first = await asked(engine, ["a"])
+        await work.begun()
+        good, bad, other = await asked(engine, ["b"], ["bad"], ["c"])
+        work.held = False
+        work.let_go()
+        await asyncio.gather(*first)
+        assert await asyncio.gather(good, other) == [["b@0.0"], ["c@0.0"]]
+        with pytest.raises(InputError, match="bad"):
+            await bad
+    assert work.runs == [["a"], ["b", "bad", "c"], ["b"], ["bad"], ["c"]]
+
+
+@in_loop
+async def test_what_was_taken_is_finished_and_nothing_more_is_taken():
+    work = Work()
+    async with started(work) as engine:
+        tasks = await asked(engine, ["a"], ["b"])
+        await work.begun()
+        stopping = asyncio.create_task(engine.stop())
+        await asyncio.sleep(0)
+        assert not engine.running
+        with pytest.raises(Stopping):
+            await engine.classify_questions(["c"])
+        work.let_go(2)
+        assert await asyncio.gather(*tasks) == [["a@0.0"], ["b@0.0"]]
+        await stopping
+
+
+@in_loop
+async def test_what_is_not_finished_in_time_is_told_so():
+    work = Work()
+    async with started(work, stop_seconds=0.01) as engine:
+        tasks = await asked(engine, ["a"], ["b"])
+        await work.begun()
+        await engine.stop()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(error) for error in found] == [Stopping, Stopping]
+
+
+@in_loop
+async def test_runs_are_counted_and_nothing_is_a_request_too():
+    work, told = Work(held=False), []
+    async with started(work) as engine:
+        engine.on_batch = lambda kind, texts: told.append((kind, texts))
+        assert await engine.classify_questions([]) == []
+        await engine.classify_passages(["a", "b"])
+        await engine.rerank("a", [Passage("1", "b"), Passage("2", "c")])
+    assert told == [("passages", 2), ("rerank", 3)]
+
+
+@in_loop
+async def test_bad_input_is_refused_before_it_waits():
+    work = Work()
+    async with started(work) as engine:
+        for call in (
+            engine.classify_questions([" "]),
+            engine.classify_passages(["a", ""]),
+            engine.rerank("a", [Passage("1", " ")]),
+            engine.rerank("a", [Passage("1", "b"), Passage("1", "c")]),
+            engine.entails([("a", "b")]),
+            engine.search("a"),
+        ):
+            with pytest.raises(InputError):
+                await call
+    assert work.runs == []
+
+
+@settings(max_examples=60)
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(1, 9), st.sampled_from([0.0, 0.5]), st.booleans(), st.integers(0, 2)), max_size=12
+    ),
+    workers=st.integers(1, 3),
+    batch_texts=st.integers(1, 6),
+)
+def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(requests, workers, batch_texts):
+    async def scene():
+        work = Work(held=False)
+        async with started(work, workers, batch_texts=batch_texts, batch_seconds=0.0001) as engine:
+            tasks = []
+            for number, (size, least, _, pauses) in enumerate(requests):
+                texts = [f"{number}.{place}" for place in range(size)]
+                tasks.append(asyncio.create_task(engine.classify_questions(texts, min_probability=least)))
+                for _ in range(pauses):
+                    await asyncio.sleep(0)
+            for task, (_, _, gone, _) in zip(tasks, requests, strict=True):
+                if gone:
+                    task.cancel()
+            found = await asyncio.gather(*tasks, return_exceptions=True)
+        for number, ((size, least, gone, _), answer) in enumerate(zip(requests, found, strict=True)):
+            if not (gone and isinstance(answer, asyncio.CancelledError)):
+                assert answer == [f"{number}.{place}@{least}" for place in range(size)]
+        assert all(len(run) <= batch_texts for run in work.runs)
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+
+
+def test_with_the_models_answers_are_those_of_the_library(ranker, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+    entailment = EntailmentClassifier.load(encoder=ranker.encoder)
+    questions = ["Who designed the lighthouse?", "When was the bridge opened?", "How long is the river?"]
+
+    async def scene():
+        engine = Engine(ranker, retriever, Settings(), entailment=entailment)
+        await engine.start()
+        try:
+            return await asyncio.gather(
+                asyncio.gather(*(engine.rerank(question, corpus[:6], k=3) for question in questions)),
+                asyncio.gather(*(engine.search(question, k=3) for question in questions)),
+                engine.classify_questions(questions),
+                engine.classify_passages([item.text for item in corpus[:3]]),
+                engine.entails([(questions[0], corpus[0].text)]),
+            )
+        finally:
+            await engine.stop()
+
+    ranked, found, asked_for, provided, judged = asyncio.run(scene())
+    alone = Reranker(ranker)
+    for question, hits, results in zip(questions, ranked, found, strict=True):
+        expected = alone.rerank(question, corpus[:6], k=3)
+        assert [(hit.id, hit.score) for hit in hits] == [
+            (hit.id, pytest.approx(hit.score, abs=1e-6)) for hit in expected
+        ]
+        assert [hit.id for hit in results] == [hit.id for hit in retriever.search(question, k=3)]
+    assert [label.label for label in asked_for] == [ranker.questions.predict([text])[0].label for text in questions]
+    assert [label.labels for label in provided] == [
+        ranker.passages.predict([item.text])[0].labels for item in corpus[:3]
+    ]
+    assert judged[0].probability == pytest.approx(entailment.predict([(questions[0], corpus[0].text)])[0].probability)
