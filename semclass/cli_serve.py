@@ -81,11 +81,12 @@ def serve(
     )
     if not (settings.keys or access.is_loopback(host)):
         logs.tell("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
-    used = threads or available_threads()
+    # runs side by side with a thread each are faster than one with as many threads
+    workers = threads or available_threads()
     with server.bind(host, port) as listener:
-        ranker = Ranker.load(models, encoder=encoder, threads=used)
+        ranker = Ranker.load(models, encoder=encoder, threads=1)
         retriever = None if place is None else _open(place, ranker, qdrant_api_key)
-        engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, used))
+        engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, 1), workers=workers)
         server.run(create_app(engine, settings), settings, listener)
 
 
