@@ -41,9 +41,9 @@ def questions(data: str, limit: int) -> list[str]:
     return texts[:: max(len(texts) // limit, 1)][:limit]
 
 
-def resident() -> dict[str, float]:
-    """Memory of this process now, MB of 10^6 bytes: all of it, its own, and pages of mapped files; empty if unknown."""
-    status, names = Path("/proc/self/status"), {"VmRSS": "all", "RssAnon": "own", "RssFile": "files"}
+def resident(process: int | None = None) -> dict[str, float]:
+    """Memory of a process now, MB of 10^6 bytes: all of it, its own, and pages of mapped files; empty if unknown."""
+    status, names = Path(f"/proc/{process or 'self'}/status"), {"VmRSS": "all", "RssAnon": "own", "RssFile": "files"}
     if not status.is_file():
         return {}
     found = (line.partition(":") for line in status.read_text().splitlines())

@@ -1,0 +1,323 @@
+"""``semclass serve`` under load, beside the library on the same requests, and among clients that no service wants.
+
+The service runs as users start it, in a process of its own on loopback; so does the client, :mod:`bench.http_load`. Both
+share the machine's processors, and what the client takes of them is told. A request re-ranks ten sentences of SQuAD dev, as
+clients of Cohere ask for it (``/v2/rerank``). By turns with the service the library does the same requests in this process:
+from as many threads as the service has workers, and one after another.
+
+Then come a thousand connections at once, clients that send a byte now and then, that go away in the middle, bodies without
+an end and bodies that are none; and it is asked whether the service still lives, answers, and holds no more memory than
+before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench import growth, http_load, readme
+from bench.steps import ROOT, Bench, StepError
+from semclass import Passage, Reranker
+from semclass.documents import read_corpus
+from semclass.processors import available_threads
+from semclass.sentences import split_sentences
+
+PATH = "/v2/rerank"
+METHOD = {"rerank": "stable", "by": "entailment"}
+"""What stands behind it."""
+
+CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
+BLOCKS = 10
+"""Turns of the service and the library."""
+
+ALONE = 5
+"""Of so many requests the library does one where it does one after another: that takes longest, and is only told."""
+
+WORDS = (6, 40)
+"""Words of a sentence."""
+
+SEED = 0
+
+AT_ONCE = 1_000
+SLOW, CUT, HUGE = 60, 300, 12
+HUGE_BYTES = 256 << 20
+WARM = 2_000
+"""Requests before memory is looked at: by then everything has been made that is made on first use."""
+
+HOST = "127.0.0.1"
+READY_SECONDS = 120.0
+CALM_SECONDS = 20.0
+"""How long memory may take to be given back."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Load, then survival; a quick run has fewer of all."""
+    few, data = bench.quick, str(bench.data)
+    sizes = {"requests": 200 if few else REQUESTS, "blocks": 2 if few else BLOCKS}
+    load = bench.step("service/load", "bench.service:load", data=data, connections=CONNECTIONS, **sizes)
+    kept = bench.step(
+        "service/survival",
+        "bench.service:survival",
+        data=data,
+        at_once=100 if few else AT_ONCE,
+        part=10 if few else 1,
+    )
+    return {
+        "load": load["rows"],
+        "processor": load["processor"],
+        "batch_texts": load["batch_texts"],
+        "errors": load["errors"],
+        "p95_over_p50": load["p95_over_p50"],
+        "share_of_library": load["share_of_library"],
+        "survival": kept["rows"],
+        "memory": kept["memory"],
+        "grown": kept["grown"],
+        "unexpected": kept["unexpected"],
+    }
+
+
+# -- the service -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Served:
+    """A running service."""
+
+    process: subprocess.Popen[bytes]
+    port: int
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process lives and says so."""
+        return self.process.poll() is None and self.get("/health")[0] == 200
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text of an answer."""
+        with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=http_load.PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+
+    def megabytes(self) -> float:
+        """Resident memory, MB of 10^6 bytes."""
+        return growth.resident(self.process.pid)["all"]
+
+    def seconds(self) -> float:
+        """Processor time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def served(*options: str) -> Iterator[Served]:
+    """Start ``semclass serve`` on a free port of loopback, wait until it is ready, and stop it in the end."""
+    command = [sys.executable, "-m", "semclass", "serve", "--port", "0", *options]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment) as process:
+        log: Any = process.stderr
+        try:
+            for line in log:  # JSON; the line that tells the port comes when it is ready
+                if found := re.search(rb'"port": (\d+)', line):
+                    break
+            else:
+                raise StepError(f"the service ended with status {process.wait()}")
+            threading.Thread(target=_drain, args=(log,), daemon=True).start()
+            yield Served(process, int(found[1]))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(READY_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def _drain(stream: Any) -> None:
+    """Read the log, so that the service never waits for a full pipe."""
+    while stream.read(1 << 16):
+        pass
+
+
+# -- load --------------------------------------------------------------------------------------------------------------
+
+
+def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
+    """Questions of squad4, each with ten different sentences of its passages, drawn from all; the same for the same n."""
+    folder, rng = Path(data) / "beir" / "squad4", random.Random(SEED)
+    texts = (text for item in read_corpus(folder / "corpus.jsonl") for text in split_sentences(item.text))
+    sentences = list(dict.fromkeys(text for text in texts if WORDS[0] <= len(text.split()) <= WORDS[1]))
+    questions = itertools.cycle(growth.questions(data, n))
+    return [(question, rng.sample(sentences, SENTENCES)) for question in islice(questions, n)]
+
+
+def messages(requests: Sequence[tuple[str, list[str]]]) -> list[bytes]:
+    """The requests as they go over the wire."""
+    return [
+        http_load.request(PATH, json.dumps({"model": "semclass", "query": question, "documents": texts}).encode())
+        for question, texts in requests
+    ]
+
+
+def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, Any]:
+    """The service and the library by turns: rates, latencies, errors, and who took the processors' time."""
+    items = asked(data, requests)
+    wire, reranker, workers = messages(items), Reranker.load(), available_threads()
+
+    def ours(item: tuple[str, list[str]]) -> float:
+        began = time.perf_counter()
+        reranker.rerank(item[0], [Passage(str(place), text) for place, text in enumerate(item[1])], **METHOD)
+        return time.perf_counter() - began
+
+    taken: dict[str, list[float]] = {"service": [], "library": [], "one": []}
+    rates: dict[str, list[float]] = {name: [] for name in taken}
+    statuses: Counter[str] = Counter()
+    of_client = of_service = total = 0.0
+    context = multiprocessing.get_context("spawn")
+    with served() as service, ProcessPoolExecutor(1, context) as client, ThreadPoolExecutor(workers) as pool:
+        size = requests // blocks
+        client.submit(http_load.drive, HOST, service.port, wire[:size], connections).result()  # warms up
+        list(pool.map(ours, items[: size // 4]))
+        before = _batches(service)
+        for begin in range(0, requests, size):
+            clock = service.seconds()
+            found = client.submit(http_load.drive, HOST, service.port, wire[begin : begin + size], connections).result()
+            of_service += service.seconds() - clock
+            of_client, total = of_client + found.client_seconds, total + found.seconds
+            statuses += found.statuses
+            taken["service"] += found.latencies
+            rates["service"].append(len(found.latencies) / found.seconds)
+            part = items[begin : begin + size]
+            for name, some, each in (("library", part, pool.map), ("one", part[::ALONE], map)):
+                began = time.perf_counter()
+                taken[name] += list(each(ours, some))
+                rates[name].append(len(some) / (time.perf_counter() - began))
+        after = _batches(service)
+    errors = sum(count for status, count in statuses.items() if status != "200")
+    rows = [
+        {
+            "what": what,
+            "requests": len(taken[name]),
+            "per_second": round(float(np.median(rates[name])), 1),
+            **{f"ms_p{p}": round(float(np.percentile(taken[name], p)) * 1e3, 2) for p in (50, 95, 99)},
+        }
+        for name, what in (
+            ("service", f"service, {connections} connections"),
+            ("library", f"library, {workers} threads"),
+            ("one", "library, one after another"),
+        )
+    ]
+    return {
+        "rows": rows,
+        "errors": errors + requests - sum(statuses.values()),
+        "statuses": dict(statuses),
+        "p95_over_p50": round(rows[0]["ms_p95"] / rows[0]["ms_p50"], 2),
+        "share_of_library": round(float(np.median(np.divide(rates["service"], rates["library"]))), 3),
+        "processor": [
+            {
+                "processors": workers,
+                "client_share": round(of_client / total, 3),
+                "service_share": round(of_service / total, 3),
+                "client_ms_a_request": round(of_client / requests * 1e3, 3),
+                "service_ms_a_request": round(of_service / requests * 1e3, 3),
+            }
+        ],
+        "batch_texts": round((after[0] - before[0]) / max(after[1] - before[1], 1), 1),
+    }
+
+
+def _batches(service: Served) -> tuple[float, float]:
+    """Texts and runs of re-ranking so far."""
+    text = service.get("/metrics")[1]
+    found = [re.search(rf'semclass_batch_texts_{name}{{kind="rerank"}} (\S+)', text) for name in ("sum", "count")]
+    total, count = (float(item[1]) if item else 0.0 for item in found)
+    return total, count
+
+
+# -- survival ----------------------------------------------------------------------------------------------------------
+
+FINE = frozenset({"200", "408", "429", http_load.CLOSED})
+"""Answers that a slow client or one of very many may get; a closed connection is one to headers that never end."""
+
+
+def survival(data: str, at_once: int, part: int) -> dict[str, Any]:
+    """Clients that no service wants, one kind after another: what they are answered, and whether it lives."""
+    wire = messages(asked(data, max(at_once, WARM // part)))
+    with served() as service:
+        http_load.drive(HOST, service.port, wire[: WARM // part], CONNECTIONS)
+        # a first crowd belongs to the warm-up: buffers for so many connections at a time are made once
+        http_load.crowd(HOST, service.port, wire[:at_once])
+        before, rows = _settled(service, 0.0), []
+        kinds: dict[str, Callable[[], Any]] = {
+            "connections at once": lambda: http_load.crowd(HOST, service.port, wire[:at_once]),
+            "a byte now and then": lambda: http_load.slow(
+                HOST, service.port, wire[0], clients=SLOW // part, pause=0.5, patience=40.0
+            ),
+            "cut in the middle": lambda: http_load.cut(HOST, service.port, wire[0], clients=CUT // part),
+            "bodies without an end": lambda: http_load.huge(
+                HOST, service.port, PATH, size=HUGE_BYTES // part, clients=HUGE
+            ),
+            "malformed": lambda: http_load.malformed(HOST, service.port, PATH),
+        }
+        unexpected = 0
+        for name, ask in kinds.items():
+            began = time.perf_counter()
+            found = ask()
+            statuses = Counter(found.values()) if name == "malformed" else Counter(found or {})
+            fine = FINE - {"200"} if name == "malformed" else FINE
+            wrong = sum(count for status, count in statuses.items() if status not in fine and not status.startswith("4"))
+            again = http_load.drive(HOST, service.port, wire[:CONNECTIONS], CONNECTIONS)
+            well = service.alive and again.statuses == {"200": CONNECTIONS}
+            unexpected += wrong + (not well)
+            rows.append(
+                {
+                    "clients": name,
+                    "number": sum(statuses.values()) or CUT // part,
+                    "answers": ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())) or "-",
+                    "unexpected": wrong,
+                    "well_after": well,
+                    "seconds": round(time.perf_counter() - began, 1),
+                    "mb_after": service.megabytes(),
+                }
+            )
+        after = _settled(service, 1.1 * before)
+    return {
+        "rows": rows,
+        "memory": [{"before_mb": before, "after_mb": after}],
+        "grown": round(after / before, 3),
+        "unexpected": unexpected,
+    }
+
+
+def _settled(service: Served, wanted: float) -> float:
+    """Memory when it is at most what is wanted, or when it was given time enough."""
+    until = time.perf_counter() + (CALM_SECONDS if wanted else 1.0)
+    while (found := service.megabytes()) > wanted and time.perf_counter() < until:
+        time.sleep(0.25)
+    return found
+
+
+def table(results: dict[str, Any]) -> str:
+    """The README's table."""
+    head = ("re-ranking ten sentences", "a second", "p50", "p95", "p99")
+    rows = [
+        (row["what"], f"{row['per_second']:,.0f}", *(f"{row[f'ms_p{p}']:.1f} ms" for p in (50, 95, 99)))
+        for row in results["load"]
+    ]
+    return readme.markdown(head, rows)
