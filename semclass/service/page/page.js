@@ -149,9 +149,9 @@ function showProblem(area, problem, retry) {
   if (!(problem instanceof Problem)) console.error(problem);
   const [title, text] = problem instanceof Problem ? explainProblem(problem) : ["This page failed", String(problem)];
   if (problem.status === 401) askForKey(retry);
-  box.replaceChildren(el("h2", {}, title), el("p", {}, text),
-    problem.id ? el("p", { class: "hint" }, "Request ", el("code", {}, problem.id)) : null,
-    problem.status === 401 ? null : el("button", { type: "button", class: "strong", onclick: retry }, "Try again"));
+  const id = problem.id ? el("p", { class: "hint" }, "Request ", el("code", {}, problem.id)) : "";
+  const again = problem.status === 401 ? "" : el("button", { type: "button", class: "strong", onclick: retry }, "Try again");
+  box.replaceChildren(el("h2", {}, title), el("p", {}, text), id, again);
   box.hidden = false;
   say(area, "");
 }
@@ -229,7 +229,6 @@ function showSettings() {
     for (const radio of document.getElementsByName(name)) radio.checked = radio.value === state[name];
   }
   for (const radio of document.getElementsByName("method")) radio.disabled = !possible(radio.value);
-  $("question").value = state.q;
   $("n").value = state.n;
   $("hard").checked = state.hard;
   $("where").value = state.where;
@@ -685,6 +684,7 @@ showScheme();
 
 function fromAddress() {
   readAddress();
+  if (state.q || asked) $("question").value = state.q; // what is being typed stays
   showTab();
   showSettings();
   if (state.q && (state.source === "index" || $("passages").value.trim())) search(true);

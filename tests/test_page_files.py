@@ -1,0 +1,98 @@
+"""The page as files: served as they should be, small, and of nothing that comes from elsewhere."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from bench import prices
+from semclass.service import static
+
+FOLDER = Path(static.__file__).parent / "page"
+RESULTS = Path(__file__).parent.parent / "bench" / "results"
+
+
+@pytest.fixture(scope="module")
+def client():
+    app = FastAPI()
+    app.include_router(static.router())
+    with TestClient(app) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/", "text/html; charset=utf-8"),
+        ("/page.css", "text/css; charset=utf-8"),
+        ("/page.js", "text/javascript; charset=utf-8"),
+        ("/icon.svg", "image/svg+xml"),
+    ],
+)
+def test_each_file_is_served_with_its_type_a_tag_and_a_policy(client, path, kind):
+    answer = client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == kind
+    assert "default-src 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    again = client.get(path, headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert client.get(path, headers={"If-None-Match": '"older"'}).status_code == 200
+    head = client.head(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["etag"] == answer.headers["etag"]
+
+
+def test_nothing_else_of_the_folder_is_served(client):
+    assert {path.lstrip("/") or "index.html" for path in static.PATHS} == {path.name for path in FOLDER.iterdir()}
+    assert client.get("/index.html").status_code == 404
+    assert client.get("/../static.py").status_code == 404
+
+
+def test_the_page_is_no_part_of_the_api(client):
+    assert client.get("/openapi.json").json()["paths"] == {}
+
+
+def test_files_are_small_and_name_nothing_from_elsewhere():
+    texts = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
+    assert sum(len(text.encode()) for text in texts.values()) < 60_000
+    for name, text in texts.items():
+        assert set(re.findall(r"https?://[^\s\"'`)]+", text)) <= {"http://www.w3.org/2000/svg"}, name
+    html, script = texts["index.html"], texts["page.js"]
+    assert not re.search(r"\sstyle=|\son\w+=|<script(?! type=\"module\" src=)|<style", html)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", script)
+
+
+def test_what_prompting_costs_is_reckoned_with_the_figures_of_the_benchmark():
+    script = (FOLDER / "page.js").read_text(encoding="utf-8")
+    block = re.search(r"const PROMPTED = \{.*?\n\};", script, re.DOTALL)[0]
+    found = {name: float(value) for name, value in re.findall(r"(\w+): ([\d.]+(?:e-\d+)?)", block)}
+    known = prices.load()
+    cheapest = min(known["tokens"].values(), key=lambda price: price["usd_per_million_prompt_tokens"])
+    calls = {
+        "question": tokens_of_a_call("questions"),
+        "passage": tokens_of_a_call("passages"),
+        "pair": tokens_of_a_call("entailment"),
+    }
+    assert found == {
+        "seconds": prices.THESIS_SECONDS,
+        "gpuHour": known["machines"]["gpu"]["usd_per_hour"],
+        "cpuHour": known["machines"]["cpu"]["usd_per_hour"],
+        "cpus": known["machines"]["cpu"]["vcpus"],
+        "tokenIn": cheapest["usd_per_million_prompt_tokens"] / 1e6,
+        "tokenOut": cheapest["usd_per_million_answer_tokens"] / 1e6,
+        "passageCalls": prices.THESIS_CALLS["passage classes"][1],
+        **calls,
+    }
+
+
+def tokens_of_a_call(name):
+    result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    (found,) = {one["tokens_per_call"]["prompt"] for one in result["systems"] if "tokens_per_call" in one}
+    return found
