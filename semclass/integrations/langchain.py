@@ -224,16 +224,13 @@ class SemclassRetriever(BaseRetriever):
         return {"k": given.get("k", self.k), **self.search_kwargs, **asked}
 
     def _opened(self) -> HybridRetriever:
-        if self.retriever is not None:
-            return self.retriever
-        key = (self.index, self.models, self.encoder, self.threads)
-        loaded: HybridRetriever = self.loaded.get(
-            key,
+        used: HybridRetriever = self.retriever or self.loaded.get(
+            (self.index, self.models, self.encoder, self.threads),
             lambda: HybridRetriever.load(
                 str(self.index), models=self.models, encoder=self.encoder, threads=self.threads
             ),
         )
-        return loaded
+        return used
 
 
 class SemclassCompressor(BaseDocumentCompressor):
@@ -315,13 +312,11 @@ class SemclassCompressor(BaseDocumentCompressor):
     acompress_documents = in_thread(compress_documents)
 
     def _opened(self) -> Reranker:
-        if self.reranker is not None:
-            return self.reranker
-        loaded: Reranker = self.loaded.get(
+        used: Reranker = self.reranker or self.loaded.get(
             (self.models, self.encoder, self.threads),
             lambda: Reranker.load(self.models, encoder=self.encoder, threads=self.threads),
         )
-        return loaded
+        return used
 
 
 def _coerced(routes: Any) -> Any:

@@ -34,9 +34,19 @@ from langchain_core.runnables import (
     RunnableParallel,
     RunnablePassthrough,
 )
+from langchain_core.tools import create_retriever_tool
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from semclass import HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker, build_context
+from semclass import (
+    ArtifactError,
+    HybridRetriever,
+    InputError,
+    InputTypeError,
+    Passage,
+    PassageIndex,
+    Reranker,
+    build_context,
+)
 from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, SemclassRouter, to_hits, to_passages
 from tests.conftest import MODELS, ROOT
 
@@ -292,6 +302,13 @@ def test_a_retriever_of_a_folder_travels_as_json_and_as_a_pickle(folder):
     assert len(pickle.dumps(kept)) < 10_000  # without the models that it has loaded by now
 
 
+def test_a_folder_that_is_not_there_is_told_of_when_it_is_first_searched(tmp_path):
+    kept = SemclassRetriever(index=tmp_path / "nowhere", models=MODELS)
+    for _ in range(2):
+        with pytest.raises(ArtifactError, match="nowhere"):
+            kept.invoke(QUESTION)
+
+
 def test_a_loaded_retriever_is_not_written_as_if_it_could_be_read_again(retriever):
     assert json.loads(dumps(retriever))["type"] == "not_implemented"
 
@@ -484,6 +501,13 @@ def len_of(given):
     return len(given["documents"])
 
 
+def test_a_retriever_as_a_tool_of_an_agent(retriever):
+    tool = create_retriever_tool(retriever, "bay", "Tells of Sandrey Bay.", response_format="content_and_artifact")
+    message = tool.invoke({"type": "tool_call", "id": "1", "name": "bay", "args": {"query": QUESTION}})
+    assert "Ada Merriweather" in message.content
+    assert ids(message.artifact) == ids(retriever.invoke(QUESTION))
+
+
 # -- the router -------------------------------------------------------------------------------------------------------
 
 
@@ -641,9 +665,12 @@ def run(*command, **env):
     )
 
 
+EXAMPLES = ROOT / "docs" / "examples"
+
+
 def test_the_example_runs_from_documents_to_sources():
     pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
-    done = run(ROOT / "docs" / "examples" / "langchain_rag.py")
+    done = run(EXAMPLES / "langchain_rag.py")
     assert done.returncode == 0, done.stderr
     steps = ["Contextual chunks", "Query rewriting", "Sub-questions", "HyDE", "Retrieved", "Re-ranked", "Context of"]
     places = [done.stdout.index(f"\n{step}") for step in steps]
@@ -652,6 +679,20 @@ def test_the_example_runs_from_documents_to_sources():
     assert "Ada Merriweather designed the tower. [" in answer
     assert "41 metres" in answer
     assert "lighthouse.md, History" in answer.partition("\nSources:")[2]
+
+
+def test_the_example_asks_the_model_that_it_is_given(monkeypatch):
+    pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    from stub_model import stub_model
+
+    with stub_model() as address:
+        done = run(EXAMPLES / "langchain_rag.py", "how long is a crossing", "--model", "any", OPENAI_BASE_URL=address)
+    assert done.returncode == 0, done.stderr
+    assert "The crossing takes 35 minutes. [1]" in done.stdout.partition("\nAnswer:")[2]
+    done = run(EXAMPLES / "langchain_rag.py", "--base-url", address)
+    assert done.returncode == 1
+    assert "name the model: --model NAME, or OPENAI_MODEL" in done.stderr
 
 
 def test_without_langchain_the_message_says_what_to_install(tmp_path):
