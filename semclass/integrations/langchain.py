@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 from semclass.errors import InputError, InputTypeError, SemclassError, import_extra
 from semclass.index import PassageIndex
@@ -38,7 +38,7 @@ try:
     from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableLambda, RunnableSerializable
     from langchain_core.runnables.base import coerce_to_runnable
     from langchain_core.runnables.utils import get_unique_config_specs
-    from pydantic import BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
+    from pydantic import ConfigDict, Field, field_validator, model_validator
 except ImportError:
     import_extra("langchain_core", "langchain")  # says what to install
     raise
@@ -49,18 +49,16 @@ SCORE = "relevance_score"
 DETAILS = "semclass"
 """Metadata of a document: what else is known of a hit, where it was asked for."""
 
-Folder = Annotated[str, BeforeValidator(lambda path: os.fspath(path) if isinstance(path, os.PathLike) else path)]
+
+def _as_text(path: Any) -> Any:
+    """A path as text, which JSON can hold."""
+    return os.fspath(path) if isinstance(path, os.PathLike) else path
 
 
-def _only(kind: type) -> Any:
-    """Take a loaded object as it is, where pydantic would look into its fields."""
-
-    def check(value: Any) -> Any:
-        if value is not None and not isinstance(value, kind):
-            raise InputTypeError(f"a semclass.{kind.__name__} belongs here, not {type(value).__name__}")
-        return value
-
-    return BeforeValidator(check)
+def _check_kind(value: object, kind: type, name: str) -> None:
+    """Refuse what is no such object; pydantic itself would look into its fields."""
+    if value is not None and not isinstance(value, kind):
+        raise InputTypeError(f"{name} must be a semclass.{kind.__name__}, not {type(value).__name__}")
 
 
 class _Loaded:
@@ -118,12 +116,12 @@ class SemclassRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    index: Folder | None = None
-    models: Folder | None = None
-    encoder: Folder | None = None
-    threads: PositiveInt = 1
-    retriever: Annotated[Any, _only(HybridRetriever)] = Field(default=None, exclude=True, repr=False)
-    k: PositiveInt = 10
+    index: str | None = None
+    models: str | None = None
+    encoder: str | None = None
+    threads: int = Field(default=1, ge=1)
+    retriever: Any = Field(default=None, exclude=True, repr=False)
+    k: int = Field(default=10, ge=1)
     search_kwargs: dict[str, Any] = Field(default_factory=dict)
     details: bool = False
     loaded: Any = _CACHE
@@ -157,8 +155,11 @@ class SemclassRetriever(BaseRetriever):
         index = PassageIndex.build(to_passages(documents), reader=used.reader)
         return cls(retriever=HybridRetriever(index, used), **fields)
 
+    _paths = field_validator("index", "models", "encoder", mode="before")(_as_text)
+
     @model_validator(mode="after")
     def _check(self) -> SemclassRetriever:
+        _check_kind(self.retriever, HybridRetriever, "retriever")
         if (self.index is None) == (self.retriever is None):
             raise InputError("give either index, the folder of an index, or retriever, a semclass.HybridRetriever")
         _check_options(self.search_kwargs, HybridRetriever.search, "search_kwargs")
@@ -257,18 +258,21 @@ class SemclassCompressor(BaseDocumentCompressor):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    models: Folder | None = None
-    encoder: Folder | None = None
-    threads: PositiveInt = 1
-    reranker: Annotated[Any, _only(Reranker)] = Field(default=None, exclude=True, repr=False)
-    top_n: PositiveInt | None = 3
+    models: str | None = None
+    encoder: str | None = None
+    threads: int = Field(default=1, ge=1)
+    reranker: Any = Field(default=None, exclude=True, repr=False)
+    top_n: int | None = Field(default=3, ge=1)
     score_threshold: float | None = None
     rerank_kwargs: dict[str, Any] = Field(default_factory=dict)
     details: bool = False
     loaded: Any = _CACHE
 
+    _paths = field_validator("models", "encoder", mode="before")(_as_text)
+
     @model_validator(mode="after")
     def _check(self) -> SemclassCompressor:
+        _check_kind(self.reranker, Reranker, "reranker")
         _check_options(self.rerank_kwargs, Reranker.rerank, "rerank_kwargs")
         return self
 
@@ -319,10 +323,6 @@ class SemclassCompressor(BaseDocumentCompressor):
         return used
 
 
-def _coerced(routes: Any) -> Any:
-    return {name: coerce_to_runnable(step) for name, step in routes.items()} if isinstance(routes, Mapping) else routes
-
-
 class SemclassRouter(RunnableSerializable[Any, Any]):
     """Hands its input on to one of several runnables, by the type of answer that the question asks for.
 
@@ -347,14 +347,32 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    routes: Annotated[dict[str, Runnable], BeforeValidator(_coerced)]
-    default: Annotated[Runnable, BeforeValidator(coerce_to_runnable)] | None = None
+    routes: dict[str, Runnable]
+    default: Runnable | None = None
     min_probability: float = Field(default=0.0, ge=0, le=1)
     input_key: str = "question"
-    models: Folder | None = None
-    threads: PositiveInt = 1
-    classifier: Annotated[Any, _only(QuestionClassifier)] = Field(default=None, exclude=True, repr=False)
+    models: str | None = None
+    threads: int = Field(default=1, ge=1)
+    classifier: Any = Field(default=None, exclude=True, repr=False)
     loaded: Any = _CACHE
+
+    _paths = field_validator("models", mode="before")(_as_text)
+
+    @field_validator("routes", mode="before")
+    @classmethod
+    def _coerce_routes(cls, routes: Any) -> Any:
+        is_table = isinstance(routes, Mapping)
+        return {name: coerce_to_runnable(step) for name, step in routes.items()} if is_table else routes
+
+    @field_validator("default", mode="before")
+    @classmethod
+    def _coerce_default(cls, default: Any) -> Any:
+        return None if default is None else coerce_to_runnable(default)
+
+    @model_validator(mode="after")
+    def _check(self) -> SemclassRouter:
+        _check_kind(self.classifier, QuestionClassifier, "classifier")
+        return self
 
     @classmethod
     def is_lc_serializable(cls) -> bool:

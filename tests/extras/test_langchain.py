@@ -211,9 +211,9 @@ def test_what_a_retriever_is_made_of_is_checked(found, folder):
         SemclassRetriever(retriever=found, search_kwargs={"k": 3})
     with pytest.raises(ValueError, match="top_k"):
         SemclassRetriever(retriever=found, top_k=3)
-    with pytest.raises(ValueError, match="greater than 0"):
+    with pytest.raises(ValueError, match="greater than or equal to 1"):
         SemclassRetriever(retriever=found, k=0)
-    with pytest.raises(InputTypeError, match=r"semclass\.HybridRetriever belongs here, not str"):
+    with pytest.raises(InputTypeError, match=r"retriever must be a semclass\.HybridRetriever, not str"):
         SemclassRetriever(retriever="index")
 
 
