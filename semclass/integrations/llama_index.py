@@ -233,7 +233,8 @@ class SemclassRetriever(BaseRetriever):
     metadata name (``document`` or ``doc``). Scores are those of :class:`semclass.Hit`.
 
     Texts that stand in for the question, as ``HyDEQueryTransform`` writes them, choose the candidates: the mean of their
-    vectors takes the place of the question's. What is re-ranked is re-ranked for the question itself.
+    vectors takes the place of the question's. What is re-ranked is re-ranked for the question itself. A vector that a
+    ``QueryBundle`` brings is not looked at: it may come from another encoder.
 
     Parameters
     ----------
@@ -389,6 +390,13 @@ class SemclassRerank(BaseNodePostprocessor):
         self._check_written()
         state: dict[str, Any] = super().__getstate__()
         return state
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> SemclassRerank:
+        """Copy the fields; models are shared, as nothing changes them."""
+        shared = {} if memo is None else memo
+        shared[id(self._reranker)] = self._reranker
+        copy: SemclassRerank = super().__deepcopy__(shared)
+        return copy
 
     def _check_written(self) -> None:
         if self._given:

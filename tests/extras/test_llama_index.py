@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from copy import deepcopy
 from pathlib import Path
 from typing import ClassVar
 
@@ -36,11 +37,13 @@ pytest.importorskip("llama_index.core", reason="llama-index-core is not installe
 
 from llama_index.core import Document, Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
+from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.query_engine import (
@@ -567,6 +570,17 @@ def test_models_in_memory_cannot_be_written(reranker, write):
         write(SemclassRerank(reranker))
 
 
+def test_a_copy_shares_the_models(reranker):
+    made = SemclassRerank(reranker, top_n=2, options={"by": "class"})
+    copy = deepcopy(made)
+    copy.options["by"], copy.top_n = "entailment", 1
+    assert (made.options, made.top_n) == ({"by": "class"}, 2)
+    assert (
+        copy.postprocess_nodes(found(), query_str=QUESTION) == made.postprocess_nodes(found(), query_str=QUESTION)[:1]
+    )
+    assert copy._reranker is reranker
+
+
 def test_events_and_callbacks_tell_of_re_ranking(reranker):
     class Handler(BaseEventHandler):
         seen: ClassVar[list] = []
@@ -617,6 +631,17 @@ def test_the_query_engine_answers_from_the_best_nodes(engine):
 def test_the_query_engine_answers_asynchronously(engine):
     response = asyncio.run(engine.aquery(QUESTION))
     assert response.source_nodes == engine.query(QUESTION).source_nodes
+
+
+def test_a_chat_engine_answers_from_the_best_nodes(hybrid, reranker):
+    chat = ContextChatEngine.from_defaults(
+        SemclassRetriever(hybrid, rerank=None),
+        llm=MockLLM(),
+        node_postprocessors=[SemclassRerank(reranker, top_n=1)],
+        memory=ChatMemoryBuffer.from_defaults(llm=MockLLM()),
+    )
+    (node,) = asyncio.run(chat.achat(QUESTION)).source_nodes
+    assert "October 1874" in node.text
 
 
 def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
