@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import contextmanager
 from dataclasses import fields, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,7 @@ from semclass.integrations.haystack import (  # noqa: E402
 
 pytestmark = pytest.mark.extras
 
+EXAMPLE = ROOT / "docs" / "examples" / "haystack_rag.py"
 MODULE = "semclass.integrations.haystack"
 WHEN = "When was the bridge opened?"
 WHO = "Who built the bridge?"
@@ -777,3 +780,85 @@ def test_without_haystack_the_extra_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, MODULE)
     with pytest.raises(MissingExtraError, match=r'pip install "semclass\[haystack\]"'):
         importlib.import_module(MODULE)
+
+
+class TestExample:
+    """The example is run as a reader would run it: a script, in a process of its own."""
+
+    @pytest.fixture
+    def run(self, tmp_path):
+        def run(*given_: str, **variables: str) -> subprocess.CompletedProcess:
+            # the process finds this checkout, no address or key of whoever runs the tests, and tells nobody of itself
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
+            environment |= {"PYTHONPATH": str(ROOT), **variables}
+            command = [sys.executable, "-W", "error", str(EXAMPLE), *given_]
+            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+        return run
+
+    def test_answers_with_its_sources(self, run):
+        done = run()
+        assert done.returncode == 0, done.stderr
+        steps = [line.rstrip(":") for line in done.stdout.splitlines() if line.endswith(":") and line[0] != " "]
+        expected = [
+            "Query rewriting",
+            "Sub-questions",
+            "HyDE",
+            "Retrieved, with HyDE",
+            "Re-ranked",
+            "Answer",
+            "Sources",
+        ]
+        assert [step for step in steps if step in expected] == expected
+        assert "  Who designed the lighthouse, and how high is it?\n" in done.stdout
+        answer = done.stdout.partition("\nAnswer:\n")[2]
+        assert "Ada Merriweather designed the tower. [1]" in answer
+        assert "41 metres" in answer
+        assert "lighthouse.md#3" in answer
+
+    def test_asks_the_model_that_is_named(self, run):
+        with model_server() as (address, seen):
+            done = run("--base-url", address, "--model", "some-model", "--api-key", "sesame", "Who designed the tower?")
+        assert done.returncode == 0, done.stderr
+        assert {(body["model"], key) for body, key in seen} == {("some-model", "Bearer sesame")}
+        prompts = [body["messages"][-1]["content"].split()[0].rstrip(":") for body, _ in seen]
+        assert set(prompts) == {"PLACE", "REWRITE", "SUBQUESTIONS", "HYDE", "ANSWER"}
+        # a model that is of no help does no harm: its words are no question, and the sources are still found
+        assert "Ada Merriweather" in done.stdout.partition("\nAnswer:\n")[0]
+
+    def test_a_model_without_a_name_is_asked_for(self, run):
+        done = run("--base-url", "http://127.0.0.1:9/v1")
+        assert done.returncode != 0
+        assert "name the model" in done.stderr
+
+
+@contextmanager
+def model_server():
+    """A model that says nothing, and remembers what it was asked."""
+    seen = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            seen.append((body, self.headers["Authorization"]))
+            choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
+            sent = {"id": "x", "created": 0, "model": "m", "object": "chat.completion", "choices": [choice]}
+            text = json.dumps(sent).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *args):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/v1", seen
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
