@@ -4,7 +4,8 @@ Each keeps to what Haystack's own do. Constructors load nothing: models are load
 first run. Documents are copied, never changed. ``run_async`` leaves the event loop free. What is saved are names and
 numbers, so that a pipeline of these components can be written as YAML and read again; Haystack imports only modules that it
 is told to trust, so reading takes ``Pipeline.loads(text, allowed_modules=["semclass.integrations.haystack"])``, or
-``allow_deserialization_module`` once in a process, or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``.
+``allow_deserialization_module`` once in a process, or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names
+the folders and models that it opens: read only those of people whom you would let choose them.
 
 Components that name the same encoder share it for as long as one of them is there.
 
@@ -141,6 +142,10 @@ class SemclassRanker:
         """Load the models in a thread; see :meth:`warm_up`."""
         await asyncio.to_thread(self.warm_up)
 
+    def close(self) -> None:
+        """Let go of the models; a later run loads them again."""
+        self._reranker = None
+
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
         data: dict[str, Any] = default_to_dict(
@@ -224,10 +229,11 @@ class SemclassRanker:
         return await asyncio.to_thread(self.run, query, documents, top_k, score_threshold)
 
     def _ready(self) -> Reranker:
-        if self._reranker is None:
+        found = self._reranker
+        if found is None:
             shared = _encoder(self.models, self.encoder, self.threads)
-            self._reranker = Reranker(Ranker.load(self.models, encoder=shared))
-        return self._reranker
+            found = self._reranker = Reranker(Ranker.load(self.models, encoder=shared))
+        return found
 
     def _text(self, document: Document) -> str:
         """What is read of a document."""
@@ -322,6 +328,10 @@ class SemclassRetriever:
     async def warm_up_async(self) -> None:
         """Open the index and load the models in a thread; see :meth:`warm_up`."""
         await asyncio.to_thread(self.warm_up)
+
+    def close(self) -> None:
+        """Let go of index and models; a later run loads them again."""
+        self._retriever = None
 
     def refresh(self) -> None:
         """Search the index as its folder holds it now; one that is open stays as it was opened otherwise.
@@ -418,10 +428,11 @@ class SemclassRetriever:
         return await asyncio.to_thread(self.run, query, filters, top_k)
 
     def _ready(self) -> HybridRetriever:
-        if self._retriever is None:
+        found = self._retriever
+        if found is None:
             shared = _encoder(self.models, self.encoder, self.threads)
-            self._retriever = HybridRetriever.load(self.index, models=self.models, encoder=shared)
-        return self._retriever
+            found = self._retriever = HybridRetriever.load(self.index, models=self.models, encoder=shared)
+        return found
 
 
 @component
@@ -501,6 +512,10 @@ class SemclassQueryRouter:
         """Load the model in a thread; see :meth:`warm_up`."""
         await asyncio.to_thread(self.warm_up)
 
+    def close(self) -> None:
+        """Let go of the model; a later run loads it again."""
+        self._classifier = None
+
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
         data: dict[str, Any] = default_to_dict(
@@ -547,16 +562,17 @@ class SemclassQueryRouter:
         return await asyncio.to_thread(self.run, query)
 
     def _ready(self) -> QuestionClassifier | TextModel:
-        if self._classifier is None:
-            loaded = _load_classifier(self.model, self.models, self.encoder, self.threads)
-            known = [str(name) for name in loaded.classes]
-            known += loaded.fine_classes if isinstance(loaded, QuestionClassifier) else ()
+        found = self._classifier
+        if found is None:
+            found = _load_classifier(self.model, self.models, self.encoder, self.threads)
+            known = [str(name) for name in found.classes]
+            known += found.fine_classes if isinstance(found, QuestionClassifier) else ()
             if missing := [name for name in self.classes if name not in known]:
                 raise InputError(
                     f"classes has {missing[0]!r}, which the model does not have; it has {', '.join(known)}"
                 )
-            self._classifier = loaded
-        return self._classifier
+            self._classifier = found
+        return found
 
 
 @component
@@ -585,7 +601,7 @@ class SemclassQueryClassifier:
     --------
     >>> found = SemclassQueryClassifier().run(query="When was the bridge opened?")
     >>> found["label"], found["fine_label"], round(found["probability"], 2)
-    ('NUM', 'NUM:date', 0.99)
+    ('NUM', 'NUM:date', 0.98)
     """
 
     def __init__(
@@ -622,6 +638,10 @@ class SemclassQueryClassifier:
     async def warm_up_async(self) -> None:
         """Load the model in a thread; see :meth:`warm_up`."""
         await asyncio.to_thread(self.warm_up)
+
+    def close(self) -> None:
+        """Let go of the model; a later run loads it again."""
+        self._classifier = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
@@ -684,9 +704,10 @@ class SemclassQueryClassifier:
         return await asyncio.to_thread(self.run, query)
 
     def _ready(self) -> QuestionClassifier | TextModel:
-        if self._classifier is None:
-            self._classifier = _load_classifier(self.model, self.models, self.encoder, self.threads)
-        return self._classifier
+        found = self._classifier
+        if found is None:
+            found = self._classifier = _load_classifier(self.model, self.models, self.encoder, self.threads)
+        return found
 
 
 def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:

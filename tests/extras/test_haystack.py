@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
 import gc
 import importlib
 import json
@@ -35,6 +36,7 @@ from haystack.document_stores.in_memory import InMemoryDocumentStore  # noqa: E4
 from haystack.document_stores.types import FilterPolicy  # noqa: E402
 from haystack.errors import FilterError  # noqa: E402
 from haystack.testing.document_store import FilterDocumentsTest, create_filterable_docs  # noqa: E402
+from haystack.tools import ComponentTool  # noqa: E402
 from haystack.utils.filters import document_matches_filter  # noqa: E402
 
 from semclass import (  # noqa: E402
@@ -773,6 +775,33 @@ class TestPipelines:
         # a field that is added to documents is kept by dataclasses.replace, but filters must know of it
         names = {item.name for item in fields(Document)} - {"id", "meta"}
         assert names == set(adapters._NOT_PASSAGES)
+
+
+def test_a_closed_pipeline_lets_go_of_its_models_and_loads_them_again(folder, documents):
+    pipeline = Pipeline()
+    pipeline.add_component("router", SemclassQueryRouter(models=MODELS))
+    pipeline.add_component("classifier", SemclassQueryClassifier(models=MODELS))
+    pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS))
+    pipeline.add_component("ranker", SemclassRanker(MODELS))
+    pipeline.connect("retriever", "ranker")
+    data = {name: {"query": WHEN} for name in ("router", "classifier", "retriever", "ranker")}
+    first = pipeline.run(data)
+    pipeline.close()
+    held = [vars(pipeline.get_component(name)) for name in data]
+    assert all(each.get(name) is None for each in held for name in ("_reranker", "_retriever", "_classifier"))
+    assert pipeline.run(data) == first
+
+
+def test_an_agent_can_use_them_as_tools(folder):
+    search = ComponentTool(component=SemclassRetriever(folder, models=MODELS, top_k=1), name="search")
+    assert set(search.parameters["properties"]) == {"query", "filters", "top_k"}
+    assert search.parameters["required"] == ["query"]
+    assert search.invoke(query=WHO)["documents"][0].id == "who"
+
+
+def test_examples_of_docstrings_say_what_comes_out():
+    assert doctest.testmod(adapters).attempted > 8
+    assert doctest.testmod(adapters).failed == 0
 
 
 def test_without_haystack_the_extra_is_named(monkeypatch):
