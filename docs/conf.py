@@ -4,7 +4,10 @@ The extra ``docs`` alone is enough. What other extras bring is replaced by stand
 that the pages are the same everywhere.
 """
 
+import sys
 from typing import Any
+
+from sphinx.ext.autodoc.mock import mock
 
 import semclass
 
@@ -17,16 +20,17 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["examples", "container/README.md"]
 needs_sphinx = "8.0"
 nitpicky = True
+default_role = "literal"
 nitpick_ignore_regex = [
     # names of Python and of other projects: their inventories would come from the network
     (r"py:.*", r"(collections\.abc|contextlib|datetime|pathlib|threading|types)\..*"),
-    (r"py:.*", r"(numpy|onnxruntime|pyarrow|pyspark|sklearn|tokenizers)\..*"),
+    (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|numpy|onnxruntime|pyarrow|pyspark|sklearn|tokenizers)\..*"),
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
     (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
     (r"py:.*", r"semclass\.(segment\.Segment(\.\w+)?|spelling\.Speller|words\.WordTable)"),
-    # of a named tuple the annotations are kept as text
-    (r"py:class", r"DoubleArray"),
+    # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
+    (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]
 
 # -- pages ------------------------------------------------------------------------------------------------------------
@@ -63,7 +67,7 @@ python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 napoleon_google_docstring = False
 napoleon_use_rtype = False
-napoleon_preprocess_types = False
+napoleon_attr_annotations = False  # the signature has them
 
 # -- the look ---------------------------------------------------------------------------------------------------------
 html_theme = "furo"
@@ -77,12 +81,42 @@ pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
 
+class _Component:
+    """Haystack's decorator; a common stand-in would put itself in the place of what it decorates."""
+
+    def __call__(self, decorated: Any) -> Any:
+        return decorated
+
+    def output_types(self, **_: Any) -> Any:
+        return self
+
+
+with mock(["haystack"]):
+    import haystack
+haystack.component = _Component()
+sys.modules["haystack"] = haystack
+
+
 def _keep_first_line(_app: Any, what: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
     """Napoleon takes what stands before a colon in a property's first line for its type; ours are sentences."""
     if what in ("attribute", "data", "property"):
         lines[:0] = ["..", ""]  # an empty comment
 
 
+def _by_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
+    """Follow ``semclass.ranker.Ranker.load`` to ``semclass.Ranker.load``, where it is documented."""
+    target = str(node.get("reftarget"))
+    for module, names in semclass._HOMES.items():
+        for name in names:
+            home = f"semclass.{module}.{name}"
+            if node.get("refdomain") == "py" and (target == home or target.startswith(f"{home}.")):
+                public = f"semclass.{name}{target[len(home) :]}"
+                python = env.domains.python_domain
+                return python.resolve_xref(env, node["refdoc"], app.builder, node["reftype"], public, node, contnode)
+    return None
+
+
 def setup(app: Any) -> None:
-    """Connect what must run before napoleon."""
+    """Connect what must run before napoleon, and what finds names where they live."""
     app.connect("autodoc-process-docstring", _keep_first_line, priority=100)
+    app.connect("missing-reference", _by_public_name)

@@ -4,7 +4,7 @@
 * ```` ```sh ```` runs in bash; a ```` ```text ```` or ```` ```json ```` block behind it is what it prints, numbers of
   JSON within a hundredth.
 * A block with a caption (``{code-block}`` or ``{literalinclude}``) is a file of that name.
-* ``<!-- background -->`` before a block: it runs until the page ends. A page says 8000 for its port and gets a free one.
+* ``<!-- background -->`` before a block: it runs until the page ends. A page says 8080 for its port and gets a free one.
 * ``<!-- not run: REASON -->`` before a block: it does not run. Tests list these.
 
 Any other block is refused, so that none is left out unnoticed. ``extras: NAME, NAME`` in a page's front matter says what it
@@ -38,7 +38,7 @@ PATIENCE = 60.0
 
 _MARK = re.compile(r"<!-- (not run|background)(?:: (.+?))? -->\s*$")
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
-_PORT = re.compile(r"\b8000\b")
+_PORT = re.compile(r"\b8080\b")
 
 
 @dataclass(frozen=True)
