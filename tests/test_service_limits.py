@@ -340,3 +340,8 @@ def test_requests_one_after_another_share_a_connection(port):
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(request + request + last)
         assert answer_of(connection).count(b"HTTP/1.1 200") == 3
+
+
+def test_answers_are_sent_without_delay():
+    with bind("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP  # by which asyncio knows that it may set TCP_NODELAY
