@@ -112,7 +112,7 @@ class LinearTerms:
             log-odds of a candidate that has the mean of everything. They add up to the log-odds.
         """
         sums = features.astype(np.float64) @ self.table
-        means = sums.mean(axis=0)
+        means = sums.mean(axis=0) if len(sums) else sums.sum(axis=0)  # no candidates have no mean
         average = np.full(len(features), means.sum() + self.bias)
         return {**dict(zip(self.groups, (sums - means).T, strict=True)), "average": average}
 

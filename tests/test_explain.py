@@ -59,6 +59,11 @@ def test_classes_stand_side_by_side(retriever):
     assert first.provided == pytest.approx(hit.probabilities["NUM"])
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_that_finds_nothing_has_nothing_to_explain(retriever, method):
+    assert retriever.search(QUESTION, explain=True, where={"page": 7}, **method) == []
+
+
 def test_nothing_is_explained_unasked(retriever):
     assert all(hit.explanation is None for hit in retriever.search(QUESTION, 3))
 
