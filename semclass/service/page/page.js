@@ -277,6 +277,7 @@ function request() {
   return ["api/search", found];
 }
 
+let shown = ""; // the question whose answer is shown
 const send = latest(async ([path, body], signal, newer) => {
   const answer = $("answer");
   answer.setAttribute("aria-busy", "true");
@@ -287,10 +288,12 @@ const send = latest(async ([path, body], signal, newer) => {
     const next = newer();
     if (next && (next[0] !== path || next[1].question !== body.question)) return;
     showProblem(answer, null);
+    shown = body.question;
     showAnswer(found, body, trip, !next);
   } catch (problem) {
     if (signal.aborted) return;
     showProblem(answer, problem, () => search(true));
+    if (body.question !== shown) $("found").hidden = true;
     $("found").classList.add("stale");
   } finally {
     if (!newer()) answer.removeAttribute("aria-busy");
