@@ -574,8 +574,13 @@ def _check_options(given: Mapping[str, Any], method: Callable[..., Any], where: 
 
 
 def _lost(label: QuestionLabel, routes: Mapping[str, Any]) -> str:
-    asked = f"asks for {max(label.probabilities, key=label.probabilities.__getitem__)} ({label.probability:.2f})"
-    return f"the question {asked}, for which there is no route among {', '.join(map(repr, routes))}; give a default"
+    best = max(label.probabilities, key=label.probabilities.__getitem__)
+    why = (
+        "less certain than min_probability"
+        if label.label == ABSTAIN
+        else f"for which there is no route among {', '.join(map(repr, routes)) or 'none'}"
+    )
+    return f"the question asks for {best} ({label.probability:.2f}), {why}; give a default"
 
 
 def _refused(value: object, key: str) -> str:

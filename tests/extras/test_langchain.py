@@ -549,6 +549,8 @@ def test_what_is_uncertain_goes_to_the_default(ranker):
 def test_a_question_without_a_route_says_so(router):
     with pytest.raises(InputError, match=r"asks for LOC .* no route among 'NUM', 'HUM'; give a default"):
         router.invoke("Where is the museum?")
+    with pytest.raises(InputError, match=r"asks for NUM \(0\..*\), less certain than min_probability; give a default"):
+        router.model_copy(update={"min_probability": 1.0}).invoke(HEIGHT)
     given = router.batch([HEIGHT, "Where is the museum?"], return_exceptions=True)
     assert given[0] == "a number"
     assert isinstance(given[1], InputError)
