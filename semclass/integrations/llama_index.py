@@ -333,28 +333,40 @@ class SemclassRerank(BaseNodePostprocessor):
     Parameters
     ----------
     reranker
-        Models that are loaded already, to share with others; such a postprocessor cannot be written as JSON. Otherwise they
-        are loaded when they are first needed.
+        Models that are loaded already, to share with others; such a postprocessor cannot be written as JSON, and `models`,
+        `encoder` and `threads` are not for it.
+    top_n
+        How many nodes to give, at least 1.
+    score_threshold
+        Least score of a node; with the default options a probability that the node answers the question, in [0, 1].
+    keep_retrieval_score
+        Whether ``metadata["retrieval_score"]`` tells the score that a node had before. Neither embedding nor language
+        models read it.
+    details
+        Whether ``metadata["semclass"]`` tells classes and parts of the score, as :class:`SemclassRetriever` has it.
+    models, encoder, threads
+        What :meth:`semclass.Reranker.load` takes, as strings; loaded when nodes are first re-ranked.
+    options
+        Options of :meth:`semclass.Reranker.rerank` but `k` and `explain`, such as ``{"rerank": "integrated"}``.
+
+    Raises
+    ------
+    ValueError
+        If a field is not allowed, as pydantic tells it, or there is no question, or it is empty.
+    ArtifactError
+        When nodes are first re-ranked: if a model folder is damaged.
     """
 
     model_config = ConfigDict(extra="forbid")
 
-    top_n: int = Field(default=10, ge=1, description="Number of nodes to return sorted by score.")
-    score_threshold: float | None = Field(
-        default=None, allow_inf_nan=False, description="Least score of a node; probabilities, with the default options."
-    )
-    keep_retrieval_score: bool = Field(
-        default=False, description="Whether to keep the retrieval score in metadata, as retrieval_score."
-    )
-    details: bool = Field(
-        default=False, description="Whether metadata tell classes and parts of the score, as semclass."
-    )
-    models: str | None = Field(default=None, description="Folder of the heads; the shipped ones if None.")
-    encoder: str | None = Field(default=None, description="Folder or hub: name of the encoder; that of models if None.")
-    threads: int = Field(default=1, ge=1, description="Threads of the encoder.")
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of semclass.Reranker.rerank, such as rerank or bm25_weight."
-    )
+    top_n: int = Field(default=10, ge=1)
+    score_threshold: float | None = Field(default=None, allow_inf_nan=False)
+    keep_retrieval_score: bool = False
+    details: bool = False
+    models: str | None = None
+    encoder: str | None = None
+    threads: int = Field(default=1, ge=1)
+    options: dict[str, Any] = Field(default_factory=dict)
     _reranker: Reranker | None = PrivateAttr(default=None)
     _given: bool = PrivateAttr(default=False)
 
@@ -471,7 +483,7 @@ class SemclassSelector(BaseSelector):
         Whether to choose every tool that has `min_probability`, the most probable first, and the most probable alone, or
         the default, where none has. Otherwise the most probable one; of equals, the first.
     classifier
-        Classifies questions: the shipped one if None, or a :class:`semclass.texts.TextModel` of one class a text, which has
+        Classifies questions: the shipped one if None, or a :class:`semclass.TextModel` of one class a text, which has
         no fine classes.
 
     Raises
@@ -581,7 +593,9 @@ def _known_classes(classifier: QuestionClassifier | TextModel) -> dict[str, tupl
             )
         return {str(name): (str(name),) for name in classifier.classes}
     if not isinstance(classifier, QuestionClassifier):
-        raise InputTypeError(f"classifier must be a semclass.QuestionClassifier or TextModel, not {short(classifier)}")
+        raise InputTypeError(
+            f"classifier must be a semclass.QuestionClassifier or semclass.TextModel, not {short(classifier)}"
+        )
     fine = classifier.fine_classes
     broad = {name: tuple(each for each in fine if coarse_of(each) == name) for name in classifier.classes}
     return {**broad, **{name: (name,) for name in fine}}

@@ -667,6 +667,12 @@ def test_the_question_itself_as_the_text_to_embed_changes_nothing(plain):
     assert retriever.retrieve(QueryBundle(QUESTION, custom_embedding_strs=[QUESTION])) == retriever.retrieve(QUESTION)
 
 
+def test_hyde_where_nothing_matches_finds_nothing(plain):
+    bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3]])
+    for options in ({}, {"rerank": None}):
+        assert SemclassRetriever(plain, where={"place": 9}, **options).retrieve(bundle) == []
+
+
 def test_hyde_of_nothing_is_refused(plain):
     with pytest.raises(InputError, match="empty"):
         SemclassRetriever(plain).retrieve(QueryBundle(QUESTION, custom_embedding_strs=[""]))
