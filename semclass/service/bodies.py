@@ -7,12 +7,12 @@ FastAPI would read a body with NaN in it, and would check every hit that is give
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 from fastapi import Request, Response
 from pydantic import BeforeValidator
-from pydantic_core import from_json, to_json
+from pydantic_core import ErrorDetails, from_json, to_json
 from starlette.types import Scope
 
 from semclass.errors import SemclassError
@@ -29,8 +29,11 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-"""A whole number, which JSON may write with a point."""
+WHOLE = BeforeValidator(_whole)
+"""For a whole number, which JSON may write with a point; it stands behind the bounds, or OpenAPI would not know them."""
+
+WRITTEN = r"[^\s\x1c-\x1f]"
+"""Pattern of a text that says something: a character that is no white space, in Python's sense, as the library has it."""
 
 LIMITS = frozenset({"maxItems", "maxLength", "maximum"})
 """Keywords of JSON schema whose value may be the name of a limit in the settings; OpenAPI has the limit itself."""
@@ -106,9 +109,15 @@ async def read(request: Request, model: type[Model]) -> Model:
         return model.model_validate(value)
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {fault['msg']}" for fault in faults[:_SHOWN]]
+        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_told(fault)}" for fault in faults[:_SHOWN]]
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise InvalidError("; ".join(told) + more) from None
+
+
+def _told(fault: ErrorDetails) -> str:
+    """What is wrong, without regular expressions: there is only :data:`WRITTEN`."""
+    blank = fault["type"] == "string_pattern_mismatch"
+    return "Input should have a character that is not white space" if blank else fault["msg"]
 
 
 def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:

@@ -139,7 +139,8 @@ def router(engine: Engine) -> APIRouter:
         """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
         body = await read(request, schemas.PredictRequest)
         inputs, one = _inputs(body.inputs)
-        take_texts(request, [text for item in inputs for text in item], engine.settings)
+        # a pair is one of the texts that a request may have, and each of its two as long as a text may be
+        take_texts(request, [max(item, key=len) for item in inputs], engine.settings)
         found = await _predictions(engine, inputs, raw=body.raw_scores)
         return Json(found[0] if one else found)
 

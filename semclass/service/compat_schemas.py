@@ -21,14 +21,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from semclass.service.bodies import TEXT, TEXTS
-
-_WRITTEN = r"[^\s\x1c-\x1f]"
-"""A character that is no white space, in Python's sense, which the library goes by."""
+from semclass.service.bodies import TEXT, TEXTS, WHOLE, WRITTEN
 
 _LONG = "Has no effect: what the model does not read of a long text is its end."
 
-Written: TypeAlias = Annotated[str, Field(pattern=_WRITTEN, json_schema_extra=TEXT)]
+Written: TypeAlias = Annotated[str, Field(pattern=WRITTEN, json_schema_extra=TEXT)]
 """A text that says something."""
 
 Text: TypeAlias = Annotated[str, Field(json_schema_extra=TEXT)]
@@ -84,15 +81,15 @@ class RerankRequest(Sent):
         Field(json_schema_extra={"minItems": 1, **TEXTS}),
     ]
     model: Annotated[str | None, Field(description="Echoed; there is one model, whatever this says.")] = None
-    top_n: Annotated[int, Field(ge=1, description="More than there are gives all, as null does.")] | None = None
+    top_n: Annotated[int, Field(ge=1, description="More than there are gives all, as null does."), WHOLE] | None = None
     return_documents: Annotated[
         bool | None, Field(description="False: results of /v1/rerank hold no documents. Those of /v2/rerank never do.")
     ] = None
     rank_fields: Annotated[
         list[str] | None, Field(description="Fields of documents to read in place of the text, in this order.")
     ] = None
-    max_tokens_per_doc: Annotated[int | None, Field(description=_LONG)] = None
-    max_chunks_per_doc: Annotated[int | None, Field(description=_LONG)] = None
+    max_tokens_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
+    max_chunks_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
 
 
 class Result(BaseModel):

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from semclass.service.access import OPEN
 from semclass.service.bodies import LIMITS
+from semclass.service.filter_schema import FILTERS
 from semclass.service.limits import ALWAYS
 from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
@@ -59,6 +60,7 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
     )
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas["ErrorBody"] = ErrorBody.model_json_schema(ref_template=_REF + "{model}")
+    schemas.update(FILTERS)
     _lift(document["paths"], schemas)
     _fill(document, settings)
     if settings.keys:
@@ -94,9 +96,11 @@ def _statuses(path: str, operation: dict[str, Any], settings: Settings, no_index
 
 
 def _lift(part: Any, schemas: dict[str, Any]) -> None:
-    """Move the definitions of request bodies to where the document keeps all schemas."""
+    """Move the definitions of request bodies to where the document keeps all schemas, and refer to those of filters."""
     if isinstance(part, dict):
         schemas.update(part.pop("$defs", {}))
+        if part.get("$comment") in FILTERS:
+            part["$ref"] = _REF + part.pop("$comment")
         for value in part.values():
             _lift(value, schemas)
     elif isinstance(part, list):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-from semclass.service.bodies import HITS, TEXT, TEXTS, Whole
+from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
+from semclass.service.filter_schema import FILTER
 
-Text = Annotated[str, Field(min_length=1, pattern=r"\S", json_schema_extra=TEXT)]
+Text = Annotated[str, Field(min_length=1, pattern=WRITTEN, json_schema_extra=TEXT)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
-Count = Annotated[Whole, Field(ge=1, json_schema_extra=HITS)]
+Count = Annotated[int, Field(ge=1, json_schema_extra=HITS), WHOLE]
 
 
 class Request(BaseModel):
@@ -52,8 +53,26 @@ class PassagesRequest(Request):
     texts: Annotated[list[Text], Field(min_length=1, json_schema_extra=TEXTS)]
 
 
+def _only_with(option: str, field: str, *values: str, usual: bool = False) -> dict[str, Any]:
+    """Say that an option is null, unless a field has one of some values; `usual`: unless it says so, it has."""
+    having = {"properties": {field: {"enum": list(values)}}, **({} if usual else {"required": [field]})}
+    return {"anyOf": [{"properties": {option: {"type": "null"}}}, having]}
+
+
+_WEIGHTS: dict[str, Any] = {
+    "allOf": [
+        _only_with("bm25_weight", "fusion", "linear", usual=True),
+        _only_with("alpha", "fusion", "convex"),
+        _only_with("match_weight", "match", "soft", "hard"),
+    ]
+}
+"""Which weights go with which methods; the retriever refuses others."""
+
+
 class SearchRequest(Request):
     """A question to an index."""
+
+    model_config = ConfigDict(json_schema_extra=_WEIGHTS)
 
     question: Text
     k: Count = 10
@@ -66,7 +85,7 @@ class SearchRequest(Request):
     rerank_weight: Weight | None = None
     candidates: Count = 10
     explain: bool = False
-    where: dict[str, Any] | None = None
+    where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
     fusion: Literal["linear", "convex", "rrf"] = "linear"
     alpha: Probability | None = None
     classify: bool = True
