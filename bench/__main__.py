@@ -33,6 +33,7 @@ SECTIONS = {
     "living": "building against encoding, adding and removing passages, killed writers, segments",
     "ann": "near vectors among many: semclass beside usearch, faiss and hnswlib",
     "concurrency": "callers that share one retriever, and memory over many searches",
+    "service": "semclass serve: load beside the library, and clients that no service wants",
     "engines": "do the embedded index, Qdrant's local mode and its Rust core give the same scores",
     "bulk": "classifying questions in bulk, one process beside Spark",
     "billion": "on paper: what a billion passages would take, at the rates of scale",

@@ -53,8 +53,8 @@ BLOCKS = 10
 ALONE = 5
 """Of so many requests the library does one where it does one after another: that takes longest, and is only told."""
 
-WORDS = (6, 40)
-"""Words of a sentence."""
+WORDS = (5, 20)
+"""Words of a sentence: short passages."""
 
 SEED = 0
 
@@ -281,7 +281,9 @@ def survival(data: str, at_once: int, part: int) -> dict[str, Any]:
             found = ask()
             statuses = Counter(found.values()) if name == "malformed" else Counter(found or {})
             fine = FINE - {"200"} if name == "malformed" else FINE
-            wrong = sum(count for status, count in statuses.items() if status not in fine and not status.startswith("4"))
+            wrong = sum(
+                count for status, count in statuses.items() if status not in fine and not status.startswith("4")
+            )
             again = http_load.drive(HOST, service.port, wire[:CONNECTIONS], CONNECTIONS)
             well = service.alive and again.statuses == {"200": CONNECTIONS}
             unexpected += wrong + (not well)

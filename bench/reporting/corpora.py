@@ -16,6 +16,7 @@ PARTS = {
     "living": ("what", "streams", "kills", "segments"),
     "ann": ("libraries",),
     "concurrency": ("callers", "memory"),
+    "service": ("processor", "survival", "memory"),
     "engines": ("skipped", "agreement", "recall_by_depth", "milliseconds", "payload_bytes"),
     "bulk": ("questions",),
     "billion": ("what", "reading", "bytes", "serving", "prompting"),

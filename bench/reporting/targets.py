@@ -199,6 +199,29 @@ TARGETS = (
         unit=" MB",
     ),
     Target(
+        "the service under load, 32 connections re-ranking ten short passages: requests without an answer of status 200",
+        "service",
+        ("errors",),
+        most=0,
+        unit="",
+    ),
+    Target("the same, 95th percentile of the latency over its median", "service", ("p95_over_p50",), most=5),
+    Target(
+        "the same, requests a second over those of the library from as many threads, in turns",
+        "service",
+        ("share_of_library",),
+        least=0.8,
+    ),
+    Target(
+        "1,000 connections at once, slow and cut ones, huge and malformed bodies: answers that are no 4xx, and times that "
+        "the service was not well after it",
+        "service",
+        ("unexpected",),
+        most=0,
+        unit="",
+    ),
+    Target("the same, memory after it over memory before it", "service", ("grown",), most=1.1),
+    Target(
         "scores of the embedded index, Qdrant's local mode and its Rust core: largest difference",
         "engines",
         ("*", "*", "largest_difference", "score"),

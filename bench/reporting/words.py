@@ -22,8 +22,8 @@ OTHERS = (
 )
 """Sections that are shown in brief."""
 
-CORPORA = ("living", "ann", "concurrency", "engines", "bulk", "billion")
-"""Sections about corpora that grow and change: shown in parts, each with what is to be said of it."""
+CORPORA = ("living", "ann", "concurrency", "service", "engines", "bulk", "billion")
+"""Sections about corpora that grow, change and are served: shown in parts, each with what is to be said of it."""
 
 SECTIONS = (*TASKS, "retrieval", "scale", *CORPORA, *OTHERS)
 """Sections that the report knows, in its order."""
