@@ -120,9 +120,12 @@ class Bounded:
                 await refusal(scope, 504, "timeout", message)(scope, receive, send)
             return None
         finally:
-            work.cancel()
             gone.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+            if not work.cancelled():
+                work.exception()  # looked at, so that it is not told as forgotten
 
 
 class _Sent:

@@ -51,7 +51,9 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Give the line."""
         when = datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds")
-        line = {"time": when, "level": record.levelname.lower(), "event": record.getMessage()}
+        # asyncio shows whole exceptions, with what they quote, below its first line
+        event = record.getMessage().partition("\n")[0]
+        line = {"time": when, "level": record.levelname.lower(), "event": event}
         line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[1] is not None:
             line |= fault_of(record.exc_info[1])
@@ -70,13 +72,13 @@ def fault_of(error: BaseException) -> dict[str, Any]:
 
 
 def configure() -> None:
-    """Write what the service and its server tell to standard error, as JSON lines."""
+    """Write what the service, its server and anything else tell to standard error, as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
-    for name, level in (("semclass.service", logging.INFO), ("uvicorn.error", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    LOGGER.setLevel(logging.INFO)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

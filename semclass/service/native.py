@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -80,8 +80,8 @@ def router(engine: Engine) -> APIRouter:
                 "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             )
         options = body.model_dump(exclude={"question", "classify"})
-        hits, asked = await asyncio.gather(
-            engine.search(body.question, **options), _asked(engine, body.question, wanted=body.classify)
+        hits, asked = await _with_classes(
+            engine, body.question, engine.search(body.question, **options), wanted=body.classify
         )
         used = _weights_of_search(body, engine.retriever.weights)
         return Json({"question": asked, "hits": hits, "weights": used, "milliseconds": _since(began)})
@@ -99,8 +99,8 @@ def router(engine: Engine) -> APIRouter:
         # places are ids here: those that clients give need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
         options = body.model_dump(exclude={"question", "passages", "classify"}, exclude_none=True)
-        hits, asked = await asyncio.gather(
-            engine.rerank(body.question, passages, **options), _asked(engine, body.question, wanted=body.classify)
+        hits, asked = await _with_classes(
+            engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
         )
         used = _weights_of_reranking(body, engine.ranker.weights)
         return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
@@ -113,11 +113,14 @@ def router(engine: Engine) -> APIRouter:
     return routes
 
 
-async def _asked(engine: Engine, question: str, *, wanted: bool) -> QuestionLabel | None:
-    """What a question asks for; None without class heads."""
+async def _with_classes(
+    engine: Engine, question: str, ranking: Awaitable[list[Hit]], *, wanted: bool
+) -> tuple[list[Hit], QuestionLabel | None]:
+    """Hits, and beside them what the question asks for; None without class heads, or where it is not wanted."""
     if not (wanted and engine.ranker.has_classes):
-        return None
-    return (await engine.classify_questions([question]))[0]
+        return await ranking, None
+    hits, asked = await asyncio.gather(ranking, engine.classify_questions([question]))
+    return hits, asked[0]
 
 
 def _placed(hits: Sequence[Hit], given: Sequence[schemas.PassageIn]) -> list[dict[str, Any]]:
