@@ -1,5 +1,6 @@
 """The page in a browser: the journeys, what goes wrong, and who cannot see it or use a mouse."""
 
+import hashlib
 import json
 import os
 import re
@@ -39,9 +40,9 @@ TAGS = '<img src=x onerror=window.hit=1><script>window.hit=1</script> & "quoted"
 
 
 @contextmanager
-def served(ranker, retriever):
+def served(ranker, retriever, **settings):
     """A service on a free port of the loopback device."""
-    settings = Settings()
+    settings = Settings(**settings)
     app = create_app(Engine(ranker, retriever, settings), settings)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
@@ -274,9 +275,8 @@ def test_a_filter_may_leave_nothing(open_page, service):
 
 
 def test_without_an_index_passages_are_pasted(open_page, without_index):
-    page = open_page(without_index, expected="404")
-    if page.locator("#sources").is_visible():
-        page.get_by_label("passages of my own").check()
+    page = open_page(without_index)
+    expect(page.locator("#sources")).to_be_hidden()
     expect(page.get_by_label(re.compile("^Passages, one a line"))).to_be_visible()
     example(page)
     first(page, OPENED)
@@ -353,34 +353,34 @@ def test_errors_are_told_in_words_and_tried_again(open_page, service, status, bo
     assert len(order(page)) == 10
 
 
-def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, service):
-    def guarded(route):
-        if route.request.headers.get("authorization") == "Bearer open-sesame":
-            return route.continue_()
-        return route.fulfill(status=401, body=json.dumps({"message": "no key", "request_id": "r-1"}))
+def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, ranker, retriever):
+    key = "open-sesame-open-sesame"
+    with served(ranker, retriever, keys=(hashlib.sha256(key.encode()).digest(),)) as address:
+        page = open_page(f"{address}#q={QUESTION}", expected="401")
+        box = page.get_by_label("Key", exact=True)
+        expect(box).to_be_focused()
+        assert box.get_attribute("type") == "password"
+        box.fill("wrong")
+        box.press("Enter")
+        expect(page.get_by_role("alert")).to_contain_text("This key does not fit")
+        expect(box).to_be_focused()
+        box.fill(key)
+        box.press("Enter")
+        settled(page)
+        expect(box).to_be_hidden()
+        kept = page.evaluate("[sessionStorage.length, localStorage.length, location.href.includes('sesame')]")
+        assert kept == [1, 0, False]
+        page.reload()
+        settled(page)
+        expect(box).to_be_hidden()
 
-    page = open_page("about:blank", expected="401")
-    page.context.route("**/api/**", guarded)
-    page.goto(f"{service}#q={QUESTION}")
-    box = page.get_by_label("Key", exact=True)
-    expect(box).to_be_focused()
-    assert box.get_attribute("type") == "password"
-    box.fill("wrong")
-    box.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("This key does not fit")
-    expect(box).to_be_focused()
-    box.fill("open-sesame")
-    box.press("Enter")
-    settled(page)
-    expect(box).to_be_hidden()
-    assert page.evaluate("[sessionStorage.length, localStorage.length, location.href.includes('sesame')]") == [
-        1,
-        0,
-        False,
-    ]
-    page.reload()
-    settled(page)
-    expect(box).to_be_hidden()
+
+def test_a_service_that_went_away_is_told(open_page, ranker, retriever):
+    with served(ranker, retriever) as address:
+        page = open_page(address, expected="Failed to load resource")
+        ask(page)
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
 
 
 # ---------------------------------------------------------------- hostile and awkward text
@@ -471,7 +471,9 @@ def test_all_of_it_with_the_keyboard_alone(open_page, service):
     expect(page.get_by_label("Class match")).to_be_checked()
     reach(page, "#l")
     keys.press("End")
-    expect(page.get_by_role("slider", name="weight of re-ranking")).to_have_attribute("aria-valuetext", re.compile(r"^\d"))
+    expect(page.get_by_role("slider", name="weight of re-ranking")).to_have_attribute(
+        "aria-valuetext", re.compile(r"^\d")
+    )
     reach(page, "#after summary")
     keys.press("Enter")
     expect(page.get_by_role("table", name="Parts of the score").first).to_be_visible()

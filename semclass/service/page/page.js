@@ -20,7 +20,7 @@ const digits = (x, n = 3) => (x === 0 ? "0" : Number(x.toPrecision(n)).toLocaleS
 const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
 const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
-// ---------------------------------------------------------------- words
+// ---- words
 
 // fine classes whose names are cut short
 const FINE = {
@@ -37,7 +37,7 @@ const PARTS = {
   words: "the same words", classes: "classes", average: "an average candidate",
 };
 
-// ---------------------------------------------------------------- what prompting would cost
+// ---- what prompting would cost
 
 // Figures of the reference, prompts and prices as bench/ has them; tests compare them.
 const PROMPTED = {
@@ -73,7 +73,7 @@ function showCost(place, calls, why, server, roundTrip) {
       el("p", {}, `This answer: ${money(own)}, ${time(server)} of one of the two processors of an AWS c7i.large at $${PROMPTED.cpuHour} an hour. Sources and dates: bench/prices.json, bench/results/retrieval.json.`)));
 }
 
-// ---------------------------------------------------------------- the service
+// ---- the service
 
 class Problem extends Error {
   constructor(status, body, retryAfter) {
@@ -173,7 +173,7 @@ $("key").addEventListener("submit", (event) => {
   withKey?.();
 });
 
-// ---------------------------------------------------------------- settings, and the address that keeps them
+// ---- settings, and the address that keeps them
 
 const METHODS = {
   learned: { rerank: "learned" },
@@ -256,7 +256,7 @@ function slider(id, value, name, free, hint) {
   $(`${id}-hint`).textContent = free && value == null ? `${hint} As trained.` : hint;
 }
 
-// ---------------------------------------------------------------- asking
+// ---- asking
 
 const split = (text) => {
   const pieces = /\n\s*\n/.test(text.trim()) ? text.split(/\n\s*\n/) : text.split("\n");
@@ -323,7 +323,7 @@ function change(values) {
 
 $("ask").addEventListener("submit", (event) => {
   event.preventDefault();
-  state.q = $("question").value.trim();
+  state.q = $("question").value.replace(/\s+/g, " ").trim();
   if (!state.q) return $("question").focus();
   writeAddress(true);
   search(true);
@@ -361,7 +361,7 @@ function clearAnswer() {
   say($("answer"), "");
 }
 
-// ---------------------------------------------------------------- showing an answer
+// ---- showing an answer
 
 function showAnswer({ question, hits, weights: used, milliseconds }, body, trip, settled) {
   weights = { ...weights, ...used };
@@ -378,7 +378,7 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
   say($("answer"), n === 0 ? "No passage was found." + (state.where ? " The filter may leave none." : "")
-    : `${plural(n, "passage")}, ${moved} moved; first is what was ${ordinal(hits[0].rank_before)}.`);
+    : `${plural(n, "passage")}, ${moved || "none"} moved; the first ${hits[0].rank_before === 1 ? "stays" : `was ${ordinal(hits[0].rank_before)}`}.`);
 }
 
 function ordinal(n) {
@@ -507,7 +507,7 @@ const wordsTable = (words) => table("Words of the question", ["word", "weight", 
 const classesTable = (classes, labels, wanted) => table("Classes", ["class", "asked", "provided"],
   classes.map(({ name, asked: a, provided }) => [className(name) + (name === wanted ? " (asked for)" : ""), percent(a), percent(provided) + (labels.includes(name) ? " ✓" : "")]));
 
-// ---------------------------------------------------------------- words that match
+// ---- words that match
 
 const NEAR = 0.5; // cosine from which a word is marked
 const LEAST = 0.4; // share of the mean weight from which a word counts: "on" and "the" do not
@@ -565,7 +565,7 @@ function marked(text, words) {
   return nodes;
 }
 
-// ---------------------------------------------------------------- strands between the two orders
+// ---- strands between the two orders
 
 let strands = [];
 function drawStrands(hits = strands) {
@@ -602,7 +602,7 @@ function light(event) {
 }
 for (const kind of ["pointerover", "pointerleave", "focusin", "focusout"]) $("board").addEventListener(kind, light);
 
-// ---------------------------------------------------------------- classifying
+// ---- classifying
 
 const classify = latest(async ({ kind, texts }, signal) => {
   const area = $("classes");
@@ -643,11 +643,15 @@ $("classify").addEventListener("submit", (event) => {
   if (texts.length) classify({ kind, texts }, true);
   else $("texts").focus();
 });
-for (const area of ["texts", "passages"]) {
-  $(area).addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.target.form.requestSubmit(); });
+for (const area of ["question", "texts", "passages"]) {
+  $(area).addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing || (area !== "question" && !event.ctrlKey && !event.metaKey)) return;
+    event.preventDefault();
+    event.target.form.requestSubmit();
+  });
 }
 
-// ---------------------------------------------------------------- tabs, scheme, beginning
+// ---- tabs, scheme, beginning
 
 const tabs = [...document.querySelectorAll("[role=tab]")];
 function showTab() {
