@@ -47,6 +47,7 @@ from semclass import (  # noqa: E402
     MissingExtraError,
     Passage,
     PassageIndex,
+    Reranker,
     TextClassifier,
     build_context,
     filters,
@@ -150,6 +151,13 @@ class TestRanker:
         ranker = SemclassRanker(MODELS)
         assert ranker.run(query=WHEN, documents=documents)["documents"][0].id == "when"
         assert ranker.run(query=WHO, documents=documents)["documents"][0].id == "who"
+
+    @pytest.mark.parametrize("rerank", ["learned", "stable", "integrated"])
+    def test_scores_are_those_of_the_library(self, documents, ranker, rerank):
+        passages = [Passage(item.id, item.content) for item in documents]
+        hits = Reranker(ranker).rerank(WHEN, passages, rerank=rerank)
+        found = SemclassRanker(MODELS, rerank=rerank).run(WHEN, documents)["documents"]
+        assert [(item.id, item.score) for item in found] == [(hit.id, hit.score) for hit in hits]
 
     def test_gives_copies_with_scores_best_first(self, documents):
         before = [item.to_dict() for item in documents]
@@ -369,6 +377,40 @@ class TestRetriever:
     def test_refuses_what_it_does_not_know(self, options, error):
         with pytest.raises(error):
             SemclassRetriever("folder", **options)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"field": "meta.number", "operator": "==", "value": 2},
+        {"field": "number", "operator": "not in", "value": [2, None]},
+        {"field": "meta.date", "operator": ">=", "value": "1972-12-11T19:54:58"},
+        {"field": "meta.date", "operator": "==", "value": "1972-12-11 19:54:58"},
+        {
+            "operator": "NOT",
+            "conditions": [
+                {"field": "meta.chapter", "operator": "in", "value": ["intro", "abstract"]},
+                {"operator": "OR", "conditions": [{"field": "meta.name", "operator": "!=", "value": "name_1"}]},
+            ],
+        },
+    ],
+)
+def test_an_index_finds_what_a_document_store_finds(filterable_index, condition):
+    documents, index = filterable_index
+    store = InMemoryDocumentStore()
+    store.write_documents(documents)
+    found = SemclassRetriever(index, models=MODELS, top_k=100, rerank=None).run("a document", condition)["documents"]
+    expected = store.filter_documents(condition)
+    assert 0 < len(expected) < len(documents)
+    assert sorted(item.id for item in found) == sorted(item.id for item in expected)
+
+
+@pytest.fixture(scope="module")
+def filterable_index(tmp_path_factory, ranker):
+    documents = create_filterable_docs()
+    path = tmp_path_factory.mktemp("filterable") / "index"
+    PassageIndex.build(to_passages(documents), reader=ranker.reader).save(path)
+    return documents, path
 
 
 class IndexAsStore:
