@@ -5,9 +5,8 @@ that the pages are the same everywhere.
 """
 
 import sys
+from types import ModuleType
 from typing import Any
-
-from sphinx.ext.autodoc.mock import mock
 
 import semclass
 
@@ -24,7 +23,7 @@ default_role = "literal"
 nitpick_ignore_regex = [
     # names of Python and of other projects: their inventories would come from the network
     (r"py:.*", r"(collections\.abc|contextlib|datetime|pathlib|threading|types)\..*"),
-    (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|numpy|onnxruntime|pyarrow|pyspark|sklearn|tokenizers)\..*"),
+    (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|numpy|onnxruntime|pyarrow|pyspark|sklearn|starlette|tokenizers)\..*"),
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
     (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
@@ -91,8 +90,9 @@ class _Component:
         return self
 
 
-with mock(["haystack"]):
-    import haystack
+haystack: Any = ModuleType("haystack")
+haystack.__path__ = []  # what is below it is found as any stand-in is
+haystack.__getattr__ = lambda name: type(name, (), {"__module__": "haystack"})
 haystack.component = _Component()
 sys.modules["haystack"] = haystack
 
@@ -116,7 +116,13 @@ def _by_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     return None
 
 
+def _escape(_app: Any, _context: Any, lines: list[str]) -> None:
+    """Help of options is no markup: a star is a star."""
+    lines[:] = [line.replace("*", r"\*") for line in lines]
+
+
 def setup(app: Any) -> None:
-    """Connect what must run before napoleon, and what finds names where they live."""
+    """Connect what mends lines before they are parsed, and what finds names where they live."""
     app.connect("autodoc-process-docstring", _keep_first_line, priority=100)
     app.connect("missing-reference", _by_public_name)
+    app.connect("sphinx-click-process-options", _escape)
