@@ -17,6 +17,7 @@ Importing this module without haystack-ai raises the error that names the extra.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -937,6 +938,8 @@ def _labels(classifier: QuestionClassifier | TextModel, query: str, least: float
 def _threshold(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise InputTypeError(f"score_threshold must be a number, not {short(value)}")
+    if math.isnan(value):
+        raise InputError("score_threshold is NaN, which no score reaches; give a number, or None for all documents")
     return float(value)
 
 

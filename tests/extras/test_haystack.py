@@ -273,6 +273,7 @@ class TestRanker:
             ({"by": "hope"}, "by is 'hope'"),
             ({"threads": 0}, "threads is 0"),
             ({"score_threshold": "0.5"}, "score_threshold must be a number"),
+            ({"score_threshold": float("nan")}, "score_threshold is NaN"),
             ({"meta_fields_to_embed": "title"}, "must be a sequence of strings"),
             ({"models": 3}, "models must be a path"),
         ],
