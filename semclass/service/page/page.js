@@ -2,6 +2,7 @@
 // Texts from outside become text nodes and nothing else.
 
 const $ = (id) => document.getElementById(id);
+const named = (name) => document.getElementsByName(name);
 
 function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -57,20 +58,28 @@ function showCost(place, calls, why, server, roundTrip) {
   const count = Object.values(calls).reduce((sum, n) => sum + n, 0);
   const seconds = count * PROMPTED.seconds;
   const gpu = (seconds * PROMPTED.gpuHour) / 3600;
-  const tokens = Object.entries(calls).reduce((sum, [kind, n]) => sum + n * (PROMPTED.prompt[kind] * PROMPTED.tokenIn + PROMPTED.tokenOut), 0);
+  const perCall = (kind) => PROMPTED.prompt[kind] * PROMPTED.tokenIn + PROMPTED.tokenOut;
+  const tokens = Object.entries(calls).reduce((sum, [kind, n]) => sum + n * perCall(kind), 0);
   const own = (server / 3.6e6) * (PROMPTED.cpuHour / PROMPTED.cpus);
   const share = Math.min(1, roundTrip / (seconds * 1000));
+  const row = (name, kind, bold, rest, part) => el("div", { class: kind },
+    el("dt", {}, name),
+    el("dd", {}, el("b", {}, bold), rest),
+    el("dd", { class: "beam", "aria-hidden": true, vars: { share: part } }));
+  const told = [
+    `${why} A call takes about a second, as in the thesis that prompted flan-ul2 (20 B parameters), and has a GPU for itself`
+      + ` meanwhile: an A100 with 80 GB at $${PROMPTED.gpuHour} an hour (Azure, on demand, November 2026).`,
+    "The same prompts to the cheapest hosted model of our list (Llama 3.1 8B on DeepInfra, by tokens) are"
+      + ` ${money(tokens)}; its answers were not measured.`,
+    `This answer is ${money(own)}: ${time(server)} of one of the two processors of an AWS c7i.large at $${PROMPTED.cpuHour}`
+      + " an hour. Sources: bench/prices.json, bench/results/retrieval.json.",
+  ];
   const open = place.querySelector("details")?.open;
   place.replaceChildren(
     el("dl", {},
-      el("div", { class: "ours" }, el("dt", {}, "This answer"), el("dd", {}, el("b", {}, time(server)), ` in the service, ${time(roundTrip)} with the way here`),
-        el("dd", { class: "beam", "aria-hidden": true, vars: { share } })),
-      el("div", { class: "theirs" }, el("dt", {}, "A prompted model"), el("dd", {}, el("b", {}, `about ${time(seconds * 1000)}`), `, ${money(gpu)}: ${plural(count, "call")}`),
-        el("dd", { class: "beam", "aria-hidden": true, vars: { share: 1 } }))),
-    el("details", { open }, el("summary", {}, "How this is reckoned"),
-      el("p", {}, `${why} A call takes about a second and has a GPU for itself meanwhile, as in the thesis that prompted flan-ul2 (20 B parameters): an A100 with 80 GB at $${PROMPTED.gpuHour} an hour (Azure, on demand, November 2026).`),
-      el("p", {}, `Prompts of the same length, sent to the cheapest hosted model of our list (Llama 3.1 8B on DeepInfra, by tokens), would cost ${money(tokens)}; what it would answer was not measured.`),
-      el("p", {}, `This answer: ${money(own)}, ${time(server)} of one of the two processors of an AWS c7i.large at $${PROMPTED.cpuHour} an hour. Sources and dates: bench/prices.json, bench/results/retrieval.json.`)));
+      row("This answer", "ours", time(server), ` in the service, ${time(roundTrip)} with the way here`, share),
+      row("A prompted model", "theirs", `about ${time(seconds * 1000)}`, `, ${money(gpu)}: ${plural(count, "call")}`, 1)),
+    el("details", { open }, el("summary", {}, "How this is reckoned"), ...told.map((text) => el("p", {}, text))));
 }
 
 // ---- the service
@@ -95,7 +104,7 @@ async function call(path, body, signal) {
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body) headers["Content-Type"] = "application/json";
-  const signals = [AbortSignal.timeout(60_000), ...(signal ? [signal] : [])];
+  const signals = [AbortSignal.timeout(60_000), signal].filter(Boolean);
   let response;
   try {
     response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal: AbortSignal.any(signals) });
@@ -226,9 +235,9 @@ const fromSlider = (place, name) => (Number(place) === 50 ? null : Number((8 * u
 
 function showSettings() {
   for (const name of ["source", "method"]) {
-    for (const radio of document.getElementsByName(name)) radio.checked = radio.value === state[name];
+    for (const radio of named(name)) radio.checked = radio.value === state[name];
   }
-  for (const radio of document.getElementsByName("method")) radio.disabled = !possible(radio.value);
+  for (const radio of named("method")) radio.disabled = !possible(radio.value);
   $("n").value = state.n;
   $("hard").checked = state.hard;
   $("where").value = state.where;
@@ -237,9 +246,12 @@ function showSettings() {
   $("sources").hidden = !hasIndex();
   $("controls").hidden = !asked;
   const name = lambdaName();
-  const free = !(state.source === "own" && state.method === "learned");
-  slider("w", state.w, "bm25", free, free ? (state.method === "learned" ? "Says what the search finds, and in which order." : "score = meaning + w · BM25.") : "The learned head has weights of its own.");
-  slider("l", state.l, name, Boolean(name), name ? "score + λ · signal." : state.method === "none" ? "Nothing is re-ranked." : "The learned head has weights of its own.");
+  const ofHead = state.source === "own" && state.method === "learned"; // which does not look at the score
+  const wHint = ofHead ? "Learned needs none." : state.method === "learned" ? "Says what is found." : "score = meaning + w · BM25.";
+  const lHint = name ? "score + λ · signal." : state.method === "none" ? "Nothing is re-ranked."
+    : "Learned needs none; class match and answers do.";
+  slider("w", state.w, "bm25", !ofHead, wHint);
+  slider("l", state.l, name, Boolean(name), lHint);
   $("hard").disabled = !name;
   $("reset").hidden = ["method", "w", "l", "n", "hard", "where"].every((option) => state[option] === DEFAULTS[option]);
 }
@@ -271,7 +283,10 @@ function request() {
     body.hard = state.hard;
     if (state.l != null) body.rerank_weight = state.l;
   }
-  if (state.source === "own") return ["api/rerank", { ...body, passages: split($("passages").value).map((text, i) => ({ id: String(i + 1), text })) }];
+  if (state.source === "own") {
+    const passages = split($("passages").value).map((text, i) => ({ id: String(i + 1), text }));
+    return ["api/rerank", { ...body, passages }];
+  }
   const found = { ...body, k: state.n, candidates: state.n };
   if (state.where.trim()) found.where = JSON.parse(state.where);
   return ["api/search", found];
@@ -302,9 +317,10 @@ const send = latest(async ([path, body], signal, newer) => {
 
 function search(urgent) {
   if (!state.q.trim()) return;
+  const refuse = (message) => showProblem($("answer"), new Problem(422, { message }), () => search(true));
   let job;
-  try { job = request(); } catch { return showProblem($("answer"), new Problem(422, { message: `The filter is no JSON: ${state.where}` }), () => search(true)); }
-  if (job[1].passages?.length === 0) return showProblem($("answer"), new Problem(422, { message: "There are no passages yet: paste some above." }), () => search(true));
+  try { job = request(); } catch { return refuse(`The filter is no JSON: ${state.where}`); }
+  if (job[1].passages?.length === 0) return refuse("There are no passages yet: paste some above.");
   asked = true;
   $("empty").hidden = true;
   $("controls").hidden = false;
@@ -328,8 +344,8 @@ $("ask").addEventListener("submit", (event) => {
   writeAddress(true);
   search(true);
 });
-for (const radio of document.getElementsByName("method")) radio.addEventListener("change", () => change({ method: radio.value, l: null }));
-for (const radio of document.getElementsByName("source")) radio.addEventListener("change", () => { clearAnswer(); change({ source: radio.value }); });
+for (const radio of named("method")) radio.addEventListener("change", () => change({ method: radio.value, l: null }));
+for (const radio of named("source")) radio.addEventListener("change", () => { clearAnswer(); change({ source: radio.value }); });
 $("w").addEventListener("input", (event) => change({ w: fromSlider(event.target.value, "bm25") }));
 $("l").addEventListener("input", (event) => change({ l: fromSlider(event.target.value, lambdaName()) }));
 $("n").addEventListener("change", (event) => change({ n: Number(event.target.value) }));
@@ -372,8 +388,11 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   const n = hits.length;
   const pairs = body.rerank === "learned" || body.by === "entailment" ? n : 0;
   const own = Boolean(body.passages);
-  const why = `One call for the question's class${pairs ? `, one for each of ${plural(n, "candidate")}` : ""}${own ? `, and six one-vs-all calls for the classes of each passage.` : `. The classes of these passages take ${n * PROMPTED.passageCalls} calls more, once, when the index is built.`}`;
-  showCost($("cost"), { question: 1, pair: pairs, passage: own ? n * PROMPTED.passageCalls : 0 }, why, milliseconds, trip);
+  const passageCalls = n * PROMPTED.passageCalls;
+  const why = `One call for the question's class${pairs ? `, one for each of ${plural(n, "candidate")}` : ""}`
+    + (own ? ", and six one-vs-all calls for the classes of each passage."
+      : `. The classes of these passages take ${passageCalls} calls more, once, when the index is built.`);
+  showCost($("cost"), { question: 1, pair: pairs, passage: own ? passageCalls : 0 }, why, milliseconds, trip);
   showBoard({ text: body.question, ...question }, hits);
   if (!settled) return;
   const moved = hits.filter((hit) => hit.rank !== hit.rank_before).length;
@@ -393,7 +412,8 @@ function chip(name, probability, { match = false, label = className(name), note 
 
 function showAsked(question) {
   const all = Object.entries(question?.probabilities ?? {}).sort((a, b) => b[1] - a[1]);
-  const chips = all.filter(([, p], i) => i === 0 || p >= 0.02).map(([name, p], i) => chip(name, p, { match: i === 0, note: i === 0 ? " (most probable)" : "" }));
+  const likely = all.filter(([, p], i) => i === 0 || p >= 0.02);
+  const chips = likely.map(([name, p], i) => chip(name, p, i === 0 ? { match: true, note: " (most probable)" } : {}));
   const fine = fineName(question?.fine);
   if (fine) chips.splice(1, 0, chip(question.fine, question.fine_probability, { label: fine }));
   $("asked").replaceChildren(...(chips.length ? chips : [el("li", {}, "Nothing is known of its class: there are no class heads for this encoder.")]));
@@ -404,7 +424,8 @@ const cards = new Map(); // by passage id, so that a card that moves keeps its o
 function showBoard(question, hits) {
   const parts = [...new Set(hits.flatMap((hit) => Object.keys(hit.explanation?.parts ?? {})))];
   const colour = (name) => parts.indexOf(name) % 6;
-  $("legend").replaceChildren(...parts.filter((name) => name !== "average").map((name) => el("li", {}, el("i", { class: `part${colour(name)}` }), PARTS[name] ?? name)));
+  const shownParts = parts.filter((name) => name !== "average");
+  $("legend").replaceChildren(...shownParts.map((name) => el("li", {}, el("i", { class: `part${colour(name)}` }), PARTS[name] ?? name)));
   const scale = barScale(hits);
   const places = new Map([...cards].map(([id, card]) => [id, card.getBoundingClientRect().top]));
   const board = $("board");
@@ -420,7 +441,8 @@ function showBoard(question, hits) {
   const list = $("after");
   const focused = list.contains(document.activeElement) ? document.activeElement : null;
   hits.forEach((hit, i) => {
-    const card = old.get(hit.id) ?? el("li", { "data-id": hit.id }, el("div", { class: "told" }), el("details", {}, el("summary", {}, "Why here"), el("div", { class: "why" })));
+    const card = old.get(hit.id) ?? el("li", { "data-id": hit.id },
+      el("div", { class: "told" }), el("details", {}, el("summary"), el("div", { class: "why" })));
     old.delete(hit.id);
     cards.set(hit.id, card);
     fillCard(card, question, hit, scale, colour);
@@ -443,21 +465,29 @@ function fillCard(card, question, hit, scale, colour) {
   const probability = explanation?.link === "sigmoid";
   const labels = [...hit.labels].sort((a, b) => (b === question.label) - (a === question.label) || hit.probabilities[b] - hit.probabilities[a]);
   const source = ["title", "heading", "document"].map((name) => hit.metadata?.[name]).find((value) => typeof value === "string" && value);
+  const moved = way === "same" ? "unmoved"
+    : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`));
+  const provided = labels.map((name) => {
+    const match = name === question.label;
+    return chip(name, hit.probabilities[name], { match, note: match ? " (asked for)" : "" });
+  });
   card.firstChild.replaceChildren(
     el("div", { class: "top" },
       el("span", { class: "rank" }, spoken("Place "), String(hit.rank)),
-      el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]),
-        way === "same" ? "unmoved" : el("span", {}, spoken(`${way} `), String(steps), el("small", {}, ` from ${ordinal(hit.rank_before)}`))),
+      el("span", { class: "moved" }, el("span", { "aria-hidden": true }, { up: "▲ ", down: "▼ ", same: "= " }[way]), moved),
       el("span", { class: "source" }, state.source === "own" ? "" : source ? `${source} · ${hit.id}` : hit.id),
       explanation ? stack(explanation.parts, scale, colour) : null,
-      el("span", { class: "score" }, el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " probable" : " score"))),
+      el("span", { class: "score" },
+        el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " probable" : " score"))),
     el("p", { class: "text" }, ...marked(hit.text, words)),
-    el("ul", { class: "chips", "aria-label": "Provides" }, ...labels.map((name) => chip(name, hit.probabilities[name], { match: name === question.label, note: name === question.label ? " (asked for)" : "" })),
-      labels.length ? null : el("li", { class: "hint" }, "no class")));
-  const details = card.lastChild;
-  details.firstChild.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
-  details.hidden = !explanation;
-  if (explanation) details.lastChild.replaceChildren(partsTable(explanation, scale, colour), wordsTable(words), classesTable(explanation.classes, hit.labels, question.label));
+    el("ul", { class: "chips", "aria-label": "Provides" }, ...(provided.length ? provided : [el("li", { class: "hint" }, "no class")])));
+  const [summary, why] = card.lastChild.children;
+  summary.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
+  card.lastChild.hidden = !explanation;
+  if (explanation) {
+    why.replaceChildren(partsTable(explanation, scale, colour), wordsTable(words),
+      classesTable(explanation.classes, hit.labels, question.label));
+  }
 }
 
 // What bars need: the longest of all hits, so that they compare between cards.
@@ -487,25 +517,38 @@ function stack(parts, { left, whole }, colour) {
 }
 
 function partsTable({ parts, total, link }, { longest }, colour) {
-  const row = (name, value, look) => el("tr", {}, el("th", { scope: "row" }, el("i", { class: look }), name),
-    el("td", { class: "bar" }, el("i", { class: value < 0 ? `${look} minus` : look, vars: { size: Math.abs(value) / longest / 2 } })), el("td", {}, signed(value)));
+  const rows = Object.entries(parts).map(([name, value]) => {
+    const look = `part${colour(name)}`;
+    const size = Math.abs(value) / longest / 2;
+    return el("tr", {}, el("th", { scope: "row" }, el("i", { class: look }), PARTS[name] ?? name),
+      el("td", { class: "bar" }, el("i", { class: value < 0 ? `${look} minus` : look, vars: { size } })), el("td", {}, signed(value)));
+  });
+  const foot = (name, value) => el("tr", {}, el("th", { scope: "row", colspan: 2 }, name), el("td", {}, value));
+  const sums = link === "sigmoid"
+    ? [foot("sum, log-odds", signed(total)), foot("probability", percent(1 / (1 + Math.exp(-total))))] : [foot("sum", signed(total))];
   return el("table", { class: "parts" }, el("caption", {}, "Parts of the score"),
     el("thead", { class: "spoken" }, el("tr", {}, ...["Part", "Bar", "Adds"].map((name) => el("th", { scope: "col" }, name)))),
-    el("tbody", {}, ...Object.entries(parts).map(([name, value]) => row(PARTS[name] ?? name, value, `part${colour(name)}`))),
-    el("tfoot", {}, el("tr", {}, el("th", { scope: "row" }, link === "sigmoid" ? "sum, log-odds" : "sum"), el("td", {}, ""), el("td", {}, signed(total))),
-      link === "sigmoid" ? el("tr", {}, el("th", { scope: "row" }, "probability"), el("td", {}, ""), el("td", {}, percent(1 / (1 + Math.exp(-total))))) : null));
+    el("tbody", {}, ...rows), el("tfoot", {}, ...sums));
 }
 
 function table(name, heads, rows) {
-  return el("table", {}, el("caption", {}, name), el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))),
-    el("tbody", {}, ...rows.map(([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((cell) => el("td", {}, cell))))));
+  const row = ([first, ...rest]) => el("tr", {}, el("th", { scope: "row" }, first), ...rest.map((cell) => el("td", {}, cell)));
+  return el("table", {}, el("caption", {}, name),
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, ...rows.map(row)));
 }
 
-const wordsTable = (words) => table("Words of the question", ["word", "weight", "met by"],
-  words.map((word) => [word.word, percent(word.weight), word.exact ? "itself" : word.match ? `${word.match.replace("##", "…")}, ${word.cosine.toFixed(2)} near` : "nothing"]));
+function wordsTable(words) {
+  const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match.replace("##", "…")}, ${cosine.toFixed(2)} near` : "nothing");
+  return table("Words of the question", ["word", "weight", "met by"], words.map((word) => [word.word, percent(word.weight), met(word)]));
+}
 
-const classesTable = (classes, labels, wanted) => table("Classes", ["class", "asked", "provided"],
-  classes.map(({ name, asked: a, provided }) => [className(name) + (name === wanted ? " (asked for)" : ""), percent(a), percent(provided) + (labels.includes(name) ? " ✓" : "")]));
+function classesTable(classes, labels, wanted) {
+  return table("Classes", ["class", "asked", "provided"], classes.map((one) => [
+    className(one.name) + (one.name === wanted ? " (asked for)" : ""),
+    percent(one.asked),
+    percent(one.provided) + (labels.includes(one.name) ? " ✓" : ""),
+  ]));
+}
 
 // ---- words that match
 
@@ -544,11 +587,11 @@ function marked(text, words) {
   const mean = words.reduce((sum, word) => sum + word.weight, 0) / words.length;
   const counting = words.filter((word) => word.weight >= LEAST * mean);
   const exact = new Set(counting.filter((word) => word.exact).map((word) => word.word));
-  const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (word.match.length > 3 || /\d/.test(word.match)));
+  const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (/\d/.test(word.match) || word.match.replace("##", "").length > 3));
   const kinds = new Map();
   const kind = (word) => {
     if (exact.has(word)) return ["exact", "a word of the question"];
-    const met = near.find(({ match }) => (match.startsWith("##") ? match.length > 4 && word.endsWith(match.slice(2)) : word.startsWith(match)));
+    const met = near.find(({ match }) => (match.startsWith("##") ? word.endsWith(match.slice(2)) : word.startsWith(match)));
     return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
   };
   const nodes = [];
@@ -571,9 +614,8 @@ let strands = [];
 function drawStrands(hits = strands) {
   strands = hits;
   const svg = $("strands");
-  const box = svg.getBoundingClientRect();
-  const width = box.width;
-  const middle = (item) => { const rank = item.querySelector(".rank").getBoundingClientRect(); return rank.top + rank.height / 2 - box.top; };
+  const { top, width } = svg.getBoundingClientRect();
+  const middle = (item) => { const rank = item.querySelector(".rank").getBoundingClientRect(); return rank.top + rank.height / 2 - top; };
   const from = new Map([...$("before").children].map((item) => [item.dataset.id, middle(item)]));
   svg.replaceChildren(...hits.map((hit) => {
     const a = from.get(hit.id), b = middle(cards.get(hit.id));
@@ -591,7 +633,8 @@ function slide(places) {
   if (calm.matches) return;
   for (const [id, card] of cards) {
     const way = (places.get(id) ?? 0) - card.getBoundingClientRect().top;
-    if (places.has(id) && way) card.animate([{ transform: `translateY(${way}px)` }, { transform: "none" }], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
+    const from = { transform: `translateY(${way}px)` };
+    if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
   }
 }
 
@@ -616,8 +659,9 @@ const classify = latest(async ({ kind, texts }, signal) => {
     $("classified").replaceChildren(...items.map((item) => classifiedItem(item, kind)));
     const asking = kind === "questions";
     const n = texts.length;
-    showCost($("classify-cost"), asking ? { question: n } : { passage: n * PROMPTED.passageCalls },
-      asking ? "One call for each question." : "Six one-vs-all calls for each passage.", answer.milliseconds ?? performance.now() - start, performance.now() - start);
+    const calls = asking ? { question: n } : { passage: n * PROMPTED.passageCalls };
+    const why = asking ? "One call for each question." : "Six one-vs-all calls for each passage.";
+    showCost($("classify-cost"), calls, why, answer.milliseconds, performance.now() - start);
     say(area, `${plural(n, kind.slice(0, -1))} classified.`);
   } catch (problem) {
     if (!signal.aborted) showProblem(area, problem, () => $("classify").requestSubmit());
@@ -630,7 +674,8 @@ function classifiedItem(item, kind) {
   const labels = kind === "questions" ? [item.label] : item.labels;
   const all = Object.entries(item.probabilities).sort((a, b) => b[1] - a[1]);
   const fine = fineName(item.fine);
-  const chips = all.map(([name, p]) => chip(name, p, { match: labels.includes(name), note: !labels.includes(name) ? "" : kind === "questions" ? " (asked for)" : " (provided)" }));
+  const note = kind === "questions" ? " (asked for)" : " (provided)";
+  const chips = all.map(([name, p]) => chip(name, p, labels.includes(name) ? { match: true, note } : {}));
   if (fine) chips.splice(1, 0, chip(item.fine, item.fine_probability, { label: fine }));
   return el("li", {}, el("p", { class: "text" }, item.text), el("ul", { class: "chips" }, ...chips));
 }
@@ -709,7 +754,7 @@ async function begin() {
     return showProblem($("answer"), problem, begin);
   }
   if (info.index?.passages) $("index-name").textContent = `the index (${plural(info.index.passages, "passage")})`;
-  $("about").textContent = `${["semclass", info.version].filter(Boolean).join(" ")}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
+  $("about").textContent = `semclass ${info.version}: trained heads over sentence embeddings, on a CPU. No language model is prompted.`;
   fromAddress();
 }
 readAddress();
