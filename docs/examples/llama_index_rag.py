@@ -1,7 +1,7 @@
 """A small RAG pipeline with LlamaIndex: every step where a language model helps, and semclass between them.
 
     pip install "semclass[llama-index]" llama-index-llms-openai-like
-    python llama_index_rag.py "Who designed the lighthouse, and how high is it?"
+    python llama_index_rag.py "Why does the ship stay in port, and who runs the museum?"
     python llama_index_rag.py --base-url http://localhost:8000/v1 --model NAME
 
 Without an address a stub answers by rule (``stub_model.py``), so that it runs as it is.
@@ -45,7 +45,7 @@ from steps import (
     show,
 )
 
-QUESTION = "Hello! Could you please tell me who designed the lighthouse, and how high is it?"
+QUESTION = "Hello! Could you please tell me who designed the lighthouse, and how much is a return ticket for the ferry?"
 
 
 class Placed(TransformComponent):
