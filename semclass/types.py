@@ -149,7 +149,10 @@ class Encoder(Protocol):
 
     @property
     def views(self) -> Mapping[str, int]:
-        """Names of the views that the encoder can give, each with its dimension; ``"pooled"`` must be among them."""
+        """Names of the views that the encoder can give, each with its dimension.
+
+        ``"pooled"`` must be among them, and ``"tokens"`` for an index.
+        """
 
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,8 @@
 * ```` ```sh ```` runs in bash; a ```` ```text ```` or ```` ```json ```` block behind it is what it prints, numbers of
   JSON within a hundredth.
 * A block with a caption (``{code-block}`` or ``{literalinclude}``) is a file of that name.
-* ``<!-- background -->`` before a block: it runs until the page ends. A page says 8080 for its port and gets a free one.
+* ``<!-- background -->`` before a block: it runs until the page ends. Ports 8080 to 8089 of a page
+  are free ones here.
 * ``<!-- not run: REASON -->`` before a block: it does not run. Tests list these.
 
 Any other block is refused, so that none is left out unnoticed. ``extras: NAME, NAME`` in a page's front matter says what it
@@ -25,6 +26,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +40,7 @@ PATIENCE = 60.0
 
 _MARK = re.compile(r"<!-- (not run|background)(?:: (.+?))? -->\s*$")
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
-_PORT = re.compile(r"\b8080\b")
+_PORT = re.compile(r"\b808\d\b")
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ def run_python(text: str, names: dict[str, object], where: str, line: int = 0) -
 def run_page(page: Path, folder: Path) -> int:
     """Run the blocks of a page in a folder, which is the working directory, and count those that ran."""
     blocks = read(page)
-    port = _free_port() if any(block.background for block in blocks) else None
+    serves = any(block.background for block in blocks)
+    ports: dict[str, str] = defaultdict(_free_port)
     names: dict[str, object] = {"__name__": "__main__"}
     printed: str | None = None
     ran = 0
@@ -125,13 +128,15 @@ def run_page(page: Path, folder: Path) -> int:
                 printed = None
                 continue
             where = f"{page.name}, line {block.line}"
-            text = block.text if port is None else _PORT.sub(str(port), block.text)
+            text = _PORT.sub(lambda port: ports[port[0]], block.text) if serves else block.text
             if block.file is not None:
                 target = folder / block.file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text, encoding="utf-8")
             elif block.background:
-                running.enter_context(_background(text, folder, port or 0, where))
+                if "--port" not in text:
+                    text = f"{text.rstrip()} --port {ports['8080']}"
+                running.enter_context(_background(text, folder, where))
             elif block.language == "python":
                 run_python(text, names, page.name, block.line)
             elif block.language == "sh":
@@ -186,10 +191,9 @@ def _alike(found: Any, said: Any) -> bool:
     if said == "...":
         return True
     if isinstance(said, dict):
-        return isinstance(found, dict) and found.keys() == said.keys() and all(_alike(found[k], said[k]) for k in said)
+        same = isinstance(found, dict) and found.keys() == said.keys()
+        return same and all(_alike(found[name], said[name]) for name in said)
     if isinstance(said, list):
-        if said and said[-1] == "..." and isinstance(found, list):
-            found, said = found[: len(said) - 1], said[:-1]
         same = isinstance(found, list) and len(found) == len(said)
         return same and all(_alike(*both) for both in zip(found, said, strict=True))
     if isinstance(said, float):
@@ -197,17 +201,16 @@ def _alike(found: Any, said: Any) -> bool:
     return bool(found == said)
 
 
-def _free_port() -> int:
+def _free_port() -> str:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+        return str(free.getsockname()[1])
 
 
 @contextlib.contextmanager
-def _background(text: str, folder: Path, port: int, where: str) -> Iterator[None]:
+def _background(text: str, folder: Path, where: str) -> Iterator[None]:
     """A service in the background, from when it is ready until the block ends."""
-    if "--port" not in text:
-        text = text.replace("semclass serve", f"semclass serve --port {port}")
+    port = re.search(r"--port (\d+)", text)[1]  # type: ignore[index]
     log = folder / f".background-{port}.log"
     with log.open("wb") as out:
         bash = [shutil.which("bash") or "bash", "-c", f"exec {text.strip()}"]
@@ -228,7 +231,7 @@ def _background(text: str, folder: Path, port: int, where: str) -> Iterator[None
                 process.wait()
 
 
-def _ready(port: int) -> bool:
+def _ready(port: str) -> bool:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/ready", timeout=5) as answer:
             return bool(answer.status == 200)
