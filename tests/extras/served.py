@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 
 import uvicorn
 
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
+from semclass.service.server import bind
 
 
 class Served:
@@ -16,8 +16,8 @@ class Served:
 
     def __init__(self, engine: Engine):
         self.engine = engine
-        # listening before the server runs: a client that comes early waits for it
-        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.socket = bind("127.0.0.1", 0)
+        self.socket.listen()  # before the server runs: a client that comes early waits for it
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         config = uvicorn.Config(create_app(engine, engine.settings), log_config=None, lifespan="on")
         self.server = uvicorn.Server(config)
