@@ -18,7 +18,7 @@ function el(tag, attributes = {}, ...children) {
 const spoken = (text) => el("span", { class: "spoken" }, text);
 const percent = (p) => (p > 0 && p < 0.01 ? "< 1 %" : p < 1 && p > 0.99 ? "> 99 %" : `${Math.round(p * 100)} %`);
 const digits = (x, n = 3) => (x === 0 ? "0" : Number(x.toPrecision(n)).toLocaleString("en", { maximumSignificantDigits: n }));
-const signed = (x) => (x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
+const signed = (x) => (Math.abs(x) < 0.005 ? "" : x < 0 ? "−" : "+") + Math.abs(x).toFixed(2);
 const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 
 // ---- words
@@ -35,7 +35,7 @@ const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `�
 const PARTS = {
   dense: "meaning of the whole", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
   entailment: "λ · answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
-  words: "the same words", classes: "classes", average: "an average candidate",
+  words: "the same words", classes: "classes", average: "the average",
 };
 
 // ---- what prompting would cost
@@ -141,7 +141,7 @@ function explainProblem(problem) {
   const own = problem.message;
   const say = {
     0: ["The service does not answer", "It may have been stopped, or the connection is gone."],
-    401: ["This key does not fit", "Give another one above."],
+    401: [key ? "This key does not fit" : "A key is needed", "Give one above."],
     404: ["There is no index", own],
     413: ["That is too much at once", own || "Give fewer or shorter texts."],
     422: ["The service cannot take this", own],
@@ -317,13 +317,13 @@ const send = latest(async ([path, body], signal, newer) => {
 
 function search(urgent) {
   if (!state.q.trim()) return;
+  asked = true;
+  $("empty").hidden = true;
+  $("controls").hidden = false;
   const refuse = (message) => showProblem($("answer"), new Problem(422, { message }), () => search(true));
   let job;
   try { job = request(); } catch { return refuse(`The filter is no JSON: ${state.where}`); }
   if (job[1].passages?.length === 0) return refuse("There are no passages yet: paste some above.");
-  asked = true;
-  $("empty").hidden = true;
-  $("controls").hidden = false;
   if (urgent) say($("answer"), "Asking …");
   document.title = `${state.q} · semclass`;
   send(job, urgent);
@@ -485,22 +485,22 @@ function fillCard(card, question, hit, scale, colour) {
   summary.replaceChildren("Why here", spoken(`, place ${hit.rank}`));
   card.lastChild.hidden = !explanation;
   if (explanation) {
-    why.replaceChildren(partsTable(explanation, scale, colour), wordsTable(words),
-      classesTable(explanation.classes, hit.labels, question.label));
+    why.replaceChildren(partsTable(explanation, scale, colour),
+      classesTable(explanation.classes, hit.labels, question.label), wordsTable(words));
   }
 }
 
-// What bars need: the longest of all hits, so that they compare between cards.
+// What bars need, from all hits, so that they compare between cards: of a card's bar, and of each part by itself.
 function barScale(hits) {
-  let left = 0, right = 0, longest = 0;
+  let left = 0, right = 0, least = 0, most = 0;
   for (const { explanation } of hits) {
     const values = Object.entries(explanation?.parts ?? {});
-    for (const [, value] of values) longest = Math.max(longest, Math.abs(value));
-    const shown = values.filter(([name]) => name !== "average").map(([, value]) => value);
-    left = Math.max(left, -shown.filter((x) => x < 0).reduce((a, b) => a + b, 0));
-    right = Math.max(right, shown.filter((x) => x > 0).reduce((a, b) => a + b, 0));
+    const sum = (of) => values.reduce((total, [name, value]) => total + (name === "average" ? 0 : of(value)), 0);
+    left = Math.max(left, sum((value) => Math.max(-value, 0)));
+    right = Math.max(right, sum((value) => Math.max(value, 0)));
+    for (const [, value] of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
   }
-  return { left, whole: left + right || 1, longest: longest || 1 };
+  return { left, whole: left + right || 1, below: -least, range: most - least || 1 };
 }
 
 // All parts in one bar, those below zero to the left of its line.
@@ -516,12 +516,12 @@ function stack(parts, { left, whole }, colour) {
   return bar;
 }
 
-function partsTable({ parts, total, link }, { longest }, colour) {
+function partsTable({ parts, total, link }, { below, range }, colour) {
   const rows = Object.entries(parts).map(([name, value]) => {
     const look = `part${colour(name)}`;
-    const size = Math.abs(value) / longest / 2;
+    const bar = el("i", { class: look, vars: { from: (below + Math.min(value, 0)) / range, size: Math.abs(value) / range } });
     return el("tr", {}, el("th", { scope: "row" }, el("i", { class: look }), PARTS[name] ?? name),
-      el("td", { class: "bar" }, el("i", { class: value < 0 ? `${look} minus` : look, vars: { size } })), el("td", {}, signed(value)));
+      el("td", { class: "bar" }, el("span", { class: "stack", vars: { zero: below / range } }, bar)), el("td", {}, signed(value)));
   });
   const foot = (name, value) => el("tr", {}, el("th", { scope: "row", colspan: 2 }, name), el("td", {}, value));
   const sums = link === "sigmoid"
@@ -538,8 +538,8 @@ function table(name, heads, rows) {
 }
 
 function wordsTable(words) {
-  const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match.replace("##", "…")}, ${cosine.toFixed(2)} near` : "nothing");
-  return table("Words of the question", ["word", "weight", "met by"], words.map((word) => [word.word, percent(word.weight), met(word)]));
+  const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match.replace("##", "…")} (${cosine.toFixed(2)})` : "nothing");
+  return table("Words of the question", ["word", "weight", "met by (cosine)"], words.map((word) => [word.word, percent(word.weight), met(word)]));
 }
 
 function classesTable(classes, labels, wanted) {
