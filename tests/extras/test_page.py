@@ -222,7 +222,7 @@ def test_one_request_at_a_time_and_the_last_value_wins(open_page, service):
             slider.dispatchEvent(new Event("input"));
         }
     }""")
-    page.wait_for_function("window.sent.length === 2 && window.flying === 0")
+    page.wait_for_function("() => window.sent.length === 2 && window.flying === 0")
     assert page.evaluate("window.most") == 1
     first, last = page.evaluate("window.sent")
     assert (first, page.evaluate("Number(new URLSearchParams(location.hash.slice(1)).get('l'))")) == (0, last)
