@@ -16,8 +16,10 @@ pytest.importorskip("uvicorn")
 import uvicorn
 from asked import asked
 
+from semclass.service import limits
 from semclass.service.app import create_app
 from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.memory import give_back
 from semclass.service.server import Server, bind, timed_protocol
 from semclass.service.settings import Settings
 
@@ -46,12 +48,11 @@ class Held(Engine):
 
 
 @contextmanager
-def held(ranker, **limits):
+def held(ranker, **given):
     """An application whose questions wait, ready to be asked."""
-    settings = Settings(**limits)
-    engine = Held(ranker, settings)
+    engine = Held(ranker, Settings())
     engine.go.set()
-    with asked(create_app(engine, settings)) as client:
+    with asked(create_app(engine, Settings(**given))) as client:
         engine.go.clear()
         engine.begun.clear()
         yield client, engine
@@ -157,6 +158,22 @@ async def _post(app, content):
 
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://localhost") as client:
         return await client.post(ASK, content=content, headers={"content-type": "application/json"})
+
+
+def test_memory_is_given_back_when_many_bytes_were_held_and_all_is_quiet(ranker, monkeypatch):
+    monkeypatch.setattr(limits, "MANY", 1000)
+    monkeypatch.setattr(limits, "QUIET", 0)
+    given_back = []
+    monkeypatch.setattr(limits, "give_back", lambda: given_back.append(1))
+    with held(ranker) as (client, engine):
+        engine.go.set()
+        client.post(ASK, {"texts": ["a"]})
+        client.run(asyncio.sleep(0))
+        assert given_back == []
+        client.post(ASK, {"texts": ["a " * 1000]})
+        client.run(asyncio.sleep(0))
+        assert given_back == [1]
+    give_back()
 
 
 def test_a_client_that_goes_away_while_it_sends_is_let_go(ranker):

@@ -11,12 +11,19 @@ import asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semclass.service.bodies import Json, TooLargeError, refusal
-from semclass.service.settings import Settings
+from semclass.service.memory import give_back
+from semclass.service.settings import MIB, Settings
 
 ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are answered however much there is to do."""
 
 CLOSE = {"Connection": "close"}
+
+MANY = 16 * MIB
+"""Bytes of bodies after which memory is given back."""
+
+QUIET = 1.0
+"""Seconds after the last of them."""
 
 _WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -43,15 +50,17 @@ class Bounded:
         self.settings = settings
         self._requests = 0
         self._held = 0
+        self._most_held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request within the limits, or refuse it."""
         if scope["type"] != "http" or scope["path"] in ALWAYS:
             return await self.app(scope, receive, send)
-        chunks: list[bytes] = []
+        # one block that grows, and not many: what is freed goes back to the system
+        body, length = bytearray(), 0
         try:
             if scope["method"] in _WITH_BODY:
-                answer = await self._read(scope, receive, chunks)
+                answer = await self._read(scope, receive, body)
                 if answer is not None or scope.get("semclass.gone"):
                     return None if answer is None else await answer(scope, receive, send)
             if self._requests >= self.settings.max_requests:
@@ -59,18 +68,28 @@ class Bounded:
                     scope, receive, send
                 )
             self._requests += 1
+            length, content = len(body), bytes(body)
+            body.clear()
             try:
-                await self._work(scope, b"".join(chunks), receive, send)
+                await self._work(scope, content, receive, send)
             finally:
                 self._requests -= 1
         finally:
-            self._held -= sum(map(len, chunks))
+            self._release(length or len(body))
+            body.clear()  # frames of exceptions may hold it until the next collection of cycles
 
-    async def _read(self, scope: Scope, receive: Receive, chunks: list[bytes]) -> Json | None:
-        """Read the body into `chunks`; gives an answer where it is refused. A client that goes away is noted."""
+    def _release(self, length: int) -> None:
+        """Let go of bytes; after many, memory is given back to the system when all is quiet."""
+        self._held -= length
+        if self._most_held > MANY and not self._held:
+            self._most_held = 0
+            asyncio.get_running_loop().call_later(QUIET, give_back)
+
+    async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> Json | None:
+        """Read the body; gives an answer where it is refused. A client that goes away is noted."""
         settings = self.settings
         try:
-            await asyncio.wait_for(self._read_all(scope, receive, chunks), settings.body_seconds)
+            await asyncio.wait_for(self._read_all(scope, receive, body), settings.body_seconds)
         except TooLargeError as error:
             return refusal(scope, 413, "too_large", str(error))
         except _Full:
@@ -80,12 +99,12 @@ class Bounded:
             return refusal(scope, 408, "slow_body", message, CLOSE)
         return None
 
-    async def _read_all(self, scope: Scope, receive: Receive, chunks: list[bytes]) -> None:
+    async def _read_all(self, scope: Scope, receive: Receive, body: bytearray) -> None:
         most = self.settings.max_body
         told = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
         if told.isdigit() and int(told[:20]) > most:
             raise TooLargeError(f"a body of {int(told[:20])} bytes is too large; at most {most} are read")
-        length, more = 0, True
+        more = True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
@@ -93,13 +112,13 @@ class Bounded:
                 return
             chunk = message.get("body", b"")
             more = message.get("more_body", False)
-            length += len(chunk)
-            if length > most:
+            if len(body) + len(chunk) > most:
                 raise TooLargeError(f"the body is too large; at most {most} bytes are read")
             if self._held + len(chunk) > self.settings.max_buffered:
                 raise _Full
             self._held += len(chunk)
-            chunks.append(chunk)
+            self._most_held = max(self._most_held, self._held)
+            body += chunk
 
     async def _work(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Let the application answer, unless the client goes away or it takes too long."""

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from semclass.errors import InputError
 from semclass.service.logs import tell
+from semclass.service.memory import settle
 from semclass.service.settings import Settings
 
 HEAD_BYTES = 32 * 1024
@@ -110,6 +111,7 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Make ready and listen."""
         await super().startup(sockets)
+        settle()
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
             tell("serving", host=host, port=port)
