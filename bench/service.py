@@ -3,7 +3,7 @@
 The service runs as users start it, in a process of its own on loopback; so does the client, :mod:`bench.http_load`. Both
 share the machine's processors, and what the client takes of them is told. A request re-ranks ten sentences of SQuAD dev, as
 clients of Cohere ask for it (``/v2/rerank``). By turns with the service the library does the same requests in this process:
-from as many threads as the service has workers, and one after another.
+from as many threads as the service has workers, the same with several requests at a time, and one after another.
 
 Then come a thousand connections at once, clients that send a byte now and then, that go away in the middle, bodies without
 an end and bodies that are none; and it is asked whether the service still lives, answers, and holds no more memory than
@@ -26,7 +26,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -51,7 +51,10 @@ BLOCKS = 10
 """Turns of the service and the library."""
 
 ALONE = 5
-"""Of so many requests the library does one where it does one after another: that takes longest, and is only told."""
+"""Of so many requests the library does one where it does one after another, or several at a time: that is only told."""
+
+TOGETHER = 5
+"""Requests that the library is given at a time where it is given several: about as many as share a run of the service."""
 
 WORDS = (5, 20)
 """Words of a sentence: short passages."""
@@ -182,10 +185,19 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
 
     def ours(item: tuple[str, list[str]]) -> float:
         began = time.perf_counter()
-        reranker.rerank(item[0], [Passage(str(place), text) for place, text in enumerate(item[1])], **METHOD)
+        reranker.rerank(item[0], passages(item[1]), **METHOD)
         return time.perf_counter() - began
 
-    taken: dict[str, list[float]] = {"service": [], "library": [], "one": []}
+    def together(some: Sequence[tuple[str, list[str]]]) -> list[float]:
+        began = time.perf_counter()
+        reranker.rerank_many([question for question, _ in some], [passages(texts) for _, texts in some], **METHOD)
+        return [time.perf_counter() - began] * len(some)
+
+    def all_together(some: Sequence[tuple[str, list[str]]]) -> list[float]:
+        groups = [some[begin : begin + TOGETHER] for begin in range(0, len(some), TOGETHER)]
+        return [seconds for found in pool.map(together, groups) for seconds in found]
+
+    taken: dict[str, list[float]] = {"service": [], "library": [], "together": [], "one": []}
     rates: dict[str, list[float]] = {name: [] for name in taken}
     statuses: Counter[str] = Counter()
     of_client = of_service = total = 0.0
@@ -204,9 +216,14 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
             taken["service"] += found.latencies
             rates["service"].append(len(found.latencies) / found.seconds)
             part = items[begin : begin + size]
-            for name, some, each in (("library", part, pool.map), ("one", part[::ALONE], map)):
+            jobs: dict[str, tuple[Any, Callable[[Any], Iterable[float]]]] = {
+                "library": (part, lambda some: pool.map(ours, some)),
+                "together": (part[::ALONE], all_together),
+                "one": (part[::ALONE], lambda some: map(ours, some)),
+            }
+            for name, (some, job) in jobs.items():
                 began = time.perf_counter()
-                taken[name] += list(each(ours, some))
+                taken[name] += list(job(some))
                 rates[name].append(len(some) / (time.perf_counter() - began))
         after = _batches(service)
     errors = sum(count for status, count in statuses.items() if status != "200")
@@ -220,6 +237,7 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
         for name, what in (
             ("service", f"service, {connections} connections"),
             ("library", f"library, {workers} threads"),
+            ("together", f"library, {workers} threads, {TOGETHER} requests at a time"),
             ("one", "library, one after another"),
         )
     ]
@@ -240,6 +258,11 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
         ],
         "batch_texts": round((after[0] - before[0]) / max(after[1] - before[1], 1), 1),
     }
+
+
+def passages(texts: Sequence[str]) -> list[Passage]:
+    """Texts as the library takes them."""
+    return [Passage(str(place), text) for place, text in enumerate(texts)]
 
 
 def _batches(service: Served) -> tuple[float, float]:
