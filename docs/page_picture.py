@@ -19,7 +19,7 @@ def main() -> None:
     arguments.add_argument("picture", help="file to write, .png or .jpeg")
     arguments.add_argument("--options", default="", help="more of the address, such as method=class&l=0.5")
     arguments.add_argument("--width", type=int, default=1280)
-    arguments.add_argument("--height", type=int, default=860)
+    arguments.add_argument("--height", type=int, default=940)
     arguments.add_argument("--dark", action="store_true")
     given = arguments.parse_args()
     chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")

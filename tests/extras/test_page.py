@@ -537,3 +537,11 @@ def test_printed_pages_have_the_answer_and_no_controls(open_page, service):
     expect(page.locator("#controls")).to_be_hidden()
     expect(page.get_by_role("tab", name="Ask")).to_be_hidden()
     expect(page.locator("#after .why").first).to_be_visible()
+
+
+def test_marks_are_whole_words_and_numbers(open_page, service):
+    page = open_page(f"{service}#q=How+many+people+live+there%3F")
+    settled(page)
+    card = page.locator('#after > li[data-id="town-1"]')
+    assert {"8,200", "inhabitants"} <= set(card.locator("mark.near").all_text_contents())
+    assert "near people" in card.locator("mark", has_text="inhabitants").get_attribute("title")

@@ -555,6 +555,7 @@ function classesTable(classes, labels, wanted) {
 const NEAR = 0.5; // cosine from which a word is marked
 const LEAST = 0.4; // share of the mean weight from which a word counts: "on" and "the" do not
 const WORD = /[\p{L}\p{N}\p{M}]+/gu;
+const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // 8,200 is marked as one
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
 // The word pieces that a word is made of, heaviest first as they came, or null; those that go on from another begin with ##.
@@ -590,13 +591,14 @@ function marked(text, words) {
   const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (/\d/.test(word.match) || word.match.replace("##", "").length > 3));
   const kinds = new Map();
   const kind = (word) => {
-    if (exact.has(word)) return ["exact", "a word of the question"];
-    const met = near.find(({ match }) => (match.startsWith("##") ? word.endsWith(match.slice(2)) : word.startsWith(match)));
+    const parts = word.split(/[.,]/);
+    if (parts.every((part) => exact.has(part))) return ["exact", "a word of the question"];
+    const met = near.find(({ match }) => parts.some((part) => (match.startsWith("##") ? part.endsWith(match.slice(2)) : part.startsWith(match))));
     return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
   };
   const nodes = [];
   let end = 0;
-  for (const { 0: word, index } of text.matchAll(WORD)) {
+  for (const { 0: word, index } of text.matchAll(UNIT)) {
     const folded = plain(word);
     if (!kinds.has(folded)) kinds.set(folded, kind(folded));
     const found = kinds.get(folded);
