@@ -46,7 +46,8 @@ def test_the_stub_does_each_step(steps, ask):
     assert "built the tower" in ask(steps.HYDE, question=parts[0])
     text = steps.read_corpus()["ferry.md"]
     assert ask(steps.PLACE, document=text, passage="She was built in Gdansk.") == "This is about The ferry Kittiwake."
-    context = "[1] a.md\nThe tower is high. Ada built the tower.\n\n[2] b.md\nThis is about the tower. The tower has 41 metres."
+    first, second = "The tower is high. Ada built the tower.", "This is about the tower. The tower has 41 metres."
+    context = f"[1] a.md\n{first}\n\n[2] b.md\n{second}"
     assert (
         ask(steps.ANSWER, question=question, context=context) == "Ada built the tower. [1] The tower has 41 metres. [2]"
     )
