@@ -100,14 +100,3 @@ def test_a_table_is_made_of_what_was_measured():
     row = {"what": "service, 32 connections", "per_second": 1234.5, "ms_p50": 1.0, "ms_p95": 2.0, "ms_p99": 3.0}
     text = service.table({"load": [row], "memory": [Counter()]})
     assert text.splitlines()[-1] == "| service, 32 connections | 1,234 | 1.0 ms | 2.0 ms | 3.0 ms |"
-
-
-def test_another_c_library_is_left_as_it_is(monkeypatch):
-    from semclass.service import memory
-
-    class Other:
-        def __init__(self, _):
-            pass
-
-    monkeypatch.setattr(memory.ctypes, "CDLL", Other)
-    memory.give_back()
