@@ -21,7 +21,7 @@ class Served:
         self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         config = uvicorn.Config(create_app(engine, engine.settings), log_config=None, lifespan="on")
         self.server = uvicorn.Server(config)
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]})
+        self.thread = threading.Thread(target=self._run)
 
     def __enter__(self) -> Served:
         self.thread.start()
@@ -30,4 +30,7 @@ class Served:
     def __exit__(self, *_: object) -> None:
         self.server.should_exit = True
         self.thread.join(30)
-        self.socket.close()
+
+    def _run(self) -> None:
+        with self.socket:  # of a service that cannot start, no client waits for an answer
+            self.server.run(sockets=[self.socket])
