@@ -1,4 +1,4 @@
-"""Tables of the README that benchmarks write: between two marks that name the benchmark."""
+"""Tables of the README and of the documentation that benchmarks write: between two marks that name the benchmark."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from semclass.artifacts import write_atomic
 from semclass.errors import ArtifactError
 
 README = Path(__file__).parent.parent / "README.md"
+DOCS = README.parent / "docs"
 
 
 def block(name: str, text: str) -> str:
@@ -27,23 +28,33 @@ def money(dollars: float) -> str:
     return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
 
 
+def places(name: str) -> list[Path]:
+    """The README and the pages of the documentation that show the table of a benchmark."""
+    begin = block(name, "").partition("\n")[0]
+    pages = [path for path in (README, *sorted(DOCS.rglob("*.md"))) if path.is_file()]
+    return [path for path in pages if begin in path.read_text(encoding="utf-8")]
+
+
 def has_place(name: str) -> bool:
     """Whether the README shows the table of a benchmark."""
-    return README.is_file() and block(name, "").partition("\n")[0] in README.read_text(encoding="utf-8")
+    return README in places(name)
 
 
 def update(name: str, text: str) -> None:
-    """Write a benchmark's table in place of the one that is there.
+    """Write a benchmark's table in place of those that are there.
 
     Raises
     ------
     ArtifactError
         If the README has no place for it.
     """
-    readme = README.read_text(encoding="utf-8")
     begin, end = block(name, "").split("\n\n")
-    before, found, rest = readme.partition(begin)
-    _, ended, after = rest.partition(end)
-    if not (found and ended):
+    shown = places(name)
+    if README not in shown:
         raise ArtifactError(f"{README} has no place for the table of bench/{name}.py: put its two marks there")
-    write_atomic(README, f"{before}{block(name, text)}{after}".encode())
+    for path in shown:
+        before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+        _, ended, after = rest.partition(end)
+        if not ended:
+            raise ArtifactError(f"{path} has no end of the table of bench/{name}.py: put its second mark there")
+        write_atomic(path, f"{before}{block(name, text)}{after}".encode())

@@ -158,9 +158,14 @@ def test_a_section_that_fails_does_not_stop_the_others(tmp_path):
 def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
     path = tmp_path / "README.md"
     path.write_text(f"before\n\n{readme.block('made', 'old')}\n\nafter\n")
+    page = tmp_path / "docs" / "page.md"
+    page.parent.mkdir()
+    page.write_text(readme.block("made", "older"))
     monkeypatch.setattr(readme, "README", path)
+    monkeypatch.setattr(readme, "DOCS", page.parent)
     readme.update("made", "new")
     assert path.read_text() == f"before\n\n{readme.block('made', 'new')}\n\nafter\n"
+    assert page.read_text() == readme.block("made", "new")
     assert readme.has_place("made")
     assert not readme.has_place("other")
     with pytest.raises(ArtifactError, match=r"no place for the table of bench/other.py"):
