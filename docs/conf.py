@@ -23,10 +23,8 @@ default_role = "literal"
 nitpick_ignore_regex = [
     # names of Python and of other projects: their inventories would come from the network
     (r"py:.*", r"(collections\.abc|contextlib|datetime|pathlib|threading|types)\..*"),
-    (
-        r"py:.*",
-        r"(fastapi|haystack|langchain_core|llama_index|numpy|onnxruntime|pyarrow|pyspark|sklearn|starlette|tokenizers)\..*",
-    ),
+    (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|pyarrow|pyspark|sklearn|starlette)\..*"),
+    (r"py:.*", r"(numpy|onnxruntime|tokenizers)\..*"),
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
     (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
