@@ -411,6 +411,8 @@ def test_no_width_and_no_word_needs_scrolling_sideways(open_page, service, width
     for summary in page.get_by_text("Why here").all():
         summary.click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    names = page.locator(".parts th").evaluate_all("cells => cells.map((cell) => cell.getBoundingClientRect().height)")
+    assert max(names) < 80, "names of parts break within words"
     page.get_by_role("tab", name="Classify").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
