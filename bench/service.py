@@ -51,7 +51,7 @@ BLOCKS = 10
 """Turns of the service and the library."""
 
 ALONE = 5
-"""Of so many requests the library does one where it does one after another, or several at a time: that is only told."""
+"""Of so many requests the library does one: its rate is the same over all."""
 
 TOGETHER = 5
 """Requests that the library is given at a time where it is given several: about as many as share a run of the service."""
@@ -216,12 +216,13 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
             taken["service"] += found.latencies
             rates["service"].append(len(found.latencies) / found.seconds)
             part = items[begin : begin + size]
-            jobs: dict[str, tuple[Any, Callable[[Any], Iterable[float]]]] = {
-                "library": (part, lambda some: pool.map(ours, some)),
-                "together": (part[::ALONE], all_together),
-                "one": (part[::ALONE], lambda some: map(ours, some)),
+            jobs: dict[str, Callable[[Any], Iterable[float]]] = {
+                "library": lambda some: pool.map(ours, some),
+                "together": all_together,
+                "one": lambda some: map(ours, some),
             }
-            for name, (some, job) in jobs.items():
+            some = part[::ALONE]
+            for name, job in jobs.items():
                 began = time.perf_counter()
                 taken[name] += list(job(some))
                 rates[name].append(len(some) / (time.perf_counter() - began))
