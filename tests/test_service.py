@@ -144,8 +144,8 @@ def check_error(answer, status):
     """Every error has one body, and says which request it was."""
     body = answer.json()
     assert answer.status_code == status
-    assert set(body) == {"error", "error_type", "message", "request_id"}
-    assert body["error"] == body["message"]
+    assert set(body) == {"error", "error_type", "message", "detail", "request_id"}
+    assert body["error"] == body["message"] == body["detail"]
     assert body["request_id"] == answer.headers["x-request-id"]
     return body["message"]
 

@@ -272,9 +272,9 @@ def test_what_is_not_allowed_is_refused_in_the_words_of_all_clients(engine, path
     answer = post(engine, path, body)
     assert answer.status_code == status
     told = answer.json()
-    assert set(told) == {"error", "error_type", "message", "request_id"}
+    assert set(told) == {"error", "error_type", "message", "detail", "request_id"}
     assert told["error_type"] == kind
-    assert told["error"] == told["message"]
+    assert told["error"] == told["message"] == told["detail"]
 
 
 def test_unknown_fields_are_passed_over(engine):

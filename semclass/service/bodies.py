@@ -147,10 +147,11 @@ def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> No
 def refusal(scope: Scope, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Json:
     """Make the answer of an error; all have the same body.
 
-    Clients of text-embeddings-inference read ``error`` and ``error_type``, those of Cohere ``message``.
+    Clients of text-embeddings-inference read ``error`` and ``error_type``, those of Cohere ``message``, those of Jina
+    ``detail``.
     """
     request_id = scope.get("semclass.id", "")
-    body = {"error": message, "error_type": kind, "message": message, "request_id": request_id}
+    body = {"error": message, "error_type": kind, "message": message, "detail": message, "request_id": request_id}
     return Json(body, status, dict(headers or {}))
 
 

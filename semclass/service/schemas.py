@@ -26,7 +26,7 @@ class ErrorBody(BaseModel):
 
     Attributes
     ----------
-    error, message
+    error, message, detail
         What is wrong, and what to do.
     error_type
         Which kind of error.
@@ -37,6 +37,7 @@ class ErrorBody(BaseModel):
     error: str
     error_type: str
     message: str
+    detail: str
     request_id: str
 
 

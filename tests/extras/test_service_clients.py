@@ -194,6 +194,8 @@ def test_jina_from_llama_index(served, expected):
     postprocessor = postprocessors.JinaRerank(base_url=f"{served.url}/v1", api_key="any", top_n=2)
     found = postprocessor.postprocess_nodes(nodes, query_str=QUESTION)
     assert [(int(item.node.node_id), pytest.approx(item.score, abs=1e-6)) for item in found] == expected[:2]
+    with pytest.raises(RuntimeError, match="at most 1000"):
+        postprocessor.postprocess_nodes(nodes[:1] * 1001, query_str=QUESTION)
 
 
 def test_hugging_face_hub_classifies(served):
