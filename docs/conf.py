@@ -49,6 +49,7 @@ autodoc_mock_imports = [
     "prometheus_client",
     "pyarrow",
     "pydantic",
+    "pydantic_core",
     "pyspark",
     "qdrant_client",
     "scipy",
