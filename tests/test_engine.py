@@ -150,6 +150,75 @@ async def test_what_cannot_be_cut_leaves_a_worker_to_the_others():
         assert await asyncio.gather(*large, small) == [["large 0@0.0"], ["large 1@0.0"], ["large 2@0.0"], ["small@0.0"]]
 
 
+class Searched:
+    """Stands for a retriever whose runs wait as those of the models do."""
+
+    def __init__(self, work):
+        self.work, self.index = work, object.__new__(PassageIndex)
+
+    def search_many(self, questions, **options):
+        return self.work.rerank_many(questions, None)
+
+
+@contextlib.asynccontextmanager
+async def searching(work, workers=1, **limits):
+    async with started(work, workers, **limits) as engine:
+        engine.retriever = Searched(work)
+        yield engine
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_large_searches_let_small_requests_pass(workers):
+    async def scene():
+        work = Work()
+        async with searching(work, workers, batch_texts=64) as engine:
+            large = [
+                asyncio.create_task(engine.search(f"large {place}", k=1000, candidates=1000, explain=True))
+                for place in range(3)
+            ]
+            await work.begun()
+            small = asyncio.create_task(engine.classify_questions(["small"]))
+            await asyncio.sleep(0)
+            if workers == 1:
+                work.let_go()
+            await work.begun()
+            assert work.runs == [["large 0"], ["small"]]
+            work.held = False
+            work.let_go(2)
+            await asyncio.gather(*large, small)
+        assert [len(run) for run in work.runs] == [1] * 4
+
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE))
+
+
+@in_loop
+async def test_a_search_weighs_what_it_costs():
+    work, told = Work(held=False), []
+    passages = [Passage(str(place), "text") for place in range(50)]
+    async with searching(work) as engine:
+        engine.on_batch = lambda kind, texts: told.append(texts)
+        await engine.search("a")
+        await engine.search("a", k=1000, rerank=None)
+        await engine.search("a", candidates=1000)
+        await engine.search("a", candidates=1000, k=1000, explain=True)
+        await engine.rerank("a", passages, explain=True)
+        await engine.rerank("a", passages, explain=True, k=10)
+    assert told == [4, 66, 66, 166, 56, 52]
+
+
+@in_loop
+async def test_what_could_not_be_done_in_time_does_not_wait():
+    work = Work()
+    async with searching(work, request_seconds=15) as engine:
+        tasks = [asyncio.create_task(engine.search(text, candidates=1000)) for text in "ab"]
+        await work.begun()
+        engine._seconds_of["search"] = 0.3
+        with pytest.raises(Overloaded, match=r"19\.8 s"):
+            await engine.search("c")
+        work.let_go(2)
+        await asyncio.gather(*tasks)
+
+
 @in_loop
 async def test_a_full_queue_is_told_with_the_time_that_it_will_take():
     work = Work()
