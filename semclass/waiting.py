@@ -16,7 +16,7 @@ Owner = TypeVar("Owner")
 
 
 def in_thread(
-    method: Callable[Concatenate[Owner, P], Result],
+    method: Callable[Concatenate[Owner, P], Result], *, name: str | None = None
 ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, Result]]:
     """Make the asynchronous twin of a method.
 
@@ -28,6 +28,8 @@ def in_thread(
     ----------
     method
         A method that several threads may run at a time.
+    name
+        Of the twin; the method's after an ``a`` if None.
 
     Returns
     -------
@@ -41,7 +43,7 @@ def in_thread(
 
         return await asyncio.to_thread(method, self, *args, **kwargs)
 
-    twin.__name__ = f"a{method.__name__}"
+    twin.__name__ = f"a{method.__name__}" if name is None else name
     twin.__qualname__ = ".".join([*method.__qualname__.split(".")[:-1], twin.__name__])
     twin.__doc__ = f"Await :meth:`{method.__name__}`, which runs in a thread; the arguments are the same."
     return twin

@@ -16,11 +16,12 @@ Importing this module without haystack-ai raises the error that names the extra.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
@@ -45,6 +46,7 @@ from semclass.validation import (
     check_unique,
     short,
 )
+from semclass.waiting import in_thread
 
 import_extra("haystack", "haystack")
 
@@ -117,9 +119,7 @@ class SemclassRanker:
     ) -> None:
         check_choice(rerank, RERANKERS[1:], "rerank")
         check_choice(by, SIGNALS, "by")
-        self.models = _name(models, "models")
-        self.encoder = _name(encoder, "encoder")
-        self.threads = check_positive(threads, "threads")
+        self.models, self.encoder, self.threads = _origin(models, encoder, threads)
         self.top_k = check_positive(top_k, "top_k")
         self.score_threshold = None if score_threshold is None else _threshold(score_threshold)
         self.rerank = rerank
@@ -139,9 +139,7 @@ class SemclassRanker:
         """
         self._ready()
 
-    async def warm_up_async(self) -> None:
-        """Load the models in a thread; see :meth:`warm_up`."""
-        await asyncio.to_thread(self.warm_up)
+    warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
         """Let go of the models; a later run loads them again."""
@@ -149,20 +147,7 @@ class SemclassRanker:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        data: dict[str, Any] = default_to_dict(
-            self,
-            models=self.models,
-            encoder=self.encoder,
-            threads=self.threads,
-            top_k=self.top_k,
-            score_threshold=self.score_threshold,
-            rerank=self.rerank,
-            by=self.by,
-            meta_fields_to_embed=self.meta_fields_to_embed,
-            embedding_separator=self.embedding_separator,
-            details=self.details,
-        )
-        return data
+        return _saved(self, SemclassRanker)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRanker:
@@ -218,16 +203,7 @@ class SemclassRanker:
         silent = [replace(item, score=None) for item in unique if not texts[item.id].strip() and least is None]
         return {"documents": [*ranked, *silent][:limit]}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self,
-        query: str,
-        documents: list[Document],
-        top_k: int | None = None,
-        score_threshold: float | None = None,
-    ) -> dict[str, list[Document]]:
-        """Re-rank documents in a thread; see :meth:`run`."""
-        return await asyncio.to_thread(self.run, query, documents, top_k, score_threshold)
+    run_async = in_thread(run, name="run_async")
 
     def _ready(self) -> Reranker:
         found = self._reranker
@@ -301,9 +277,7 @@ class SemclassRetriever:
         if filters:
             to_where(filters)
         self.index = str(_name(index, "index"))
-        self.models = _name(models, "models")
-        self.encoder = _name(encoder, "encoder")
-        self.threads = check_positive(threads, "threads")
+        self.models, self.encoder, self.threads = _origin(models, encoder, threads)
         self.filters = filters
         self.filter_policy = (
             filter_policy if isinstance(filter_policy, FilterPolicy) else FilterPolicy.from_str(filter_policy)
@@ -326,9 +300,7 @@ class SemclassRetriever:
         """
         self._ready()
 
-    async def warm_up_async(self) -> None:
-        """Open the index and load the models in a thread; see :meth:`warm_up`."""
-        await asyncio.to_thread(self.warm_up)
+    warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
         """Let go of index and models; a later run loads them again."""
@@ -346,22 +318,7 @@ class SemclassRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        data: dict[str, Any] = default_to_dict(
-            self,
-            index=self.index,
-            models=self.models,
-            encoder=self.encoder,
-            threads=self.threads,
-            filters=self.filters,
-            filter_policy=self.filter_policy.value,
-            top_k=self.top_k,
-            candidates=self.candidates,
-            rerank=self.rerank,
-            by=self.by,
-            match=self.match,
-            details=self.details,
-        )
-        return data
+        return _saved(self, SemclassRetriever)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRetriever:
@@ -421,12 +378,7 @@ class SemclassRetriever:
             ]
         }
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
-    ) -> dict[str, list[Document]]:
-        """Find documents in a thread; see :meth:`run`."""
-        return await asyncio.to_thread(self.run, query, filters, top_k)
+    run_async = in_thread(run, name="run_async")
 
     def _ready(self) -> HybridRetriever:
         found = self._retriever
@@ -488,12 +440,8 @@ class SemclassQueryRouter:
                 f"classes has {min(reserved)!r}, which is no class; queries of no class go to {UNMATCHED!r}"
             )
         self.model = _name(model, "model")
-        self.min_probability = (
-            None if min_probability is None else check_probability(min_probability, "min_probability")
-        )
-        self.models = _name(models, "models")
-        self.encoder = _name(encoder, "encoder")
-        self.threads = check_positive(threads, "threads")
+        self.min_probability = _limit(min_probability)
+        self.models, self.encoder, self.threads = _origin(models, encoder, threads)
         self._classifier: QuestionClassifier | TextModel | None = None
         component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
 
@@ -509,9 +457,7 @@ class SemclassQueryRouter:
         """
         self._ready()
 
-    async def warm_up_async(self) -> None:
-        """Load the model in a thread; see :meth:`warm_up`."""
-        await asyncio.to_thread(self.warm_up)
+    warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
         """Let go of the model; a later run loads it again."""
@@ -519,16 +465,7 @@ class SemclassQueryRouter:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        data: dict[str, Any] = default_to_dict(
-            self,
-            classes=self.classes,
-            model=self.model,
-            min_probability=self.min_probability,
-            models=self.models,
-            encoder=self.encoder,
-            threads=self.threads,
-        )
-        return data
+        return _saved(self, SemclassQueryRouter)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryRouter:
@@ -558,9 +495,7 @@ class SemclassQueryRouter:
         labels = _labels(self._ready(), query, self.min_probability)
         return {next((name for name in labels if name in self.classes), UNMATCHED): query}
 
-    async def run_async(self, query: str) -> dict[str, str]:
-        """Send a query on, classified in a thread; see :meth:`run`."""
-        return await asyncio.to_thread(self.run, query)
+    run_async = in_thread(run, name="run_async")
 
     def _ready(self) -> QuestionClassifier | TextModel:
         found = self._classifier
@@ -615,12 +550,8 @@ class SemclassQueryClassifier:
         threads: int = 1,
     ) -> None:
         self.model = _name(model, "model")
-        self.min_probability = (
-            None if min_probability is None else check_probability(min_probability, "min_probability")
-        )
-        self.models = _name(models, "models")
-        self.encoder = _name(encoder, "encoder")
-        self.threads = check_positive(threads, "threads")
+        self.min_probability = _limit(min_probability)
+        self.models, self.encoder, self.threads = _origin(models, encoder, threads)
         self._classifier: QuestionClassifier | TextModel | None = None
         outputs: dict[str, Any] = {"label": str, "probability": float, "probabilities": dict[str, float]}
         fine = {f"fine_{name}": kind for name, kind in outputs.items()} if model is None else {}
@@ -636,9 +567,7 @@ class SemclassQueryClassifier:
         """
         self._ready()
 
-    async def warm_up_async(self) -> None:
-        """Load the model in a thread; see :meth:`warm_up`."""
-        await asyncio.to_thread(self.warm_up)
+    warm_up_async = in_thread(warm_up, name="warm_up_async")
 
     def close(self) -> None:
         """Let go of the model; a later run loads it again."""
@@ -646,15 +575,7 @@ class SemclassQueryClassifier:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        data: dict[str, Any] = default_to_dict(
-            self,
-            model=self.model,
-            min_probability=self.min_probability,
-            models=self.models,
-            encoder=self.encoder,
-            threads=self.threads,
-        )
-        return data
+        return _saved(self, SemclassQueryClassifier)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryClassifier:
@@ -700,9 +621,7 @@ class SemclassQueryClassifier:
             "fine_probabilities": dict(found.fine_probabilities),
         }
 
-    async def run_async(self, query: str) -> dict[str, Any]:
-        """Classify a query in a thread; see :meth:`run`."""
-        return await asyncio.to_thread(self.run, query)
+    run_async = in_thread(run, name="run_async")
 
     def _ready(self) -> QuestionClassifier | TextModel:
         found = self._classifier
@@ -941,6 +860,25 @@ def _threshold(value: object) -> float:
     if math.isnan(value):
         raise InputError("score_threshold is NaN, which no score reaches; give a number, or None for all documents")
     return float(value)
+
+
+def _limit(value: float | None) -> float | None:
+    return None if value is None else check_probability(value, "min_probability")
+
+
+def _origin(models: str | Path | None, encoder: str | Path | None, threads: int) -> tuple[str | None, str | None, int]:
+    """Check where models come from, and how many threads their encoder has."""
+    return _name(models, "models"), _name(encoder, "encoder"), check_positive(threads, "threads")
+
+
+def _saved(made: object, kind: type) -> dict[str, Any]:
+    """Describe a component: its class, and the arguments of its kind, which it has as attributes of the same names."""
+    named = [name for name in signature(kind.__init__).parameters if name != "self"]
+    values = {name: getattr(made, name) for name in named}
+    data: dict[str, Any] = default_to_dict(
+        made, **{name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
+    )
+    return data
 
 
 def _name(value: object, name: str) -> str | None:
