@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
 from semclass.entailment import EntailmentClassifier
+from semclass.errors import ArtifactError
 from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
 from semclass.service.settings import Settings
 
@@ -154,10 +155,13 @@ class Searched:
     """Stands for a retriever whose runs wait as those of the models do."""
 
     def __init__(self, work):
-        self.work, self.index = work, object.__new__(PassageIndex)
+        self.work, self.index, self.error = work, object.__new__(PassageIndex), None
 
     def search_many(self, questions, **options):
-        return self.work.rerank_many(questions, None)
+        found = self.work.rerank_many(questions, None)
+        if self.error is not None:
+            raise self.error
+        return found
 
 
 @contextlib.asynccontextmanager
@@ -314,6 +318,54 @@ async def test_one_bad_request_does_not_fail_those_beside_it():
         with pytest.raises(InputError, match="bad"):
             await bad
     assert work.runs == [["a"], ["b", "bad", "c"], ["b"], ["bad"], ["c"]]
+
+
+@in_loop
+async def test_an_index_that_fails_fails_all_of_a_run_at_once():
+    work = Work()
+    async with searching(work, batch_texts=64) as engine:
+        engine.retriever.error = ArtifactError("the server is gone")
+        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(3)]
+        await work.begun()
+        work.held = False
+        work.let_go()
+        found = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [type(error) for error in found] == [ArtifactError] * 3
+    assert work.runs == [["0"], ["1", "2"]]
+
+
+@in_loop
+async def test_those_who_gave_up_are_not_done_again_after_a_bad_request():
+    work = Work()
+    async with started(work) as engine:
+        first = await asked(engine, ["a"])
+        await work.begun()
+        gone, bad, other = await asked(engine, ["b"], ["bad"], ["c"])
+        work.let_go()
+        await work.begun()
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        work.held = False
+        work.let_go()
+        found = await asyncio.gather(*first, other, bad, return_exceptions=True)
+        assert found[:2] == [["a@0.0"], ["c@0.0"]]
+    assert work.runs == [["a"], ["b", "bad", "c"], ["bad"], ["c"]]
+
+
+@in_loop
+async def test_a_server_that_hangs_leaves_the_workers_to_others():
+    work, server = Work(held=False), Work()
+    async with searching(work, workers=2) as engine:
+        engine.retriever = Searched(server)
+        engine.retriever.index = object()
+        tasks = [asyncio.create_task(engine.search(str(place))) for place in range(4)]
+        await server.begun(2)
+        assert engine.busy == 0
+        assert await engine.classify_questions(["a"]) == ["a@0.0"]
+        assert len(server.runs) == 2
+        server.held = False
+        server.let_go(2)
+        await asyncio.gather(*tasks)
 
 
 @in_loop

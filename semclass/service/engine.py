@@ -22,7 +22,8 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from semclass.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
-from semclass.errors import InputError, SemclassError
+from semclass.errors import InputError, InputTypeError, SemclassError
+from semclass.index import PassageIndex
 from semclass.processors import available_threads
 from semclass.ranker import Ranker
 from semclass.rerank import Reranker, check_passages
@@ -80,11 +81,14 @@ class _Kind:
         What its options are; only the same share a run.
     call
         Takes the items of several requests one after another, and gives a result for each.
+    away
+        Whether it mostly waits for a server; such runs have threads of their own.
     """
 
     name: str
     options: str
     call: Call = field(compare=False)
+    away: bool = False
 
 
 @dataclass(eq=False)
@@ -145,7 +149,7 @@ class Engine:
     waiting_characters
         Characters of these texts.
     busy
-        Workers that are at work.
+        Workers that are at work; those that wait for a server are not counted.
     on_batch
         Called with the kind of work and the number of texts when a run begins, if it is set.
     """
@@ -168,6 +172,7 @@ class Engine:
         self.waiting = 0
         self.waiting_characters = 0
         self.busy = 0
+        self._away = 0
         self._large = 0
         # large jobs leave a worker to the others; if there is only one, they take turns with them
         self._for_large = max(self.workers - 1, 1)
@@ -189,7 +194,7 @@ class Engine:
 
     async def start(self) -> None:
         """Make ready."""
-        self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="semclass-worker")
+        self._pool = ThreadPoolExecutor(2 * self.workers, thread_name_prefix="semclass-worker")
         self._running = True
 
     async def stop(self) -> None:
@@ -242,7 +247,8 @@ class Engine:
         """See :meth:`semclass.retriever.HybridRetriever.search`."""
         if (retriever := self.retriever) is None:
             raise InputError("the service has no index, so there is nothing to search")
-        kind = _Kind("search", _told(options), lambda some: retriever.search_many(some, **options))
+        away = not isinstance(retriever.index, PassageIndex)
+        kind = _Kind("search", _told(options), lambda some: retriever.search_many(some, **options), away)
         limit = options.get("k", HITS)
         texts = SEARCH + ceil(max(limit, options.get("candidates", CANDIDATES)) / CANDIDATES_OF_TEXT)
         texts += _explained(limit, options)
@@ -338,22 +344,27 @@ class Engine:
 
     def _dispatch(self) -> None:
         """Give work to free workers."""
-        while self.busy < self.workers and (batch := self._next()):
+        while batch := self._next():
             self._begin(batch)
+
+    def _has_place(self, kind: _Kind, *, large: bool) -> bool:
+        """Whether a run may begin: as many wait for a server at a time as there are workers beside them."""
+        if kind.away:
+            return self._away < self.workers
+        return self.busy < self.workers and not (large and self._large >= self._for_large)
 
     def _next(self) -> list[_Job]:
         """The jobs of the next run: the oldest, with those that may share it; none if it is better to wait for more."""
         loop, soonest = asyncio.get_running_loop(), float("inf")
-        allowed = self._large < self._for_large
         queues = [
             (large and self._was_large, next(iter(queue)).number, queue)
-            for (_, large), queue in self._queues.items()
-            if allowed or not large
+            for (kind, large), queue in self._queues.items()
+            if self._has_place(kind, large=large)
         ]
         for *_, queue in sorted(queues, key=itemgetter(0, 1)):
             batch, full = self._fitting(queue)
             # who comes while nobody is at work does not wait
-            due = batch[0].arrived + self.settings.batch_seconds if self.busy else 0.0
+            due = batch[0].arrived + self.settings.batch_seconds if self.busy or self._away else 0.0
             if full or due <= loop.time():
                 return batch
             soonest = min(soonest, due)
@@ -374,8 +385,7 @@ class Engine:
 
     def _begin(self, batch: list[_Job]) -> None:
         kind, large = batch[0].kind, self._is_large(batch[0])
-        self.busy += 1
-        self._large += large
+        self._occupy(kind, 1, large=large)
         self._was_large = large
         for job in batch:
             self._leave(job)
@@ -384,12 +394,18 @@ class Engine:
         texts = sum(job.texts for job in batch)
         if self.on_batch is not None:
             self.on_batch(kind.name, texts)
-        run = asyncio.get_running_loop().run_in_executor(self._pool, _run, kind.call, [job.items for job in batch])
+        run = asyncio.get_running_loop().run_in_executor(self._pool, _run, kind.call, batch)
         run.add_done_callback(lambda run: self._end(batch, texts, run))
 
+    def _occupy(self, kind: _Kind, sign: int, *, large: bool) -> None:
+        if kind.away:
+            self._away += sign
+        else:
+            self.busy += sign
+            self._large += sign * large
+
     def _end(self, batch: list[_Job], texts: int, run: asyncio.Future[tuple[float, list[Any]]]) -> None:
-        self.busy -= 1
-        self._large -= self._is_large(batch[0])
+        self._occupy(batch[0].kind, -1, large=self._is_large(batch[0]))
         if run.cancelled():
             return
         seconds, found = run.result()
@@ -406,18 +422,21 @@ class Engine:
                 job.done.set_result(results)
 
 
-def _run(call: Call, parts: list[list[Any]]) -> tuple[float, list[Any]]:
+def _run(call: Call, batch: list[_Job]) -> tuple[float, list[Any]]:
     """Do the items of several jobs in one call; gives its seconds and, for each job, its results or an exception.
 
-    One job that fails must not fail the others: after an error each is done by itself.
+    One job whose input is refused must not fail the others: then each is done by itself, if it is still waited for. Any
+    other error is of all: models and indexes that fail for one fail for the next.
     """
     began = time.perf_counter()
     try:
-        results = call([item for part in parts for item in part])
-        stream = iter(results)
-        found: list[Any] = [list(islice(stream, len(part))) for part in parts]
+        results = iter(call([item for job in batch for item in job.items]))
+        found: list[Any] = [list(islice(results, len(job.items))) for job in batch]
+    except (InputError, InputTypeError) as error:
+        alone = len(batch) == 1
+        found = [error] if alone else [None if job.done.done() else _run(call, [job])[1][0] for job in batch]
     except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to who asked
-        found = [error] if len(parts) == 1 else [_run(call, [part])[1][0] for part in parts]
+        found = [error] * len(batch)
     return time.perf_counter() - began, found
 
 
