@@ -30,6 +30,7 @@ from semclass import filters as semclass_filters
 from semclass.columns import instant
 from semclass.encoder import open_models
 from semclass.errors import InputError, InputTypeError, SemclassError, import_extra
+from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranker import RERANKERS, SIGNALS, Ranker
 from semclass.rerank import Reranker
@@ -53,9 +54,6 @@ import_extra("haystack", "haystack")
 from haystack import Document, component, default_from_dict, default_to_dict
 from haystack.document_stores.types import FilterPolicy
 from haystack.errors import FilterError
-
-DETAILS = "semclass"
-"""Field of ``meta`` under which details of a hit stand, where they are asked for."""
 
 UNMATCHED = "unmatched"
 """Output of a router for a query that goes to no other, as Haystack's own routers call it."""
@@ -712,19 +710,13 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
     given = _checked(documents)
     hits = []
     for rank, (passage, item) in enumerate(zip(to_passages(given), given, strict=True), 1):
-        told = item.meta.get(DETAILS)
-        known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
         hits.append(
             Hit(
                 id=passage.id,
                 text=passage.text,
                 metadata=passage.metadata,
                 score=0.0 if item.score is None else float(item.score),
-                rank=rank,
-                rank_before=known.get("rank_before", rank),
-                components=known.get("components", {}),
-                labels=tuple(known.get("labels", ())),
-                probabilities=known.get("probabilities", {}),
+                **read_details(item.meta, rank),
             )
         )
     return hits
@@ -922,11 +914,4 @@ def _meta(meta: Mapping[str, Any], hit: Hit, *, details: bool) -> dict[str, Any]
     """Copy metadata, with what a hit tells if that is wanted."""
     if not details:
         return dict(meta)
-    told = {
-        "rank": hit.rank,
-        "rank_before": hit.rank_before,
-        "labels": list(hit.labels),
-        "probabilities": dict(hit.probabilities),
-        "components": dict(hit.components),
-    }
-    return {**meta, DETAILS: told}
+    return {**meta, DETAILS: write_details(hit)}

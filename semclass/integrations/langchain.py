@@ -22,6 +22,7 @@ from typing import Any
 
 from semclass.errors import InputError, InputTypeError, SemclassError, import_extra
 from semclass.index import PassageIndex
+from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranker import Ranker
 from semclass.rerank import Reranker
@@ -45,9 +46,6 @@ except ImportError:
 
 SCORE = "relevance_score"
 """Metadata of a document: its score, as LangChain's other re-rankers name it."""
-
-DETAILS = "semclass"
-"""Metadata of a document: what else is known of a hit, where it was asked for."""
 
 
 def _as_text(path: Any) -> Any:
@@ -501,19 +499,13 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
     for rank, (name, document) in enumerate(zip(_ids(given), given, strict=True), 1):
         metadata = {key: value for key, value in document.metadata.items() if key not in (SCORE, DETAILS)}
         score = document.metadata.get(SCORE, 0.0)
-        told = document.metadata.get(DETAILS)
-        known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
         hits.append(
             Hit(
                 id=name,
                 text=document.page_content,
                 metadata=metadata,
                 score=float(score) if isinstance(score, (int, float)) else 0.0,
-                rank=rank,
-                rank_before=known.get("rank_before", rank),
-                components=known.get("components", {}),
-                labels=tuple(known.get("labels", ())),
-                probabilities=known.get("probabilities", {}),
+                **read_details(document.metadata, rank),
             )
         )
     return hits
@@ -528,11 +520,7 @@ def _metadata(hit: Hit, *, details: bool) -> dict[str, Any]:
     metadata = {**hit.metadata, SCORE: hit.score}
     if details or hit.explanation is not None:
         metadata[DETAILS] = {
-            "labels": list(hit.labels),
-            "probabilities": dict(hit.probabilities),
-            "components": dict(hit.components),
-            "rank": hit.rank,
-            "rank_before": hit.rank_before,
+            **write_details(hit),
             **({} if hit.explanation is None else {"explanation": asdict(hit.explanation)}),
         }
     return metadata

@@ -21,6 +21,7 @@ import numpy as np
 
 from semclass.candidates import make_hits
 from semclass.errors import InputError, InputTypeError, import_extra
+from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranking import unit
 from semclass.rerank import Reranker
@@ -76,9 +77,6 @@ TITLE = "title"
 
 RETRIEVAL_SCORE = "retrieval_score"
 """Metadata that keeps a node's score from before, under the name that LlamaIndex's own postprocessors give it."""
-
-DETAILS = "semclass"
-"""Metadata that tell the rest of a hit, where they are asked for."""
 
 _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 """What of a node can be changed in place."""
@@ -142,8 +140,6 @@ def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
     hits = []
     for rank, given in enumerate(nodes, 1):
         node = _checked(given)
-        told = node.metadata.get(DETAILS)
-        known: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
         source = {} if node.ref_doc_id is None else {_DOCUMENT_KEYS[0]: node.ref_doc_id}
         kept = {key: value for key, value in node.metadata.items() if key not in (DETAILS, RETRIEVAL_SCORE)}
         hits.append(
@@ -152,11 +148,7 @@ def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
                 text=node.get_content(metadata_mode=MetadataMode.NONE),
                 metadata={**source, **deepcopy(kept)},
                 score=given.get_score() if isinstance(given, NodeWithScore) else 0.0,
-                rank=rank,
-                rank_before=known.get("rank_before", rank),
-                components=known.get("components", {}),
-                labels=tuple(known.get("labels", ())),
-                probabilities=known.get("probabilities", {}),
+                **read_details(node.metadata, rank),
             )
         )
     return hits
@@ -293,7 +285,7 @@ class SemclassRetriever(BaseRetriever):
         nodes = [_node(hit) for hit in hits]
         if self._details:
             for node, hit in zip(nodes, hits, strict=True):
-                _note(node, DETAILS, _details(hit))
+                _note(node, DETAILS, write_details(hit))
         return [NodeWithScore(node=node, score=hit.score) for node, hit in zip(nodes, hits, strict=True)]
 
     def _hits(self, query: QueryBundle) -> list[Hit]:
@@ -462,7 +454,7 @@ class SemclassRerank(BaseNodePostprocessor):
         if self.keep_retrieval_score:
             _note(node, RETRIEVAL_SCORE, None if found.score is None else float(found.score))
         if self.details and hit is not None:
-            _note(node, DETAILS, _details(hit))
+            _note(node, DETAILS, write_details(hit))
         return NodeWithScore(node=node, score=None if hit is None else hit.score)
 
 
@@ -620,16 +612,6 @@ def _note(node: BaseNode, key: str, value: Any) -> None:
     for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
         if key not in keys:
             keys.append(key)
-
-
-def _details(hit: Hit) -> dict[str, Any]:
-    return {
-        "labels": list(hit.labels),
-        "probabilities": dict(hit.probabilities),
-        "components": dict(hit.components),
-        "rank": hit.rank,
-        "rank_before": hit.rank_before,
-    }
 
 
 def _checked(node: object) -> BaseNode:
