@@ -43,6 +43,7 @@ def _limit(
 @_limit("--timeout", "request_seconds", _SECONDS, "Seconds that an answer may take.")
 @_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
 @_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
+@_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
 @click.option(
     "--qdrant-api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
 )

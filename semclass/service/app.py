@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http import HTTPStatus
 from math import ceil
 
@@ -19,6 +21,7 @@ from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
 from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
 from semclass.service.limits import Bounded
+from semclass.service.living import QUESTION, follow, may_change
 from semclass.service.logs import Watched, fault_of, tell
 from semclass.service.metrics import Metrics
 from semclass.service.openapi import describe
@@ -40,9 +43,6 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     TimedOut: (504, "timeout"),
 }
 """Status and kind of each error that is told to clients."""
-
-_QUESTION = "Which river is the longest?"
-"""What a service asks itself before it is ready, so that the first client does not wait for what is made on first use."""
 
 
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
@@ -67,7 +67,12 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.start()
         await _warm_up(engine)
+        follower = None
+        if settings.refresh_seconds and may_change(engine.retriever):
+            follower = asyncio.create_task(follow(engine, partial(asyncio.sleep, settings.refresh_seconds)))
         yield
+        if follower is not None:
+            follower.cancel()
         await engine.stop()
 
     app = FastAPI(
@@ -124,12 +129,12 @@ async def _warm_up(engine: Engine) -> None:
     """Do each kind of work once, as far as there are models for it."""
     ranker = engine.ranker
     if ranker.has_classes:
-        await engine.classify_questions([_QUESTION])
-        await engine.classify_passages([_QUESTION])
+        await engine.classify_questions([QUESTION])
+        await engine.classify_passages([QUESTION])
     if ranker.pair_heads is not None:
-        await engine.rerank(_QUESTION, [Passage("0", _QUESTION)])
+        await engine.rerank(QUESTION, [Passage("0", QUESTION)])
     if engine.retriever is not None:
-        await engine.search(_QUESTION, rerank=None if ranker.pair_heads is None else "learned")
+        await engine.search(QUESTION, rerank=None if ranker.pair_heads is None else "learned")
 
 
 async def _refuse(request: Request, error: Exception) -> Json:

@@ -134,7 +134,8 @@ class Engine:
     ranker
         The models. Their encoder should have one thread: two runs side by side are faster than one with two threads.
     retriever
-        The index with its models; None: nothing can be searched.
+        The index with its models; None: nothing can be searched. The attribute may be set to another one at any time; runs
+        that have begun keep theirs.
     settings
         Limits.
     entailment
@@ -245,10 +246,15 @@ class Engine:
 
     async def search(self, question: str, **options: Any) -> list[Hit]:
         """See :meth:`semclass.retriever.HybridRetriever.search`."""
-        if (retriever := self.retriever) is None:
+        if self.retriever is None:
             raise InputError("the service has no index, so there is nothing to search")
-        away = not isinstance(retriever.index, PassageIndex)
-        kind = _Kind("search", _told(options), lambda some: retriever.search_many(some, **options), away)
+
+        def call(some: list[str]) -> list[list[Hit]]:
+            retriever = self.retriever  # that of when the run begins: those who waited find what is new
+            return [] if retriever is None else retriever.search_many(some, **options)
+
+        away = not isinstance(self.retriever.index, PassageIndex)
+        kind = _Kind("search", _told(options), call, away)
         limit = options.get("k", HITS)
         texts = SEARCH + ceil(max(limit, options.get("candidates", CANDIDATES)) / CANDIDATES_OF_TEXT)
         texts += _explained(limit, options)

@@ -36,6 +36,8 @@ class Metrics:
         )
         waiting = Gauge("semclass_queue_texts", "Texts that wait for a run.", registry=registry)
         waiting.set_function(lambda: engine.waiting)
+        passages = Gauge("semclass_index_passages", "Passages of the index.", registry=registry)
+        passages.set_function(lambda: 0 if engine.retriever is None else len(engine.retriever.index))
         self.open = Gauge("semclass_requests_open", "Requests that are being answered.", registry=registry)
         Info("semclass", "The service.", registry=registry).info({"version": semclass.__version__})
         ProcessCollector(registry=registry)

@@ -80,10 +80,10 @@ def router(engine: Engine) -> APIRouter:
                 "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
             )
         options = body.model_dump(exclude={"question", "classify"})
+        used = _weights_of_search(body, engine.retriever.weights)
         hits, asked = await _with_classes(
             engine, body.question, engine.search(body.question, **options), wanted=body.classify
         )
-        used = _weights_of_search(body, engine.retriever.weights)
         return Json({"question": asked, "hits": hits, "weights": used, "milliseconds": _since(began)})
 
     @routes.post("/api/rerank", response_model=schemas.RerankAnswer, openapi_extra=json_body(schemas.RerankRequest))

@@ -45,6 +45,8 @@ class Settings:
         Time after the signal to stop in which requests are still taken while ``/ready`` says no, for balancers to notice.
     stop_seconds
         Time that requests have to be finished, after that, before they are cut off.
+    refresh_seconds
+        Time between two looks at the folder of the index, whether it was changed; 0: it is served as it was at the start.
     batch_texts
         Texts that one run of the encoder takes at most.
     batch_seconds
@@ -70,6 +72,7 @@ class Settings:
     idle_seconds: float = 15.0
     drain_seconds: float = 0.0
     stop_seconds: float = 30.0
+    refresh_seconds: float = 5.0
     batch_texts: int = 64
     batch_seconds: float = 0.002
     queue: int = 4096
@@ -77,7 +80,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse limits that would let nothing through."""
-        may_be_zero = ("drain_seconds", "batch_seconds")
+        may_be_zero = ("drain_seconds", "refresh_seconds", "batch_seconds")
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and not (value > 0 or (value == 0 and name in may_be_zero)):
                 least = "at least 0" if name in may_be_zero else "more than 0"

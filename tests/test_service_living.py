@@ -1,0 +1,138 @@
+"""The HTTP service over an index that changes: what is new is found, and what is damaged is told of."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import weakref
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+from asked import Lines, asked
+
+from semclass import HybridRetriever, IndexWriter, Passage, PassageIndex, Ranker
+from semclass.service.app import create_app
+from semclass.service.engine import Engine
+from semclass.service.living import follow, look, may_change
+from semclass.service.logs import LOGGER, JsonLines
+from semclass.service.settings import Settings
+
+NEWS = Passage("news", "The ferry to Zanzibar was painted purple by Otto Quill.")
+QUESTION = "Who painted the ferry to Zanzibar?"
+
+
+@pytest.fixture
+def folder(tmp_path, ranker, corpus):
+    PassageIndex.build(corpus, reader=ranker.reader).save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def engine(folder, ranker):
+    return Engine(ranker, HybridRetriever(PassageIndex.load(folder), ranker), Settings(refresh_seconds=0))
+
+
+@pytest.fixture
+def log():
+    lines, level = Lines(), LOGGER.level
+    lines.setFormatter(JsonLines())
+    LOGGER.addHandler(lines)
+    LOGGER.setLevel(logging.INFO)
+    yield lines
+    LOGGER.removeHandler(lines)
+    LOGGER.setLevel(level)
+
+
+def add(folder, ranker, *passages):
+    with IndexWriter.open(folder, reader=ranker.reader) as writer:
+        writer.add(passages)
+
+
+def test_what_is_committed_is_found_without_another_start(engine, folder, ranker, corpus, log):
+    with asked(create_app(engine, engine.settings)) as client:
+        add(folder, ranker, NEWS)
+        assert client.post("/api/search", {"question": QUESTION}).json()["hits"][0]["id"] != "news"
+        assert client.run(look(engine)) == ""
+        told = json.loads(log.written[-1])
+        assert (told["event"], told["passages_before"], told["passages"]) == (
+            "index changed",
+            len(corpus),
+            len(corpus) + 1,
+        )
+        assert client.post("/api/search", {"question": QUESTION}).json()["hits"][0]["id"] == "news"
+        assert client.get("/api/info").json()["index"]["passages"] == len(corpus) + 1
+        assert f"semclass_index_passages {len(corpus) + 1}.0" in client.get("/metrics").text
+
+
+def test_nothing_happens_where_nothing_changed(engine, log):
+    before = engine.retriever
+    assert asyncio.run(look(engine)) == ""
+    assert engine.retriever is before
+    assert log.written == []
+
+
+def test_an_index_that_was_replaced_is_let_go(engine, folder, ranker):
+    old = weakref.ref(engine.retriever.index)
+    add(folder, ranker, NEWS)
+    asyncio.run(look(engine))
+    assert old() is None
+
+
+def test_a_damaged_index_is_told_of_once_and_the_one_before_is_kept(engine, folder, ranker, log):
+    before, manifest = engine.retriever, folder / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.write_text("{")
+
+    async def looks():
+        told = await look(engine)
+        return told, await look(engine, told)
+
+    first, second = asyncio.run(looks())
+    assert "the one before is kept" in first
+    assert first == second
+    assert [json.loads(line)["level"] for line in log.written] == ["warning"]
+    assert engine.retriever is before
+    assert before.search(QUESTION)
+    manifest.write_bytes(content)
+    add(folder, ranker, NEWS)
+    assert asyncio.run(look(engine, second)) == ""
+    assert len(engine.retriever.index) == len(before.index) + 1
+
+
+def test_an_index_of_another_encoder_is_not_served(engine, folder, fake_encoder, corpus, log):
+    before = engine.retriever
+    PassageIndex.build(corpus, reader=Ranker.load(None, encoder=fake_encoder).reader).save(folder)
+    assert "encoder" in asyncio.run(look(engine))
+    assert engine.retriever is before
+
+
+def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine, folder, ranker, corpus):
+    async def scene():
+        paused, go = asyncio.Semaphore(0), asyncio.Semaphore(0)
+
+        async def pause():
+            paused.release()
+            await go.acquire()
+
+        task = asyncio.create_task(follow(engine, pause))
+        for number in range(3):
+            await paused.acquire()
+            assert len(engine.retriever.index) == len(corpus) + number
+            add(folder, ranker, Passage(f"new {number}", f"Text {number}."))
+            go.release()
+        await paused.acquire()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+
+    asyncio.run(scene())
+    assert len(engine.retriever.index) == len(corpus) + 3
+
+
+def test_only_an_index_in_a_folder_is_followed(engine, ranker, corpus):
+    assert may_change(engine.retriever)
+    assert not may_change(None)
+    assert not may_change(HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker))
