@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,13 +39,12 @@ from steps import (
     REWRITE,
     SUBQUESTIONS,
     Model,
-    arguments,
+    each_once,
     jinja,
-    open_model,
     read_corpus,
     read_line,
     read_lines,
-    read_numbers,
+    run_example,
     show,
 )
 
@@ -163,13 +163,6 @@ def answering(model: Model) -> Pipeline:
     return pipeline
 
 
-def each_once(lists: Sequence[Sequence[Document]]) -> list[Document]:
-    """The first of each list, then the second of each, and so on; a document that several lists have comes once."""
-    longest = max(map(len, lists), default=0)
-    turns = [documents[place] for place in range(longest) for documents in lists if place < len(documents)]
-    return list({document.id: document for document in reversed(turns)}.values())[::-1]
-
-
 async def search(pipeline: Pipeline, questions: Sequence[str]) -> list[dict[str, Any]]:
     """Search for several questions at a time."""
     names = {"imagine": "question", "imagined": "question", "retriever": "query", "router": "query"}
@@ -212,15 +205,6 @@ def answer(message: str, model: Model, folder: Path) -> tuple[str, Context]:
     return told["chat"]["replies"][0].text or "", context
 
 
-def main() -> None:
-    """Answer the question of the command line."""
-    given = arguments("A small RAG pipeline with Haystack.").parse_args()
-    with open_model(given) as model, TemporaryDirectory() as folder:
-        text, context = answer(given.question or QUESTION, model, Path(folder, "index"))
-    show("Answer", text)
-    cited = [context.sources[number - 1] for number in read_numbers(text, len(context.sources))]
-    show("Sources", [f"[{source.number}] {source.label} ({source.id})" for source in cited])
-
-
 if __name__ == "__main__":
-    main()
+    with TemporaryDirectory() as folder:
+        run_example("A small RAG pipeline with Haystack.", QUESTION, partial(answer, folder=Path(folder, "index")))

@@ -9,8 +9,6 @@ Without an address a stub answers by rule (``stub_model.py``), so that it runs a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from langchain_core.documents import Document
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import PromptTemplate
@@ -27,12 +25,11 @@ from steps import (
     REWRITE,
     SUBQUESTIONS,
     Model,
-    arguments,
-    open_model,
+    each_once,
     read_corpus,
     read_line,
     read_lines,
-    read_numbers,
+    run_example,
     show,
 )
 
@@ -55,13 +52,6 @@ def contextual_chunks(texts: dict[str, str], chat: Runnable) -> list[Document]:
         Document(id=piece.id, page_content=f"{place} {piece.text}", metadata=dict(piece.metadata))
         for piece, place in zip(pieces, places, strict=True)
     ]
-
-
-def each_once(lists: Sequence[Sequence[Document]]) -> list[Document]:
-    """The first of each list, then the second of each, and so on; a document that several lists have comes once."""
-    longest = max(map(len, lists), default=0)
-    turns = [documents[place] for place in range(longest) for documents in lists if place < len(documents)]
-    return list({document.id: document for document in reversed(turns)}.values())[::-1]
 
 
 def answer(message: str, model: Model) -> tuple[str, Context]:
@@ -116,15 +106,5 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     return text, context
 
 
-def main() -> None:
-    """Answer the question of the command line."""
-    given = arguments("A small RAG pipeline with LangChain.").parse_args()
-    with open_model(given) as model:
-        text, context = answer(given.question or QUESTION, model)
-    show("Answer", text)
-    cited = [context.sources[number - 1] for number in read_numbers(text, len(context.sources))]
-    show("Sources", [f"[{source.number}] {source.label} ({source.id})" for source in cited])
-
-
 if __name__ == "__main__":
-    main()
+    run_example("A small RAG pipeline with LangChain.", QUESTION, answer)

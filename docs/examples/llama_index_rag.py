@@ -10,6 +10,7 @@ Without an address a stub answers by rule (``stub_model.py``), so that it runs a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from llama_index.core import Document, PromptTemplate, Settings
@@ -18,7 +19,7 @@ from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.llms import LLM
 from llama_index.core.node_parser import MarkdownNodeParser, SentenceSplitter
 from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEngine
-from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TransformComponent
+from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, TransformComponent
 from llama_index.llms.openai_like import OpenAILike
 
 from semclass import Context, HybridRetriever, PassageIndex, Ranker, Reranker, build_context
@@ -36,12 +37,11 @@ from steps import (
     REWRITE,
     SUBQUESTIONS,
     Model,
-    arguments,
-    open_model,
+    each_once,
     read_corpus,
     read_line,
     read_lines,
-    read_numbers,
+    run_example,
     show,
 )
 
@@ -73,13 +73,6 @@ def contextual_chunks(texts: dict[str, str], llm: LLM) -> Sequence[BaseNode]:
     ]
     cutting = [MarkdownNodeParser(), SentenceSplitter(chunk_size=100, chunk_overlap=0)]
     return IngestionPipeline(transformations=[*cutting, Placed(llm=llm, texts=texts)]).run(documents=documents)
-
-
-def each_once(lists: Sequence[Sequence[NodeWithScore]]) -> list[NodeWithScore]:
-    """The first of each list, then the second of each, and so on; a node that several lists have comes once."""
-    longest = max(map(len, lists), default=0)
-    turns = [nodes[place] for place in range(longest) for nodes in lists if place < len(nodes)]
-    return list({node.node_id: node for node in reversed(turns)}.values())[::-1]
 
 
 def answer(message: str, model: Model) -> tuple[str, Context]:
@@ -121,22 +114,12 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     best = [engines[choice.ind].retrieve(QueryBundle(part)) for part, choice in zip(subquestions, chosen, strict=True)]
     show("Retrieved and re-ranked", [f"{node.score:.2f} {node.text}" for nodes in best for node in nodes])
 
-    context = build_context(to_hits(each_once(best)), budget=300)
+    context = build_context(to_hits(each_once(best, attrgetter("node_id"))), budget=300)
     show(f"Context of {context.count} words", context.text)
 
     text = llm.predict(PromptTemplate(ANSWER), context=context.text, question=question)
     return text, context
 
 
-def main() -> None:
-    """Answer the question of the command line."""
-    given = arguments("A small RAG pipeline with LlamaIndex.").parse_args()
-    with open_model(given) as model:
-        text, context = answer(given.question or QUESTION, model)
-    show("Answer", text)
-    cited = [context.sources[number - 1] for number in read_numbers(text, len(context.sources))]
-    show("Sources", [f"[{source.number}] {source.label} ({source.id})" for source in cited])
-
-
 if __name__ == "__main__":
-    main()
+    run_example("A small RAG pipeline with LlamaIndex.", QUESTION, answer)

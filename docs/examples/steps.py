@@ -1,4 +1,4 @@
-"""What the examples ask a language model for: the prompts, how its answers are read, and where the model is.
+"""What the examples share: prompts for a language model, how its answers are read, where the model is, and what is shown.
 
 A prompt is a format string, ``REWRITE.format(question=...)``; ``jinja(REWRITE)`` is the same for frameworks that write
 ``{{ question }}``. The first word of each says which step it is: to people who read logs, and to the stub of
@@ -10,12 +10,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
+from typing import Any, TypeVar
 
 from stub_model import stub_model
+
+from semclass import Context
+
+Found = TypeVar("Found")
 
 CORPUS = Path(__file__).parent / "corpus"
 """Three short Markdown files about a town that does not exist."""
@@ -127,9 +133,26 @@ def read_corpus(folder: Path = CORPUS) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
 
 
+def each_once(lists: Sequence[Sequence[Found]], name: Callable[[Any], str] = attrgetter("id")) -> list[Found]:
+    """The first of each list, then the second of each, and so on; what several lists have, by its name, comes once."""
+    longest = max(map(len, lists), default=0)
+    turns = [found[place] for place in range(longest) for found in lists if place < len(found)]
+    return list({name(each): each for each in reversed(turns)}.values())[::-1]
+
+
 def show(step: str, lines: str | Sequence[str]) -> None:
     """Print what a step did."""
     shown = [lines] if isinstance(lines, str) else lines
     print(f"\n{step}:")
     for line in shown or ["-"]:
         print("  " + line.replace("\n", "\n  "))
+
+
+def run_example(description: str, question: str, answer: Callable[[str, Model], tuple[str, Context]]) -> None:
+    """Answer the question of the command line, or the example's own if there is none, and show the sources it names."""
+    given = arguments(description).parse_args()
+    with open_model(given) as model:
+        text, context = answer(given.question or question, model)
+    show("Answer", text)
+    cited = [context.sources[number - 1] for number in read_numbers(text, len(context.sources))]
+    show("Sources", [f"[{source.number}] {source.label} ({source.id})" for source in cited])
