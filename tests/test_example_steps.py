@@ -84,6 +84,12 @@ def test_answers_are_read_as_models_write_them(steps):
     assert steps.read_numbers("So [2, 1] it is [1]; not [9], [0] or [x].", 3) == [2, 1]
 
 
+def test_lists_take_turns_and_what_several_have_comes_once(steps):
+    assert steps.each_once([["a", "b", "c"], [], ["d", "a"]], str) == ["a", "d", "b", "c"]
+    assert steps.each_once([["Kittiwake", "tower"], ["TOWER"]], str.lower) == ["Kittiwake", "TOWER"]
+    assert steps.each_once([]) == []
+
+
 def test_prompts_fit_frameworks_that_write_jinja(steps):
     assert steps.jinja(steps.HYDE).endswith("Question: {{ question }}")
     for prompt in (steps.REWRITE, steps.SUBQUESTIONS, steps.HYDE, steps.PLACE, steps.ANSWER):

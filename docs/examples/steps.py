@@ -137,7 +137,10 @@ def each_once(lists: Sequence[Sequence[Found]], name: Callable[[Any], str] = att
     """The first of each list, then the second of each, and so on; what several lists have, by its name, comes once."""
     longest = max(map(len, lists), default=0)
     turns = [found[place] for place in range(longest) for found in lists if place < len(found)]
-    return list({name(each): each for each in reversed(turns)}.values())[::-1]
+    once: dict[str, Found] = {}
+    for each in turns:
+        once.setdefault(name(each), each)
+    return list(once.values())
 
 
 def show(step: str, lines: str | Sequence[str]) -> None:
