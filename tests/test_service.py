@@ -195,6 +195,48 @@ def test_options_that_are_not_allowed_are_named(client, body):
     assert check_error(client.post("/api/search", body), 422)
 
 
+@pytest.mark.parametrize(
+    ("path", "field", "item"),
+    [
+        ("/api/classify/questions", "texts", 1),
+        ("/api/classify/passages", "texts", ""),
+        ("/api/rerank", "passages", 1),
+        ("/api/rerank", "passages", {"text": 1, "id": 2, "other": 3}),
+        ("/v1/rerank", "documents", 1),
+        ("/v2/rerank", "documents", {"image": 1}),
+        ("/rerank", "texts", 1),
+        ("/predict", "inputs", 1),
+    ],
+)
+def test_of_many_wrong_items_the_first_is_told(client, path, field, item):
+    words = {"question" if "api" in path else "query": QUESTION} if "rerank" in path else {}
+    assert f"{field}.1" not in check_error(client.post(path, {**words, field: [item] * 1000}), 422)
+    assert "at most 1000" in check_error(client.post(path, {**words, field: [item] * 1001}), 413)
+
+
+def test_of_many_unknown_fields_none_is_told(client):
+    body = {"question": QUESTION, **{f"field {place}": place for place in range(50_000)}}
+    assert "no fields but its own" in check_error(client.post("/api/search", body), 422)
+    body = {"question": QUESTION, "passages": [body]}
+    assert "no fields but its own" in check_error(client.post("/api/rerank", body), 422)
+
+
+@pytest.mark.parametrize("item", ["[]", "1", '"a"', '{"a":1}', '"\\\\",1', '"\\"",1'])
+def test_a_body_of_many_values_is_not_decoded(client, item):
+    content = f'{{"question": "?", "passages": ["a", {",".join([item] * 100_001)}]}}'.encode()
+    headers = {"content-type": "application/json"}
+    message = check_error(client.request("POST", "/api/rerank", content=content, headers=headers), 413)
+    assert "too many values" in message
+
+
+@pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
+@pytest.mark.parametrize("text", [",", "[{", '\\",', "\\,"])
+def test_marks_in_a_text_are_no_values(client, text):
+    texts = [text * (100_000 // len(text))] * 3
+    assert client.post("/api/rerank", {"question": QUESTION, "passages": ["a"], "k": 1}).status_code == 200
+    assert client.post("/api/classify/passages", {"texts": texts}).status_code == 200
+
+
 def test_a_whole_number_may_be_written_with_a_point(client):
     content = b'{"question": "Who built it?", "k": 2.0}'
     answer = client.request("POST", "/api/search", content=content, headers={"content-type": "application/json"})

@@ -23,6 +23,12 @@ Model = TypeVar("Model", bound=pydantic.BaseModel)
 _SHOWN = 3
 """Faults of a body that an error names."""
 
+_SHOWN_OF_NAME = 40
+"""Characters of a name of a client's that an error tells."""
+
+MOST_VALUES = 100_000
+"""Values of a body, at all depths: decoding holds up everybody, and takes many times the bytes that small values have."""
+
 
 def _whole(value: object) -> object:
     """Give 2 for 2.0, which is a whole number in JSON."""
@@ -74,7 +80,7 @@ class Json(Response):
         return to_json(content, inf_nan_mode="null")
 
 
-async def read(request: Request, model: type[Model]) -> Model:
+async def read(request: Request, model: type[Model], settings: Settings) -> Model:
     """Read the body of a request.
 
     Parameters
@@ -83,6 +89,8 @@ async def read(request: Request, model: type[Model]) -> Model:
         With a JSON body.
     model
         What is expected.
+    settings
+        Limits.
 
     Returns
     -------
@@ -97,14 +105,25 @@ async def read(request: Request, model: type[Model]) -> Model:
         If the body is no JSON, or holds NaN, infinities or halves of characters.
     InvalidError
         If it is not what `model` describes.
+    TooLargeError
+        If it holds more values or texts than are read.
     """
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() != "application/json":
         raise MediaTypeError("the body must be JSON; send it with the header Content-Type: application/json")
+    body = await request.body()
+    if _has_many_values(body):
+        raise TooLargeError(f"the body holds too many values; at most {MOST_VALUES} are read in one request")
     try:
-        value = from_json(await request.body(), allow_inf_nan=False)
+        value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise MalformedError(f"the body is no valid JSON: {error}") from None
+    # before items are looked at: each that is wrong would be told
+    for name, items in value.items() if isinstance(value, dict) else ():
+        if isinstance(items, list) and len(items) > settings.max_texts:
+            raise TooLargeError(
+                f"{name[:_SHOWN_OF_NAME]}: {len(items)} are too many; at most {settings.max_texts} are read in one request"
+            )
     try:
         return model.model_validate(value)
     except pydantic.ValidationError as error:
@@ -112,6 +131,19 @@ async def read(request: Request, model: type[Model]) -> Model:
         told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_told(fault)}" for fault in faults[:_SHOWN]]
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise InvalidError("; ".join(told) + more) from None
+
+
+def _has_many_values(body: bytes) -> bool:
+    """Whether a body holds more than :data:`MOST_VALUES`, by what stands between them; texts are left out."""
+
+    def marks(part: bytes) -> int:
+        return part.count(b",") + part.count(b"[") + part.count(b"{")
+
+    if marks(body) <= MOST_VALUES:
+        return False
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    # names and texts are two for each value at most, with two quotes each
+    return plain.count(b'"') > 4 * MOST_VALUES or marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
 
 
 def _told(fault: ErrorDetails) -> str:

@@ -79,7 +79,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def cohere_rerank(request: Request) -> Json:
         """Re-rank documents, as Cohere's v2 clients ask for it."""
-        body = await read(request, schemas.RerankRequest)
+        body = await read(request, schemas.RerankRequest, engine.settings)
         results = _results(await _scores(engine, request, body.query, _texts(body)), body.top_n)
         return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
 
@@ -92,7 +92,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def jina_rerank(request: Request) -> Json:
         """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
-        body = await read(request, schemas.RerankRequest)
+        body = await read(request, schemas.RerankRequest, engine.settings)
         texts = _texts(body)
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
@@ -119,7 +119,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def tei_rerank(request: Request) -> Json:
         """Re-rank texts, as clients of text-embeddings-inference ask for it."""
-        body = await read(request, schemas.TeiRerankRequest)
+        body = await read(request, schemas.TeiRerankRequest, engine.settings)
         scores = await _scores(engine, request, body.query, body.texts)
         ranks = [
             {"index": place, "score": _log_odds(scores[place]) if body.raw_scores else scores[place]}
@@ -137,7 +137,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def tei_predict(request: Request) -> Json:
         """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
-        body = await read(request, schemas.PredictRequest)
+        body = await read(request, schemas.PredictRequest, engine.settings)
         inputs, one = _inputs(body.inputs)
         # a pair is one of the texts that a request may have, and each of its two as long as a text may be
         take_texts(request, [max(item, key=len) for item in inputs], engine.settings)

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import (
     BaseModel,
     ConfigDict,
+    FailFast,
     Field,
     JsonValue,
     RootModel,
@@ -78,6 +79,7 @@ class RerankRequest(Sent):
     query: Written
     documents: Annotated[
         list[Annotated[Text | Document, _told("a text, or an object with a text; images are not read")]],
+        FailFast(),
         Field(json_schema_extra={"minItems": 1, **TEXTS}),
     ]
     model: Annotated[str | None, Field(description="Echoed; there is one model, whatever this says.")] = None
@@ -164,7 +166,7 @@ class TeiRerankRequest(Sent):
     """What TEI's clients send to ``/rerank``."""
 
     query: Written
-    texts: Annotated[list[Text], Field(json_schema_extra={"minItems": 1, **TEXTS})]
+    texts: Annotated[list[Text], FailFast(), Field(json_schema_extra={"minItems": 1, **TEXTS})]
     raw_scores: Annotated[bool, Field(description="Log-odds in place of probabilities.")] = False
     return_text: bool = False
     truncate: Annotated[bool | None, Field(description=_LONG)] = None

@@ -51,7 +51,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def classify_questions(request: Request) -> Json:
         """Tell which type of answer each question asks for."""
-        body, began = await read(request, schemas.QuestionsRequest), time.perf_counter()
+        body, began = await read(request, schemas.QuestionsRequest, settings), time.perf_counter()
         take_texts(request, body.texts, settings)
         found = await engine.classify_questions(body.texts, min_probability=body.min_probability)
         return Json({"results": found, "milliseconds": _since(began)})
@@ -63,7 +63,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def classify_passages(request: Request) -> Json:
         """Tell which types of answer each passage provides."""
-        body, began = await read(request, schemas.PassagesRequest), time.perf_counter()
+        body, began = await read(request, schemas.PassagesRequest, settings), time.perf_counter()
         take_texts(request, body.texts, settings)
         found = await engine.classify_passages(body.texts)
         return Json({"results": found, "milliseconds": _since(began)})
@@ -71,7 +71,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post("/api/search", response_model=schemas.SearchAnswer, openapi_extra=json_body(schemas.SearchRequest))
     async def search(request: Request) -> Json:
         """Find the passages of the index that answer a question."""
-        body, began = await read(request, schemas.SearchRequest), time.perf_counter()
+        body, began = await read(request, schemas.SearchRequest, settings), time.perf_counter()
         take_texts(request, [body.question], settings)
         take_count(body.k, settings, "k")
         take_count(body.candidates, settings, "candidates")
@@ -89,7 +89,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post("/api/rerank", response_model=schemas.RerankAnswer, openapi_extra=json_body(schemas.RerankRequest))
     async def rerank(request: Request) -> Json:
         """Re-rank passages for a question."""
-        body, began = await read(request, schemas.RerankRequest), time.perf_counter()
+        body, began = await read(request, schemas.RerankRequest, settings), time.perf_counter()
         given = [
             item if isinstance(item, schemas.PassageIn) else schemas.PassageIn(text=item) for item in body.passages
         ]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
@@ -19,6 +20,14 @@ class Request(BaseModel):
     """A request: nothing but its own fields, of their own types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_few_fields(cls, value: Any) -> Any:
+        """Refuse many unknown fields at once: each would be told."""
+        if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
+            raise PydanticCustomError("fields", "Input should have no fields but its own")
+        return value
 
 
 class ErrorBody(BaseModel):
@@ -44,14 +53,14 @@ class ErrorBody(BaseModel):
 class QuestionsRequest(Request):
     """Questions to classify."""
 
-    texts: Annotated[list[Text], Field(min_length=1, json_schema_extra=TEXTS)]
+    texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     min_probability: Probability = 0.0
 
 
 class PassagesRequest(Request):
     """Passages to classify."""
 
-    texts: Annotated[list[Text], Field(min_length=1, json_schema_extra=TEXTS)]
+    texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
 
 
 def _only_with(option: str, field: str, *values: str, usual: bool = False) -> dict[str, Any]:
@@ -104,7 +113,7 @@ class RerankRequest(Request):
     """A question and the passages to re-rank for it."""
 
     question: Text
-    passages: Annotated[list[Text | PassageIn], Field(min_length=1, json_schema_extra=TEXTS)]
+    passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
     rerank: Literal["stable", "integrated", "learned"] = "learned"
     by: Literal["entailment", "class"] = "entailment"
