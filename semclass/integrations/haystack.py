@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from inspect import signature
@@ -145,7 +145,7 @@ class SemclassRanker:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return _saved(self, SemclassRanker)
+        return _saved(self, SemclassRanker.__init__)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRanker:
@@ -316,7 +316,7 @@ class SemclassRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return _saved(self, SemclassRetriever)
+        return _saved(self, SemclassRetriever.__init__)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassRetriever:
@@ -463,7 +463,7 @@ class SemclassQueryRouter:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return _saved(self, SemclassQueryRouter)
+        return _saved(self, SemclassQueryRouter.__init__)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryRouter:
@@ -573,7 +573,7 @@ class SemclassQueryClassifier:
 
     def to_dict(self) -> dict[str, Any]:
         """Give class and arguments, which JSON can hold."""
-        return _saved(self, SemclassQueryClassifier)
+        return _saved(self, SemclassQueryClassifier.__init__)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> SemclassQueryClassifier:
@@ -863,9 +863,9 @@ def _origin(models: str | Path | None, encoder: str | Path | None, threads: int)
     return _name(models, "models"), _name(encoder, "encoder"), check_positive(threads, "threads")
 
 
-def _saved(made: object, kind: type) -> dict[str, Any]:
-    """Describe a component: its class, and the arguments of its kind, which it has as attributes of the same names."""
-    named = [name for name in signature(kind.__init__).parameters if name != "self"]
+def _saved(made: object, constructor: Callable[..., None]) -> dict[str, Any]:
+    """Describe a component: its class, and the arguments of its constructor, which are attributes, too."""
+    named = [name for name in signature(constructor).parameters if name != "self"]
     values = {name: getattr(made, name) for name in named}
     data: dict[str, Any] = default_to_dict(
         made, **{name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
