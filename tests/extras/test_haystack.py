@@ -13,6 +13,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import pytest
 from conftest import MODELS, ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import EXAMPLES, run_python
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 haystack = pytest.importorskip("haystack")
@@ -65,7 +67,6 @@ from semclass.integrations.haystack import (  # noqa: E402
 
 pytestmark = pytest.mark.extras
 
-EXAMPLE = ROOT / "docs" / "examples" / "haystack_rag.py"
 MODULE = "semclass.integrations.haystack"
 WHEN = "When was the bridge opened?"
 WHO = "Who built the bridge?"
@@ -859,14 +860,7 @@ class TestExample:
 
     @pytest.fixture
     def run(self, tmp_path):
-        def run(*given_: str, **variables: str) -> subprocess.CompletedProcess:
-            # the process finds this checkout, no address or key of whoever runs the tests, and tells nobody of itself
-            environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-            environment |= {"PYTHONPATH": str(ROOT), **variables}
-            command = [sys.executable, "-W", "error", str(EXAMPLE), *given_]
-            return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-        return run
+        return partial(run_python, "-W", "error", EXAMPLES / "haystack_rag.py", cwd=tmp_path)
 
     def test_answers_with_its_sources(self, run):
         done = run()

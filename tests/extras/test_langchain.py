@@ -7,8 +7,6 @@ import copy
 import json
 import os
 import pickle
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -36,6 +34,7 @@ from langchain_core.runnables import (
 )
 from langchain_core.tools import create_retriever_tool
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from scripts import EXAMPLES, run_python
 
 from semclass import (
     ArtifactError,
@@ -655,24 +654,9 @@ def test_hits_of_documents_are_those_of_the_search(found):
 # -- the example, and without the extra -------------------------------------------------------------------------------
 
 
-def run(*command, **env):
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    return subprocess.run(
-        [sys.executable, *map(str, command)],
-        env={**environment, "PYTHONPATH": str(ROOT), **env},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-EXAMPLES = ROOT / "docs" / "examples"
-
-
 def test_the_example_runs_from_documents_to_sources():
     pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
-    done = run(EXAMPLES / "langchain_rag.py")
+    done = run_python(EXAMPLES / "langchain_rag.py")
     assert done.returncode == 0, done.stderr
     steps = ["Contextual chunks", "Query rewriting", "Sub-questions", "HyDE", "Retrieved", "Re-ranked", "Context of"]
     places = [done.stdout.index(f"\n{step}") for step in steps]
@@ -689,18 +673,22 @@ def test_the_example_asks_the_model_that_it_is_given(monkeypatch):
     from stub_model import stub_model
 
     with stub_model() as address:
-        done = run(EXAMPLES / "langchain_rag.py", "how long is a crossing", "--model", "any", OPENAI_BASE_URL=address)
+        done = run_python(
+            EXAMPLES / "langchain_rag.py", "how long is a crossing", "--model", "any", OPENAI_BASE_URL=address
+        )
     assert done.returncode == 0, done.stderr
     assert "The crossing takes 35 minutes. [1]" in done.stdout.partition("\nAnswer:")[2]
-    done = run(EXAMPLES / "langchain_rag.py", "--base-url", address)
+    done = run_python(EXAMPLES / "langchain_rag.py", "--base-url", address)
     assert done.returncode == 1
     assert "name the model: --model NAME, or OPENAI_MODEL" in done.stderr
 
 
 def test_without_langchain_the_message_says_what_to_install(tmp_path):
     (tmp_path / "langchain_core.py").write_text("raise ImportError('not here')\n")
-    done = run("-c", "import semclass.integrations.langchain", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)]))
+    done = run_python(
+        "-c", "import semclass.integrations.langchain", PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])
+    )
     assert done.returncode == 1
     assert 'run: pip install "semclass[langchain]"' in done.stderr
-    done = run("-c", "import semclass.integrations, sys; assert 'pydantic' not in sys.modules")
+    done = run_python("-c", "import semclass.integrations, sys; assert 'pydantic' not in sys.modules")
     assert done.returncode == 0, done.stderr

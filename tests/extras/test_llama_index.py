@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
-import os
 import pickle
-import subprocess
 import sys
 import threading
 from copy import deepcopy
@@ -17,6 +15,7 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scripts import EXAMPLES, run_python
 
 from semclass import (
     HybridRetriever,
@@ -848,10 +847,7 @@ def test_routers_route(plain, hybrid, ranker, classes):
 
 def test_the_example_answers_with_sources():
     pytest.importorskip("llama_index.llms.openai_like", reason="llama-index-llms-openai-like is not installed")
-    example = ROOT / "docs" / "examples" / "llama_index_rag.py"
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    ran = subprocess.run([sys.executable, example], capture_output=True, text=True, env=environment, check=False)
+    ran = run_python(EXAMPLES / "llama_index_rag.py")
     assert (ran.returncode, ran.stderr) == (0, "")
     steps = (
         "Contextual chunks",
