@@ -456,9 +456,19 @@ def test_a_missing_file_of_keys_is_named(tmp_path):
 def test_another_name_than_the_services_is_refused(ranker):
     with service(ranker, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
         for host in ("localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]:8080", "[::1]"):
-            assert client.get("/health", headers={"host": host}).status_code == 200
-        for host in ("evil.example", "localhost.evil.example", "evil.example:8080", "", "127.0.0.1:x", ":80"):
-            check_error(client.get("/health", headers={"host": host}), 400)
+            assert client.get("/api/info", headers={"host": host}).status_code == 200
+        for host in (
+            "evil.example",
+            "localhost.evil.example",
+            "evil.example:80",
+            "",
+            "localhost:x",
+            "localhost:²",
+            ":80",
+        ):
+            check_error(client.get("/api/info", headers={"host": host.encode("latin-1")}), 400)
+            # what orchestrators ask by address
+            assert client.get("/health", headers={"host": host.encode("latin-1")}).status_code == 200
 
 
 def test_which_addresses_are_this_machine_only():
@@ -474,7 +484,26 @@ def test_pairs_are_judged_where_the_head_is_there(ranker):
     assert found[0].label == "entailment"
 
 
-@pytest.mark.parametrize("limits", [{"max_texts": 0}, {"request_seconds": -1.0}, {"drain_seconds": -0.1}])
+@pytest.mark.parametrize(
+    "limits", [{"max_texts": 0}, {"request_seconds": -1.0}, {"drain_seconds": -0.1}, {"stop_seconds": float("inf")}]
+)
 def test_limits_that_let_nothing_through_are_refused(limits):
     with pytest.raises(InputError, match=next(iter(limits))):
         Settings(**limits)
+
+
+def test_a_start_that_fails_says_why_in_the_log(ranker, log, monkeypatch):
+    engine = Engine(ranker, None, Settings())
+
+    async def fails(texts):
+        raise ArtifactError("the file weights.npz is damaged")
+
+    monkeypatch.setattr(engine, "classify_questions", fails)
+    with pytest.raises(ArtifactError), asked(create_app(engine, engine.settings)):
+        pass
+    told = json.loads(log.written[-1])
+    assert (told["level"], told["message"]) == ("error", "the file weights.npz is damaged")
+
+
+def test_the_description_says_that_a_service_may_not_be_ready(client):
+    assert "503" in client.get("/openapi.json").json()["paths"]["/ready"]["get"]["responses"]

@@ -84,6 +84,29 @@ def test_a_service_answers_and_finishes_what_it_took_when_it_is_stopped(index):
     assert not any(QUESTION in json.dumps(line) for line in lines)
 
 
+def test_a_stop_takes_no_longer_than_it_may(index):
+    with serving(index, "--stop-timeout", "0.05") as (process, told), ThreadPoolExecutor(1) as pool:
+        # each run takes seconds
+        many = {"texts": [f"{place} {QUESTION} " * 500 for place in range(100)]}
+        with httpx.Client(base_url=address(told), timeout=120) as client:
+            answer = pool.submit(httpx.post, f"{address(told)}/api/classify/passages", json=many, timeout=120)
+            while _texts_begun(client) < 64:
+                pass
+        code, lines = stop(process)
+        assert (answer.result().status_code, answer.result().json()["error_type"]) == (503, "stopping")
+    assert code == 1
+    assert [line["event"] for line in lines[-3:] if line["level"] == "warning"] == [
+        "cut off what was not done in the time of a stop"
+    ]
+    assert lines[-1]["event"] == "stopped"
+
+
+def _texts_begun(client):
+    """Passages whose runs have begun."""
+    text = client.get("/metrics").text
+    return float(next(line for line in text.splitlines() if 'texts_sum{kind="passages"}' in line).split()[1])
+
+
 def _open_requests(client):
     """Requests that are being answered, this one among them."""
     text = client.get("/metrics").text
@@ -109,7 +132,7 @@ def test_keys_and_names_are_asked_for(index, tmp_path):
     with serving(index, "--api-key-file", keys) as (_, told), httpx.Client(base_url=address(told)) as client:
         assert client.get("/api/info").status_code == 401
         assert client.get("/api/info", headers={"authorization": f"Bearer {KEY}"}).json()["index"]["passages"] == 30
-        assert client.get("/health", headers={"host": "evil.example"}).status_code == 400
+        assert client.get("/", headers={"host": "evil.example"}).status_code == 400
 
 
 def test_a_service_that_others_reach_warns_where_no_key_is_asked_for():

@@ -135,7 +135,8 @@ def test_a_body_that_trickles_is_given_up(ranker):
         assert (b"connection", b"close") in start["headers"]
 
 
-def test_the_bodies_of_all_requests_together_are_bounded(ranker):
+def test_the_bodies_of_all_requests_together_are_bounded(ranker, monkeypatch):
+    monkeypatch.setattr(limits, "SMALL", 10)
     text = json.dumps(BODY).encode()
     with held(ranker, max_buffered=len(text) + 10) as (client, engine):
 
@@ -151,6 +152,19 @@ def test_the_bodies_of_all_requests_together_are_bounded(ranker):
         assert (first.status_code, kind(second)) == (200, (429, "overloaded"))
         # what was held is free again, also what a refused request held
         assert client.run(_post(client.app, text)).status_code == 200
+
+
+def test_a_small_body_is_read_however_many_large_ones_are_held(ranker):
+    text = json.dumps(BODY).encode()
+    with held(ranker, max_buffered=len(text)) as (client, engine):
+
+        async def two():
+            both = [asyncio.ensure_future(_post(client.app, text)) for _ in range(2)]
+            await engine.begun.wait()
+            engine.go.set()
+            return await asyncio.gather(*both)
+
+        assert [answer.status_code for answer in client.run(two())] == [200, 200]
 
 
 async def _post(app, content):
@@ -171,9 +185,24 @@ def test_memory_is_given_back_when_many_bytes_were_held_and_all_is_quiet(ranker,
         client.run(asyncio.sleep(0))
         assert given_back == []
         client.post(ASK, {"texts": ["a " * 1000]})
-        client.run(asyncio.sleep(0))
+        client.run(_until(lambda: given_back))
         assert given_back == [1]
     give_back()
+
+
+async def _until(holds):
+    while not holds():
+        await asyncio.sleep(0)
+
+
+def test_memory_is_not_given_back_while_there_is_more_to_do(ranker, monkeypatch):
+    given_back = []
+    monkeypatch.setattr(limits, "give_back", lambda: given_back.append(1))
+    bounded = limits.Bounded(None, Settings())
+    bounded._most_held, bounded._held = 2 * limits.MANY, 1
+    bounded._give_back()
+    assert given_back == []
+    assert bounded._most_held  # whoever is last tries again
 
 
 def test_a_client_that_goes_away_while_it_sends_is_let_go(ranker):
@@ -345,6 +374,10 @@ def test_what_is_no_http_ends_the_connection_and_not_the_service(port, request_b
         except ConnectionError:
             found = b""
         assert found == b"" or found.startswith((b"HTTP/1.1 400", b"HTTP/1.1 408"))
+        if found:
+            told = json.loads(found.partition(b"\r\n\r\n")[2])
+            assert told["error"] == told["detail"]
+            assert told["request_id"].encode() in found.partition(b"\r\n\r\n")[0]
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert answer_of(connection).startswith(b"HTTP/1.1 200")
@@ -362,3 +395,36 @@ def test_requests_one_after_another_share_a_connection(port):
 def test_answers_are_sent_without_delay():
     with bind("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP  # by which asyncio knows that it may set TCP_NODELAY
+
+
+# -- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(ranker, monkeypatch):
+    settings, blocked, go = Settings(stop_seconds=0.05, refresh_seconds=0), threading.Event(), threading.Event()
+    engine, questions = Engine(ranker, None, settings), type(ranker.questions)
+    text = json.dumps(BODY).encode()
+
+    def predict(self, texts, **options):
+        blocked.set()
+        go.wait(60)
+        return []
+
+    with listening(create_app(engine, settings), settings, 60) as port:
+        monkeypatch.setattr(questions, "predict", predict)
+        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+        assert blocked.wait(60)
+    with connection:
+        head, _, body = answer_of(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503")
+    assert json.loads(body)["error_type"] == "stopping"
+    assert engine.at_work  # by which the process knows that it must not wait
+    go.set()
+
+
+def test_a_request_that_the_server_cuts_off_is_told_so(ranker):
+    with held(ranker) as (client, engine):
+        engine.error = asyncio.CancelledError()
+        assert kind(client.post(ASK, BODY)) == (503, "stopping")
+        assert 'status="503"' in client.get("/metrics").text

@@ -17,7 +17,10 @@ from semclass.service.bodies import refusal
 from semclass.service.settings import Settings
 from semclass.service.static import PATHS
 
-OPEN = frozenset({*PATHS, "/health", "/ready"})
+PROBES = frozenset({"/health", "/ready"})
+"""Paths that orchestrators look at, by any name or address: they hold nothing."""
+
+OPEN = frozenset({*PATHS, *PROBES})
 """Paths that need no key: the page, which asks for one, and what orchestrators look at."""
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -101,7 +104,7 @@ class Gate:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
-        if self.hosts and _name(_header(scope, b"host")) not in self.hosts:
+        if self.hosts and scope["path"] not in PROBES and _name(_header(scope, b"host")) not in self.hosts:
             answer = refusal(
                 scope, 400, "host", "the service does not answer to this name; start it with --allow-host NAME"
             )
@@ -124,7 +127,7 @@ def _name(host: bytes) -> str:
     """The name in ``Host``, without a port."""
     text = host.decode("latin-1").lower()
     name, _, port = text.rpartition(":")
-    return name if name and port.isdigit() else text
+    return name if name and (not port or (port.isascii() and port.isdecimal())) else text
 
 
 def _is_key(header: bytes, keys: Sequence[bytes]) -> bool:

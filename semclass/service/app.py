@@ -48,7 +48,7 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """Make the service.
 
-    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops.
+    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops; ``app.state.engine`` works.
 
     Parameters
     ----------
@@ -66,7 +66,12 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         await engine.start()
-        await _warm_up(engine)
+        try:
+            await _warm_up(engine)
+        except Exception as error:
+            # nobody has asked yet: the message quotes no user
+            tell("the service cannot start", logging.ERROR, message=str(error), **fault_of(error))
+            raise
         follower = None
         if settings.refresh_seconds and may_change(engine.retriever):
             follower = asyncio.create_task(follow(engine, partial(asyncio.sleep, settings.refresh_seconds)))
@@ -85,6 +90,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.draining = False
+    app.state.engine = engine
     app.add_exception_handler(SemclassError, _refuse)
     app.add_exception_handler(HTTPException, _refuse_request)
     metrics = Metrics(engine)

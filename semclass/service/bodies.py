@@ -18,6 +18,9 @@ from starlette.types import Scope
 from semclass.errors import SemclassError
 from semclass.service.settings import Settings
 
+CLOSE = {"Connection": "close"}
+"""Header of an answer after which the connection is not used again."""
+
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 _SHOWN = 3

@@ -189,6 +189,11 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
 
     @property
+    def at_work(self) -> bool:
+        """Whether a run is not over; none can be given up."""
+        return self.busy + self._away > 0
+
+    @property
     def running(self) -> bool:
         """Whether work is taken."""
         return self._running
@@ -203,13 +208,19 @@ class Engine:
         self._running = False
         if self._open:
             await asyncio.wait(set(self._open), timeout=self.settings.stop_seconds)
-        for future in list(self._open):
-            if not future.done():
-                future.set_exception(Stopping("the service stopped before this was done; ask again"))
+        self.give_up()
         if self._timer is not None:
             self._timer.cancel()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def give_up(self) -> int:
+        """Take no more work, and tell those who wait that theirs is not done; gives how many parts of requests that is."""
+        self._running = False
+        waiting = [future for future in self._open if not future.done()]
+        for future in waiting:
+            future.set_exception(Stopping("the service stopped before this was done; ask again"))
+        return len(waiting)
 
     async def classify_questions(self, texts: Sequence[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """See :meth:`semclass.questions.QuestionClassifier.predict`."""

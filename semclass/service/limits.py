@@ -10,14 +10,15 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semclass.service.bodies import Json, TooLargeError, refusal
+from semclass.service.bodies import CLOSE, Json, TooLargeError, refusal
 from semclass.service.memory import give_back
 from semclass.service.settings import MIB, Settings
 
 ALWAYS = frozenset({"/health", "/ready", "/metrics"})
 """Paths that are answered however much there is to do."""
 
-CLOSE = {"Connection": "close"}
+SMALL = 64 * 1024
+"""Bytes of a body that is read however many are held."""
 
 MANY = 16 * MIB
 """Bytes of bodies after which memory is given back."""
@@ -82,8 +83,13 @@ class Bounded:
         """Let go of bytes; after many, memory is given back to the system when all is quiet."""
         self._held -= length
         if self._most_held > MANY and not self._held:
+            asyncio.get_running_loop().call_later(QUIET, self._give_back)
+
+    def _give_back(self) -> None:
+        """Give memory back, beside the event loop, if it is still quiet; else whoever is last asks again."""
+        if self._most_held > MANY and not (self._held or self._requests):
             self._most_held = 0
-            asyncio.get_running_loop().call_later(QUIET, give_back)
+            asyncio.get_running_loop().run_in_executor(None, give_back)
 
     async def _read(self, scope: Scope, receive: Receive, body: bytearray) -> Json | None:
         """Read the body; gives an answer where it is refused. A client that goes away is noted."""
@@ -114,7 +120,8 @@ class Bounded:
             more = message.get("more_body", False)
             if len(body) + len(chunk) > most:
                 raise TooLargeError(f"the body is too large; at most {most} bytes are read")
-            if self._held + len(chunk) > self.settings.max_buffered:
+            # small bodies always pass: those who send large ones slowly hold up only others of these
+            if len(body) + len(chunk) > SMALL and self._held + len(chunk) > self.settings.max_buffered:
                 raise _Full
             self._held += len(chunk)
             self._most_held = max(self._most_held, self._held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
@@ -17,7 +18,7 @@ from typing import Any
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from semclass.errors import TruncationWarning
-from semclass.service.bodies import refusal
+from semclass.service.bodies import CLOSE, refusal
 from semclass.service.metrics import Metrics
 
 LOGGER = logging.getLogger("semclass.service")
@@ -79,6 +80,8 @@ def configure() -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     LOGGER.setLevel(logging.INFO)
+    # it warns of each request that is none: who sends such would fill the log
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -134,6 +137,12 @@ class Watched:
         self.metrics.open.inc()
         try:
             await self.app(scope, receive, named)
+        except asyncio.CancelledError:
+            # the server cuts off what is not done when the time of a stop is over
+            if not status:
+                await refusal(scope, 503, "stopping", "the service stopped before this was done; ask again", CLOSE)(
+                    scope, receive, named
+                )
         except Exception as error:  # noqa: BLE001 - nothing that goes wrong in one request may end the service
             fault = fault_of(error)
             if not status:

@@ -90,6 +90,8 @@ def _statuses(path: str, operation: dict[str, Any], settings: Settings, no_index
         found.add(404)
     if "requestBody" in operation:
         found.update(_OF_BODIES)
+    if path == "/ready":
+        found.add(503)
     if path not in ALWAYS:
         found.update((429, 503, 504))
     return sorted(found)

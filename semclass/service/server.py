@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import signal
 import socket
 import sys
 import time
+import uuid
+from math import ceil
 from types import FrameType
 from typing import Any
 
+import h11
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from semclass.errors import InputError
-from semclass.service.logs import tell
+from semclass.service.bodies import CLOSE, refusal
+from semclass.service.logs import HEADERS, tell
 from semclass.service.memory import settle
 from semclass.service.settings import Settings
 
 HEAD_BYTES = 32 * 1024
 """Bytes that the line and the headers of a request may have."""
 
+_LATER = 2
+"""Seconds after the time of a stop at which also requests are cut off that wait for nothing of the engine."""
+
 BACKLOG = 2048
 """Connections that the system keeps until they are accepted."""
 
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
-    """Serve until SIGTERM or SIGINT; requests that were taken are finished.
+    """Serve until SIGTERM or SIGINT; requests that were taken are finished, within the time of a stop.
+
+    Where a run of the models lasts longer than that, the process ends at once, with exit code 1.
 
     Parameters
     ----------
@@ -51,7 +62,8 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         backlog=BACKLOG,
         limit_concurrency=settings.max_connections,
         timeout_keep_alive=max(1, round(settings.idle_seconds)),
-        timeout_graceful_shutdown=max(1, round(settings.stop_seconds)),
+        # requests are given up before, by the engine; this is for those that do not wait for it
+        timeout_graceful_shutdown=ceil(settings.stop_seconds) + _LATER,
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
     # uvicorn raises the signal again when it has stopped; for a service that was asked to stop, that is a success
@@ -59,6 +71,10 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         signal.signal(number, lambda *_: None)
     Server(config, app, settings).run([listener])
     tell("stopped")
+    if app.state.engine.at_work:
+        # the interpreter would wait for runs that nobody waits for any more
+        logging.shutdown()
+        os._exit(1)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -106,6 +122,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._drain = settings.drain_seconds
+        self._stop = settings.stop_seconds
         self._stop_at = float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -124,11 +141,37 @@ class Server(uvicorn.Server):
             super().handle_exit(sig, frame)
         self._app.state.draining = True
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what was taken; what is not done in time is told so."""
+        timer = asyncio.get_running_loop().call_later(self._stop, self._give_up)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        if parts := self._app.state.engine.give_up():
+            tell("cut off what was not done in the time of a stop", logging.WARNING, parts=parts)
+
     async def on_tick(self, counter: int) -> bool:
         """Look ten times a second whether to stop."""
         if time.monotonic() >= self._stop_at:
             self.should_exit = True
         return await super().on_tick(counter)
+
+
+class OneBody(H11Protocol):
+    """A protocol that answers what is no HTTP request, before the service sees it, with the body that all errors have."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer, and close."""
+        request_id = uuid.uuid4().hex
+        answer = refusal({"semclass.id": request_id}, 400, "malformed", msg, CLOSE)
+        headers = [*answer.raw_headers, *HEADERS, (b"x-request-id", request_id.encode())]
+        self.transport.write(self.conn.send(h11.Response(status_code=400, headers=headers, reason=b"Bad Request")))
+        self.transport.write(self.conn.send(h11.Data(data=bytes(answer.body))))
+        self.transport.write(self.conn.send(h11.EndOfMessage()))
+        self.transport.close()
 
 
 def timed_protocol(seconds: float) -> type[H11Protocol]:
@@ -147,7 +190,7 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
         For ``uvicorn.Config(http=...)``.
     """
 
-    class TimedProtocol(H11Protocol):
+    class TimedProtocol(OneBody):
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:

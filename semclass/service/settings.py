@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from semclass.errors import InputError
 
@@ -82,6 +83,6 @@ class Settings:
         """Refuse limits that would let nothing through."""
         may_be_zero = ("drain_seconds", "refresh_seconds", "batch_seconds")
         for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and not (value > 0 or (value == 0 and name in may_be_zero)):
+            if isinstance(value, (int, float)) and not (0 < value < inf or (value == 0 and name in may_be_zero)):
                 least = "at least 0" if name in may_be_zero else "more than 0"
-                raise InputError(f"{name} is {value}; it must be {least}")
+                raise InputError(f"{name} is {value}; it must be {least}, and finite")
