@@ -171,6 +171,14 @@ def test_log_odds_are_finite_at_both_ends(ranker):
     assert found[0]["score"] < 17
 
 
+def test_fields_make_no_text_longer_than_its_document(ranker):
+    scripted = Scripted(ranker, [0.5])
+    body = {"query": QUESTION, "documents": [{"text": "x", "a": "y" * 60_000, "b": "z" * 60_000}]}
+    for names, status in ((["a"] * 32, 200), (["a"] * 33, 422), (["a", "b"], 413)):
+        assert post(scripted, "/v1/rerank", {**body, "rank_fields": names}).status_code == status
+    assert scripted.asked == [(QUESTION, ["y" * 60_000])]
+
+
 def test_fields_of_documents_are_read_in_the_order_named(ranker):
     engine = Scripted(ranker, [1, 1, 1])
     documents = [

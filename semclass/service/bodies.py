@@ -172,7 +172,17 @@ def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> No
     request.scope["semclass.texts"] = len(texts)
     if len(texts) > settings.max_texts:
         raise TooLargeError(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
-    longest = max(map(len, texts), default=0)
+    check_length(max(map(len, texts), default=0), settings)
+
+
+def check_length(longest: int, settings: Settings) -> None:
+    """Refuse a text of too many characters.
+
+    Raises
+    ------
+    TooLargeError
+        Naming the limit.
+    """
     if longest > settings.max_characters:
         raise TooLargeError(
             f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"

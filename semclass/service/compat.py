@@ -27,9 +27,10 @@ from semclass.encoder import MAX_WINDOWS, OnnxEncoder
 from semclass.entailment import LABELS, EntailmentLabel
 from semclass.errors import SemclassError
 from semclass.service import compat_schemas as schemas
-from semclass.service.bodies import Json, json_body, read, take_texts
+from semclass.service.bodies import Json, check_length, json_body, read, take_texts
 from semclass.service.engine import Engine
 from semclass.service.schemas import ErrorBody
+from semclass.service.settings import Settings
 from semclass.types import Encoder, Passage, QuestionLabel
 
 MODEL = "semclass"
@@ -80,7 +81,7 @@ def router(engine: Engine) -> APIRouter:
     async def cohere_rerank(request: Request) -> Json:
         """Re-rank documents, as Cohere's v2 clients ask for it."""
         body = await read(request, schemas.RerankRequest, engine.settings)
-        results = _results(await _scores(engine, request, body.query, _texts(body)), body.top_n)
+        results = _results(await _scores(engine, request, body.query, _texts(body, engine.settings)), body.top_n)
         return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
 
     @routes.post(
@@ -93,7 +94,7 @@ def router(engine: Engine) -> APIRouter:
     async def jina_rerank(request: Request) -> Json:
         """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
         body = await read(request, schemas.RerankRequest, engine.settings)
-        texts = _texts(body)
+        texts = _texts(body, engine.settings)
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
             for result in results:
@@ -152,15 +153,18 @@ def router(engine: Engine) -> APIRouter:
     return routes
 
 
-def _texts(body: schemas.RerankRequest) -> list[str]:
+def _texts(body: schemas.RerankRequest, settings: Settings) -> list[str]:
     """What is read of each document."""
-    return [item if isinstance(item, str) else _text(item, body.rank_fields or ()) for item in body.documents]
+    # a name that is given twice is read once: or a short body asks for a text of any length
+    fields = tuple(dict.fromkeys(body.rank_fields or ()))
+    return [item if isinstance(item, str) else _text(item, fields, settings) for item in body.documents]
 
 
-def _text(document: schemas.Document, fields: Sequence[str]) -> str:
-    """The named fields that a document has, else its text."""
+def _text(document: schemas.Document, fields: Sequence[str], settings: Settings) -> str:
+    """The named fields that a document has, else its text; TooLargeError, before it is made, if it is too long."""
     values: Mapping[str, JsonValue] = {"text": document.text, **document.__pydantic_extra__}
     named = [values[name] for name in fields if values.get(name) is not None]
+    check_length(sum(len(value) for value in named if isinstance(value, str)), settings)
     written = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in named]
     return "\n".join(written) if written else document.text
 

@@ -24,6 +24,9 @@ from pydantic_core import PydanticCustomError
 
 from semclass.service.bodies import TEXT, TEXTS, WHOLE, WRITTEN
 
+MOST_FIELDS = 32
+"""Fields that are read of a document."""
+
 _LONG = "Has no effect: what the model does not read of a long text is its end."
 
 Written: TypeAlias = Annotated[str, Field(pattern=WRITTEN, json_schema_extra=TEXT)]
@@ -88,7 +91,8 @@ class RerankRequest(Sent):
         bool | None, Field(description="False: results of /v1/rerank hold no documents. Those of /v2/rerank never do.")
     ] = None
     rank_fields: Annotated[
-        list[str] | None, Field(description="Fields of documents to read in place of the text, in this order.")
+        Annotated[list[str], Field(max_length=MOST_FIELDS)] | None,
+        Field(description="Fields of documents to read in place of the text, in this order, each once."),
     ] = None
     max_tokens_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
     max_chunks_per_doc: Annotated[int | None, Field(description=_LONG), WHOLE] = None
