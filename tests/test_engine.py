@@ -211,6 +211,19 @@ async def test_a_search_weighs_what_it_costs():
 
 
 @in_loop
+async def test_options_of_any_length_are_told_apart_by_a_digest():
+    work = Work()
+    async with searching(work, batch_texts=64) as engine:
+        filters = [{"a": {"$in": list(range(5000))}}, {"a": {"$in": list(range(5001))}}]
+        tasks = [asyncio.create_task(engine.search(str(place), where=filters[place // 2])) for place in range(4)]
+        await work.begun()
+        assert all(len(kind.options) == 32 for kind, _ in engine._queues)
+        work.let_go(3)
+        await asyncio.gather(*tasks)
+    assert work.runs == [["0"], ["1"], ["2", "3"]]
+
+
+@in_loop
 async def test_what_could_not_be_done_in_time_does_not_wait():
     work = Work()
     async with searching(work, request_seconds=15) as engine:

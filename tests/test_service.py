@@ -108,6 +108,22 @@ def test_a_filter_limits_what_is_found(client):
     assert client.post("/api/search", body).json()["hits"] == []
 
 
+@pytest.mark.parametrize(
+    ("where", "status"),
+    [
+        ({"$or": [{"a": 1}] * 249}, 200),
+        ({"$or": [{"a": 1}] * 500}, 422),
+        ({"a": {"$in": list(range(10_000))}}, 200),
+        ({"_id": {"$in": ["a"] * 10_001}}, 422),
+        ({"$and": [{"$not": {"$or": [{"a": {"$in": [1] * 6000}}]}}] * 2}, 422),
+    ],
+)
+def test_a_filter_has_a_size(client, where, status):
+    answer = client.post("/api/search", {"question": QUESTION, "where": where})
+    assert answer.status_code == status
+    assert status == 200 or "at most 500 and 10000" in answer.json()["message"]
+
+
 def test_what_is_served_is_told(client, retriever):
     found = client.get("/api/info").json()
     assert found["encoder"] == retriever.ranker.encoder.fingerprint

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import islice
 from math import ceil
 from operator import itemgetter
@@ -78,7 +79,7 @@ class _Kind:
     name
         What it is, for metrics.
     options
-        What its options are; only the same share a run.
+        Stands for its options; only the same share a run.
     call
         Takes the items of several requests one after another, and gives a result for each.
     away
@@ -463,8 +464,8 @@ def _explained(hits: int, options: dict[str, Any]) -> int:
 
 
 def _told(options: dict[str, Any]) -> str:
-    """Options as a text: equal for those that may share a run."""
-    return repr(sorted(options.items()))
+    """Digest of options: equal for those that may share a run, and short for a filter of any length."""
+    return blake2b(repr(sorted(options.items())).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
 def _workers_for(ranker: Ranker) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from semclass.columns import LONGEST
+from semclass.errors import InputError
 from semclass.filters import ID
 
 _NAME = r"^([^$_]|_$|_[^i]|_i$|_i[^d]|_id[\s\S])"
@@ -16,6 +17,38 @@ _BOUNDS = ("$gt", "$gte", "$lt", "$lte")
 _TEXT = {"type": "string", "maxLength": LONGEST}
 
 _VALUE = {"anyOf": [_TEXT, {"type": "number"}, {"type": "boolean"}]}
+
+
+MOST_CONDITIONS = 500
+"""Operators and fields of a filter: each looks at all passages."""
+
+MOST_VALUES = 10_000
+"""Values that these name."""
+
+
+def check_filter(where: Mapping[str, Any]) -> None:
+    """Refuse a filter that would hold up a search for long; what it says is checked when it is read.
+
+    Raises
+    ------
+    InputError
+        Naming the limit.
+    """
+    conditions, values, rest = 0, 0, [where]
+    while rest:
+        part: Any = rest.pop()
+        if isinstance(part, Mapping):
+            conditions += len(part)
+            rest.extend(part.values())
+        elif isinstance(part, list):
+            rest.extend(part)
+        else:
+            values += 1
+    if conditions > MOST_CONDITIONS or values > MOST_VALUES:
+        raise InputError(
+            f"where has {conditions} conditions and {values} values; at most {MOST_CONDITIONS} and {MOST_VALUES} are "
+            "read in one request"
+        )
 
 
 def _ref(name: str) -> dict[str, Any]:
@@ -52,7 +85,8 @@ def _of_id() -> dict[str, Any]:
 
 FILTERS: dict[str, dict[str, Any]] = {
     "Filter": {
-        "description": "Which passages may be found, by their metadata: all conditions hold. At most 50 are nested.",
+        "description": "Which passages may be found, by their metadata: all conditions hold. At most 50 are "
+        f"nested; at most {MOST_CONDITIONS} fields and operators and {MOST_VALUES} values are read.",
         "type": "object",
         "properties": {
             **{name: {"type": "array", "minItems": 1, "items": _ref("Filter")} for name in ("$and", "$or")},

@@ -17,6 +17,7 @@ from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_nam
 from semclass.service import schemas
 from semclass.service.bodies import Json, json_body, read, take_count, take_texts
 from semclass.service.engine import Engine
+from semclass.service.filter_schema import check_filter
 from semclass.taxonomy import COARSE_NAMES
 from semclass.types import Hit, Passage, QuestionLabel
 
@@ -75,6 +76,7 @@ def router(engine: Engine) -> APIRouter:
         take_texts(request, [body.question], settings)
         take_count(body.k, settings, "k")
         take_count(body.candidates, settings, "candidates")
+        check_filter(body.where or {})
         if engine.retriever is None:
             raise NoIndexError(
                 "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
