@@ -547,3 +547,9 @@ def test_marks_are_whole_words_and_numbers(open_page, service):
     card = page.locator('#after > li[data-id="town-1"]')
     assert {"8,200", "inhabitants"} <= set(card.locator("mark.near").all_text_contents())
     assert "near people" in card.locator("mark", has_text="inhabitants").get_attribute("title")
+
+
+def test_a_word_of_many_equal_pieces_is_shown_as_soon_as_another(open_page, service):
+    page = open_page(f"{service}#q=zebra{'0' * 24}x")
+    settled(page)
+    assert page.locator("#after > li").count()

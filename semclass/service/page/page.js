@@ -558,15 +558,19 @@ const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // 8,200 is marked as one
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 
-// The word pieces that a word is made of, heaviest first as they came, or null; those that go on from another begin with ##.
-function made(word, pieces, start = true) {
-  if (!word) return start ? null : [];
-  for (const piece of pieces) {
-    const own = piece.word.startsWith("##") === start ? null : piece.word.replace("##", "");
-    const rest = own && word.startsWith(own) ? made(word.slice(own.length), pieces, false) : null;
-    if (rest) return [piece, ...rest];
+// The word pieces that a word is made of, or null, longest first, as word pieces are made; those that go on from another begin
+// with ##. A piece is found by its text, however often it is there: time grows with the word's length alone.
+function made(word, pieces) {
+  const byText = new Map([...pieces].reverse().map((piece) => [piece.word, piece]));
+  const longest = Math.max(0, ...pieces.map((piece) => piece.word.length));
+  const found = [];
+  for (let begin = 0, end; begin < word.length; begin = end) {
+    const mark = begin ? "##" : "";
+    for (end = Math.min(word.length, begin + longest); end > begin && !byText.has(mark + word.slice(begin, end)); end--);
+    if (end === begin) return null;
+    found.push(byText.get(mark + word.slice(begin, end)));
   }
-  return null;
+  return found.length ? found : null;
 }
 
 // Whole words of the question in place of pieces, where all pieces are there.
