@@ -21,7 +21,7 @@ TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for
 
 NOT_RUN = {
     "downloads a model and torch": 1,
-    "installs from a package index": 8,
+    "installs from a package index": 10,
     "needs a Qdrant server": 1,
     "needs a container engine": 3,
     "needs an account of the hub": 1,
