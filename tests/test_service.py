@@ -151,6 +151,9 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
         refused = client.post("/api/search", {"question": QUESTION})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
         assert client.get("/api/info").json()["methods"]["rerank"] == [None]
+        for path in ("/api/classify/questions", "/api/classify/passages"):
+            refused = client.post(path, {"texts": [QUESTION]})
+            assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------

@@ -43,9 +43,10 @@ LEAST = 1e-7
 """Probability at which log-odds end: JSON has no infinity, and float32 none nearer to 1."""
 
 
-_WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
+WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
     424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
 }
+"""Describes the answer of a :class:`NoHeadsError`: a route's ``responses``."""
 
 
 class EmptyError(SemclassError):
@@ -74,7 +75,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/v2/rerank",
         response_model=schemas.CohereAnswer,
-        responses=_WITHOUT_HEADS,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.RerankRequest),
         tags=["cohere"],
     )
@@ -87,7 +88,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/v1/rerank",
         response_model=schemas.JinaAnswer,
-        responses=_WITHOUT_HEADS,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.RerankRequest),
         tags=["jina"],
     )
@@ -114,7 +115,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/rerank",
         response_model=schemas.TeiRerankAnswer,
-        responses=_WITHOUT_HEADS,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.TeiRerankRequest),
         tags=["text-embeddings-inference"],
     )
@@ -132,7 +133,7 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/predict",
         response_model=schemas.PredictAnswer,
-        responses=_WITHOUT_HEADS,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.PredictRequest),
         tags=["text-embeddings-inference"],
     )

@@ -16,6 +16,7 @@ from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
 from semclass.service import schemas
 from semclass.service.bodies import Json, json_body, read, take_count, take_texts
+from semclass.service.compat import WITHOUT_HEADS, NoHeadsError
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 from semclass.taxonomy import COARSE_NAMES
@@ -48,24 +49,28 @@ def router(engine: Engine) -> APIRouter:
     @routes.post(
         "/api/classify/questions",
         response_model=schemas.QuestionsAnswer,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.QuestionsRequest),
     )
     async def classify_questions(request: Request) -> Json:
         """Tell which type of answer each question asks for."""
         body, began = await read(request, schemas.QuestionsRequest, settings), time.perf_counter()
         take_texts(request, body.texts, settings)
+        _check_classes(engine)
         found = await engine.classify_questions(body.texts, min_probability=body.min_probability)
         return Json({"results": found, "milliseconds": _since(began)})
 
     @routes.post(
         "/api/classify/passages",
         response_model=schemas.PassagesAnswer,
+        responses=WITHOUT_HEADS,
         openapi_extra=json_body(schemas.PassagesRequest),
     )
     async def classify_passages(request: Request) -> Json:
         """Tell which types of answer each passage provides."""
         body, began = await read(request, schemas.PassagesRequest, settings), time.perf_counter()
         take_texts(request, body.texts, settings)
+        _check_classes(engine)
         found = await engine.classify_passages(body.texts)
         return Json({"results": found, "milliseconds": _since(began)})
 
@@ -113,6 +118,13 @@ def router(engine: Engine) -> APIRouter:
         return Json(_info(engine))
 
     return routes
+
+
+def _check_classes(engine: Engine) -> None:
+    if not engine.ranker.has_classes:
+        raise NoHeadsError(
+            "the served models have no class heads, so nothing can be classified; serve models with them"
+        )
 
 
 async def _with_classes(

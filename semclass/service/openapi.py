@@ -35,6 +35,13 @@ _HEADERS = {
     429: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
 }
 
+_REQUEST_ID = {
+    "X-Request-ID": {
+        "description": "Under which the log has the request: that of the request's own header, or a new one.",
+        "schema": {"type": "string"},
+    }
+}
+
 _REF = "#/components/schemas/"
 
 
@@ -78,6 +85,8 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
                         **({"headers": _HEADERS[status]} if status in _HEADERS else {}),
                     },
                 )
+            for response in operation["responses"].values():
+                response["headers"] = {**response.get("headers", {}), **_REQUEST_ID}
     return document
 
 
