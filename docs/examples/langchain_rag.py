@@ -60,7 +60,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     ranker = Ranker.load()
 
     chunks = contextual_chunks(read_corpus(), chat)
-    show(f"Contextual chunks: {len(chunks)}, such as", chunks[3].page_content)
+    show(f"Contextual chunks: {len(chunks)}, such as", chunks[-1].page_content)
     retriever = SemclassRetriever.from_documents(chunks, ranker=ranker, k=5)
 
     question = (asking(REWRITE, chat) | read_line).invoke({"question": message})

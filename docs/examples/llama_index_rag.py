@@ -83,7 +83,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     ranker = Ranker.load()
 
     chunks = contextual_chunks(read_corpus(), llm)
-    show(f"Contextual chunks: {len(chunks)}, such as", chunks[3].get_content(MetadataMode.EMBED))
+    show(f"Contextual chunks: {len(chunks)}, such as", chunks[-1].get_content(MetadataMode.EMBED))
     index = PassageIndex.build(to_passages(chunks), reader=ranker.reader)
     retriever = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=5, rerank=None)
 

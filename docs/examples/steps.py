@@ -130,7 +130,10 @@ def open_model(given: argparse.Namespace) -> Iterator[Model]:
 
 def read_corpus(folder: Path = CORPUS) -> dict[str, str]:
     """Read the Markdown files of a folder: file name to text."""
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
+    if not texts:
+        raise SystemExit(f"put some Markdown files into {folder}: the examples answer from them")
+    return texts
 
 
 def each_once(lists: Sequence[Sequence[Found]], name: Callable[[Any], str] = attrgetter("id")) -> list[Found]:
