@@ -179,7 +179,7 @@ async def search(pipeline: Pipeline, questions: Sequence[str]) -> list[dict[str,
 def answer(message: str, model: Model, folder: Path) -> tuple[str, Context]:
     """Answer a message from the corpus, telling of each step."""
     chunks = contextual_chunks(read_corpus(), model)
-    show(f"Contextual chunks: {len(chunks)}, such as", f"{chunks[-1].meta['title']} {chunks[-1].content}")
+    show(f"Contextual chunks: {len(chunks)}, such as", f"{chunks[-1].meta['title']}. {chunks[-1].content}")
     PassageIndex.build(to_passages(chunks), reader=Ranker.load().reader).save(folder)
 
     question = read_line(ask(asking(REWRITE, model), question=message)) or message
