@@ -29,6 +29,9 @@ _SHOWN = 3
 _SHOWN_OF_NAME = 40
 """Characters of a name of a client's that an error tells."""
 
+_FEW = 100
+"""Items of a list that are looked at whatever it is: not every list is one of texts, and those are counted later."""
+
 MOST_VALUES = 100_000
 """Values of a body, at all depths: decoding holds up everybody, and takes many times the bytes that small values have."""
 
@@ -123,7 +126,7 @@ async def read(request: Request, model: type[Model], settings: Settings) -> Mode
         raise MalformedError(f"the body is no valid JSON: {error}") from None
     # before items are looked at: each that is wrong would be told
     for name, items in value.items() if isinstance(value, dict) else ():
-        if isinstance(items, list) and len(items) > settings.max_texts:
+        if isinstance(items, list) and len(items) > max(settings.max_texts, _FEW):
             raise TooLargeError(
                 f"{name[:_SHOWN_OF_NAME]}: {len(items)} are too many; at most {settings.max_texts} are read in one request"
             )
