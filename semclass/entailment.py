@@ -240,7 +240,7 @@ class EntailmentClassifier:
         Returns
         -------
         ndarray
-            float64 of shape (n,), in [0, 1].
+            float64 of shape (n,), in [0, 1]; 0 where a text has no word piece, such as one of control characters.
         """
         found = np.zeros(len(pairs))
         for batch in batches_by_length(sentences.terms.lengths()[pairs[:, 1]], BATCH):
@@ -256,7 +256,8 @@ class EntailmentClassifier:
                 "idf": rarity.astype(np.float32),
             }
             found[batch] = self.head.run(["probabilities"], feeds)[0][:, 0]
-        return found
+        read = (questions.terms.lengths() > 0)[pairs[:, 0]] & (sentences.terms.lengths() > 0)[pairs[:, 1]]
+        return np.where(read, found, 0.0)
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:

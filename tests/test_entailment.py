@@ -87,6 +87,10 @@ def test_odd_texts_have_finite_probabilities(classifier):
         assert np.isfinite(classifier.predict_proba(QUESTIONS[:1], ["bridge " * 400])).all()
 
 
+def test_a_text_without_a_word_answers_nothing_and_is_answered_by_nothing(classifier):
+    assert classifier.predict_proba(["\x00", QUESTIONS[0]], [SENTENCES[0], "\x00\x01"]).tolist() == [0.0, 0.0]
+
+
 def test_what_is_refused(classifier):
     with pytest.raises(InputError, match="2 questions and 1 sentences"):
         classifier.predict_proba(QUESTIONS[:2], SENTENCES[:1])
