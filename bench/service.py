@@ -50,13 +50,13 @@ CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
 BLOCKS = 10
 """Turns of the service and the library."""
 
-ALONE = 5
+ALONE = 20
 """Of so many requests the library does one: its rate is the same over all."""
 
 TOGETHER = 5
 """Requests that the library is given at a time where it is given several: about as many as share a run of the service."""
 
-WORDS = (5, 20)
+WORDS = (4, 10)
 """Words of a sentence: short passages."""
 
 SEED = 0

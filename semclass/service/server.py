@@ -131,7 +131,8 @@ class Server(uvicorn.Server):
         settle()
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
-            tell("serving", host=host, port=port)
+            name = f"[{host}]" if ":" in host else host
+            tell("serving", host=host, port=port, url=f"http://{name}:{port}/")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: the first one begins to stop, a second one does not wait for balancers."""
