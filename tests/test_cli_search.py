@@ -59,7 +59,7 @@ def test_only_passages_that_match_are_found(run, index):
     assert sorted(ids(out)) == ["port.txt#2", "port.txt#3"]
     out = run("search", index, QUESTION, "--where", '{"_id": {"$in": ["bridge.md#1"]}}', "--json")[1]
     assert ids(out) == ["bridge.md#1"]
-    assert run("search", index, QUESTION, "--where", "document=none") == (0, "", "")
+    assert run("search", index, QUESTION, "--where", "document=none") == (0, "", "no passage matches\n")
     code, _, err = run("search", index, QUESTION, "--where", "document")
     assert (code, "the filter 'document' must be a comparison" in err) == (2, True)
 
