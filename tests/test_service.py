@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from typing import Annotated
 
 import pytest
 
@@ -13,11 +14,13 @@ pytest.importorskip("fastapi")
 from asked import Lines, asked
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field, TypeAdapter
 
 from semclass import EntailmentClassifier, HybridRetriever, InputError, PassageIndex, Ranker
 from semclass.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
+from semclass.service.bodies import WRITTEN
 from semclass.service.engine import Engine
 from semclass.service.logs import LOGGER, JsonLines
 from semclass.service.settings import Settings
@@ -525,3 +528,9 @@ def test_a_start_that_fails_says_why_in_the_log(ranker, log, monkeypatch):
 
 def test_the_description_says_that_a_service_may_not_be_ready(client):
     assert "503" in client.get("/openapi.json").json()["paths"]["/ready"]["get"]["responses"]
+
+
+def test_white_space_is_what_the_library_takes_for_it():
+    said, read = re.compile(WRITTEN), TypeAdapter(Annotated[str, Field(pattern=WRITTEN)]).validator
+    for letter in map(chr, (*range(0xD800), *range(0xE000, 0x110000))):
+        assert bool(said.search(letter)) == read.isinstance_python(letter) == bool(letter.strip()), ascii(letter)

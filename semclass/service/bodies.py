@@ -44,8 +44,11 @@ def _whole(value: object) -> object:
 WHOLE = BeforeValidator(_whole)
 """For a whole number, which JSON may write with a point; it stands behind the bounds, or OpenAPI would not know them."""
 
-WRITTEN = r"[^\s\x1c-\x1f]"
-"""Pattern of a text that says something: a character that is no white space, in Python's sense, as the library has it."""
+WRITTEN = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""Pattern of a text that says something: a character that is no white space, in Python's sense, as the library has it.
+
+Each is named, as ``\\s`` is another set in each language that reads the schema.
+"""
 
 LIMITS = frozenset({"maxItems", "maxLength", "maximum"})
 """Keywords of JSON schema whose value may be the name of a limit in the settings; OpenAPI has the limit itself."""
