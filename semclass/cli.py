@@ -19,7 +19,7 @@ import click
 
 import semclass
 from semclass.cli_index import index
-from semclass.cli_options import InputPath
+from semclass.cli_options import InputPath, open_retriever
 from semclass.cli_options import json_output as _json
 from semclass.cli_options import print_json as _print_json
 from semclass.cli_options import progress as _progress
@@ -325,13 +325,8 @@ def search(
         raise InputError("--budget and --window are for --context; give it, too, or neither of them")
     if as_context and explain:
         raise InputError("--context has no scores that --explain could explain; give one of the two")
-    if place.startswith(("http://", "https://")):
-        url, _, collection = place.rstrip("/").rpartition("/")
-        remote = semclass.QdrantIndex.connect(url, collection, api_key=api_key)
-        ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or 1)
-        retriever = semclass.HybridRetriever(remote, ranker)
-    else:
-        retriever = semclass.HybridRetriever.load(place, models=models, encoder=encoder, threads=threads or 1)
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or 1)
+    retriever = open_retriever(place, ranker, api_key)
     options = {name: value for name, value in given.items() if value is not None}
     options |= {name: _none(options[name]) for name in ("match", "rerank")}
     hits = retriever.search(question, **options, explain=explain, where=read_terms(where) if where else None)

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+import semclass
+
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
 
@@ -76,3 +78,11 @@ def print_json(record: Mapping[str, Any]) -> None:
 def weights(found: Mapping[str, float]) -> str:
     """Weights in one line."""
     return ", ".join(f"{name} {value:g}" for name, value in found.items())
+
+
+def open_retriever(place: str, ranker: semclass.Ranker, api_key: str | None) -> semclass.HybridRetriever:
+    """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
+    if place.startswith(("http://", "https://")):
+        url, _, collection = place.rstrip("/").rpartition("/")
+        return semclass.HybridRetriever(semclass.QdrantIndex.connect(url, collection, api_key=api_key), ranker)
+    return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from semclass.cli_options import API_KEY_VARIABLE, take_encoder, take_models, take_threads
+from semclass.cli_options import API_KEY_VARIABLE, open_retriever, take_encoder, take_models, take_threads
 from semclass.errors import EncoderMismatchError, import_extra
 from semclass.service.settings import Settings
 
 if TYPE_CHECKING:
     from semclass.entailment import EntailmentClassifier
     from semclass.ranker import Ranker
-    from semclass.retriever import HybridRetriever
-
 
 _SECONDS = click.FloatRange(0, min_open=True)
 
@@ -86,7 +84,7 @@ def serve(
     workers = threads or available_threads()
     with server.bind(host, port) as listener:
         ranker = Ranker.load(models, encoder=encoder, threads=1)
-        retriever = None if place is None else _open(place, ranker, qdrant_api_key)
+        retriever = None if place is None else open_retriever(place, ranker, qdrant_api_key)
         engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, 1), workers=workers)
         server.run(create_app(engine, settings), settings, listener)
 
@@ -98,19 +96,6 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     if "*" in allowed:
         return ()
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
-
-
-def _open(place: str, ranker: Ranker, api_key: str | None) -> HybridRetriever:
-    """The index in a folder, or in a collection on a server."""
-    from semclass.index import PassageIndex
-    from semclass.retriever import HybridRetriever
-
-    if place.startswith(("http://", "https://")):
-        from semclass.qdrant import QdrantIndex
-
-        url, _, collection = place.rstrip("/").rpartition("/")
-        return HybridRetriever(QdrantIndex.connect(url, collection, api_key=api_key), ranker)
-    return HybridRetriever(PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)
 
 
 def _entailment(models: Path | None, ranker: Ranker, threads: int) -> EntailmentClassifier | None:
