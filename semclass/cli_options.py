@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 import semclass
+from semclass.errors import InputError
 
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
@@ -84,5 +85,9 @@ def open_retriever(place: str, ranker: semclass.Ranker, api_key: str | None) -> 
     """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
     if place.startswith(("http://", "https://")):
         url, _, collection = place.rstrip("/").rpartition("/")
+        if url.endswith(":/"):
+            raise InputError(
+                f"{place} names no collection; name one behind the address, such as {url}/{collection}/passages"
+            )
         return semclass.HybridRetriever(semclass.QdrantIndex.connect(url, collection, api_key=api_key), ranker)
     return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)

@@ -127,7 +127,7 @@ def read(folder: Path) -> Manifest:
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ArtifactError(f"{folder} holds no index ({artifacts.MANIFEST} is missing); {REMEDY}") from error
+        raise ArtifactError(_absent(folder)) from error
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
     try:
@@ -137,6 +137,16 @@ def read(folder: Path) -> Manifest:
     if not isinstance(values, dict):
         raise ArtifactError(f"{path} is damaged (it holds no JSON object); {REMEDY}")
     return parse(values, path)
+
+
+def _absent(folder: Path) -> str:
+    """Say that there is no index, and how one is made."""
+    if folder.exists() and not folder.is_dir():
+        return f"{folder} is a file, and not the folder of an index; name the folder that `semclass index build` made"
+    if folder.exists():
+        lacks = f"{folder} holds no index ({artifacts.MANIFEST} is missing)"
+        return f"{lacks}; make one with `semclass index build FILES --out INDEX`, and name INDEX"
+    return f"{folder} does not exist; make an index there with `semclass index build FILES --out {folder}`"
 
 
 def find(folder: Path) -> Manifest | None:

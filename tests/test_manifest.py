@@ -151,8 +151,20 @@ def test_a_manifest_that_cannot_be_read_is_named_with_what_helps(folder):
     path.mkdir()
     with pytest.raises(ArtifactError, match=r"manifest.json cannot be read: Is a directory"):
         PassageIndex.load(folder)
-    with pytest.raises(ArtifactError, match="holds no index"):
-        PassageIndex.load(folder / "nothing")
+
+
+def test_a_place_without_an_index_is_told_with_how_one_is_made(tmp_path):
+    with pytest.raises(
+        ArtifactError, match=r"nowhere does not exist; make .*`semclass index build FILES --out .*nowhere`"
+    ):
+        PassageIndex.load(tmp_path / "nowhere")
+    with pytest.raises(
+        ArtifactError, match=r"holds no index \(manifest.json is missing\); make one with `semclass index"
+    ):
+        PassageIndex.load(tmp_path)
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ArtifactError, match=r"notes.txt is a file, and not the folder of an index"):
+        PassageIndex.load(tmp_path / "notes.txt")
 
 
 def test_a_damaged_index_is_repaired_by_building_it_again(folder):

@@ -152,7 +152,7 @@ def test_limits_are_options(index):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no-such-index"], "no-such-index"),
+        (["no-such-index"], "no-such-index does not exist; make an index there with `semclass index build"),
         (["--api-key-file", "no-such-file"], "no-such-file"),
         (["--host", "256.1.1.1"], "cannot listen"),
         (["--max-texts", "0"], "max-texts"),

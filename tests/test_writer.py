@@ -419,7 +419,7 @@ def test_the_models_must_be_those_of_the_index(folder):
     with pytest.raises(EncoderMismatchError, match=said), IndexWriter.open(folder, reader=other) as changed:
         changed.add(passages(20))
     assert len(PassageIndex.load(folder)) == 20
-    with pytest.raises(ArtifactError, match="holds no index"), IndexWriter.open(folder / "nothing"):
+    with pytest.raises(ArtifactError, match="nothing does not exist"), IndexWriter.open(folder / "nothing"):
         pass
 
 
