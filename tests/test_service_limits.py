@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 import threading
 from contextlib import contextmanager
@@ -18,9 +19,9 @@ from asked import asked
 
 from semclass.service import limits
 from semclass.service.app import create_app
-from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.engine import Engine, Overloaded, Stopping
 from semclass.service.memory import give_back
-from semclass.service.server import Server, bind, timed_protocol
+from semclass.service.server import Server, bind, limited_protocol
 from semclass.service.settings import Settings
 
 ASK = "/api/classify/questions"
@@ -270,7 +271,6 @@ def test_health_is_told_however_much_there_is_to_do(ranker):
     ("error", "status", "name"),
     [
         (Overloaded(0.2), 429, "overloaded"),
-        (TimedOut("too long"), 504, "timeout"),
         (Stopping("it stops"), 503, "stopping"),
     ],
 )
@@ -286,11 +286,11 @@ def test_what_the_engine_refuses_has_its_status(ranker, error, status, name):
 
 
 @contextmanager
-def listening(app, settings, seconds):
+def listening(app, settings):
     """Serve on a port of loopback in a thread; gives the port."""
     listener = bind("127.0.0.1", 0)
     config = uvicorn.Config(
-        app, http=timed_protocol(seconds), lifespan="on", log_config=None, access_log=False, ws="none"
+        app, http=limited_protocol(settings), lifespan="on", log_config=None, access_log=False, ws="none"
     )
     server = Server(config, app, settings)
     thread = threading.Thread(target=server.run, args=([listener],))
@@ -315,8 +315,8 @@ def answer_of(connection):
 
 @pytest.fixture(scope="module")
 def port(ranker):
-    settings = Settings(max_body=1000, body_seconds=0.5)
-    with listening(create_app(Engine(ranker, None, settings), settings), settings, 0.5) as found:
+    settings = Settings(max_body=1000, body_seconds=0.5, head_seconds=0.5)
+    with listening(create_app(Engine(ranker, None, settings), settings), settings) as found:
         yield found
 
 
@@ -392,6 +392,38 @@ def test_requests_one_after_another_share_a_connection(port):
         assert answer_of(connection).count(b"HTTP/1.1 200") == 3
 
 
+def got(connection, path, headers=b""):
+    """Ask on a connection that stays open; gives head and body of the answer."""
+    connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n")
+    found = b""
+    while b"\r\n\r\n" not in found:
+        found += connection.recv(65536)
+    head, _, body = found.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", head)[1])
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head, body
+
+
+def test_requests_on_connections_too_many_are_refused_as_all_others_are_and_probes_are_answered(ranker):
+    settings = Settings(max_connections=1, head_seconds=60)
+    with listening(create_app(Engine(ranker, None, settings), settings), settings) as port:
+        address = ("127.0.0.1", port)
+        with socket.create_connection(address, timeout=30) as first:
+            assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
+            with socket.create_connection(address, timeout=30) as second:
+                assert got(second, b"/health")[0].startswith(b"HTTP/1.1 200")
+                head, body = got(second, b"/api/info", b"X-Request-ID: one-too-many\r\n")
+                assert head.startswith(b"HTTP/1.1 503")
+                assert b"retry-after: 1\r\n" in head
+                told = json.loads(body)
+                assert (told["error_type"], told["request_id"]) == ("overloaded", "one-too-many")
+                assert "too many connections" in told["error"]
+                assert second.recv(1) == b""  # it is closed
+            assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
+            assert b'semclass_requests_total{route="/api/info",status="503"} 1.0' in got(first, b"/metrics")[1]
+
+
 def test_answers_are_sent_without_delay():
     with bind("127.0.0.1", 0) as listener:
         assert listener.proto == socket.IPPROTO_TCP  # by which asyncio knows that it may set TCP_NODELAY
@@ -401,7 +433,11 @@ def test_answers_are_sent_without_delay():
 
 
 def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(ranker, monkeypatch):
-    settings, blocked, go = Settings(stop_seconds=0.05, refresh_seconds=0), threading.Event(), threading.Event()
+    settings, blocked, go = (
+        Settings(stop_seconds=0.05, refresh_seconds=0, head_seconds=60),
+        threading.Event(),
+        threading.Event(),
+    )
     engine, questions = Engine(ranker, None, settings), type(ranker.questions)
     text = json.dumps(BODY).encode()
 
@@ -410,7 +446,7 @@ def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(ranker, monkeypatch):
         go.wait(60)
         return []
 
-    with listening(create_app(engine, settings), settings, 60) as port:
+    with listening(create_app(engine, settings), settings) as port:
         monkeypatch.setattr(questions, "predict", predict)
         connection = socket.create_connection(("127.0.0.1", port), timeout=60)
         connection.sendall(HEAD + b"Content-Length: %d\r\n\r\n%s" % (len(text), text))

@@ -57,6 +57,9 @@ class Bounded:
         """Answer a request within the limits, or refuse it."""
         if scope["type"] != "http" or scope["path"] in ALWAYS:
             return await self.app(scope, receive, send)
+        if scope.get("semclass.crowded"):
+            message = "too many connections at a time; try again later, and close connections that are not used"
+            return await refusal(scope, 503, "overloaded", message, {**_RETRY, **CLOSE})(scope, receive, send)
         # one block that grows, and not many: what is freed goes back to the system
         body, length = bytearray(), 0
         try:

@@ -24,7 +24,7 @@ _ERRORS = {
     422: "The body holds something that is not allowed.",
     429: "There is too much to do; come back later.",
     500: "Something went wrong in the service.",
-    503: "The service is not ready, or stops.",
+    503: "The service is not ready, or stops, or has too many connections; or the index cannot be read.",
     504: "The answer took too long.",
 }
 

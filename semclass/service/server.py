@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 import uuid
+from functools import partial
 from math import ceil
 from types import FrameType
 from typing import Any
@@ -52,7 +53,7 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     _allow_connections(settings.max_connections)
     config = uvicorn.Config(
         app,
-        http=timed_protocol(settings.head_seconds),
+        http=limited_protocol(settings),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -60,7 +61,6 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=settings.max_connections,
         timeout_keep_alive=max(1, round(settings.idle_seconds)),
         # requests are given up before, by the engine; this is for those that do not wait for it
         timeout_graceful_shutdown=ceil(settings.stop_seconds) + _LATER,
@@ -175,27 +175,34 @@ class OneBody(H11Protocol):
         self.transport.close()
 
 
-def timed_protocol(seconds: float) -> type[H11Protocol]:
+def limited_protocol(settings: Settings) -> type[H11Protocol]:
     """Make a protocol that closes connections whose request line and headers do not arrive in time.
 
-    uvicorn waits for them without an end, so that a client could hold a connection with a byte now and then.
+    uvicorn waits for them without an end, so that a client could hold a connection with a byte now and then. The time runs
+    from the first byte, or for a new connection from its beginning.
+
+    Requests on connections beyond those that may be open are marked, for :class:`semclass.service.limits.Bounded` to refuse
+    them. uvicorn would refuse all requests, probes as well, with a text of its own and without a word in the log.
 
     Parameters
     ----------
-    seconds
-        From the first byte, or for a new connection from its beginning.
+    settings
+        With `head_seconds` and `max_connections`.
 
     Returns
     -------
     type
         For ``uvicorn.Config(http=...)``.
     """
+    seconds = settings.head_seconds
 
-    class TimedProtocol(OneBody):
+    class LimitedProtocol(OneBody):
         _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            if len(self.connections) > settings.max_connections:
+                self.app = partial(_crowded, self.app)
             self._timer = self.loop.call_later(seconds, transport.close)
 
         def connection_lost(self, exc: Exception | None) -> None:
@@ -218,7 +225,13 @@ def timed_protocol(seconds: float) -> type[H11Protocol]:
                 self._timer.cancel()
                 self._timer = None
 
-    return TimedProtocol
+    return LimitedProtocol
+
+
+async def _crowded(app: Any, scope: Any, receive: Any, send: Any) -> None:
+    """Have a request answered as one on a connection too many."""
+    scope["semclass.crowded"] = True
+    await app(scope, receive, send)
 
 
 def _allow_connections(number: int) -> None:
