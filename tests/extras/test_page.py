@@ -417,6 +417,21 @@ def test_no_width_and_no_word_needs_scrolling_sideways(open_page, service, width
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("width", [308, 320, 348, 360])
+def test_what_stands_above_a_passage_is_as_wide_as_it(open_page, service, width):
+    # 12 less than a phone: where a browser shows a scroll bar
+    page = open_page(f"{service}#source=own", width)
+    example(page)
+    page.get_by_role("radio", name="Answers").check()
+    page.get_by_role("slider", name="weight of re-ranking").press("Home")
+    first(page, GRANITE)
+    expect(page.locator("#after .moved").first).to_contain_text("unmoved")  # the longest of what is said there
+    beyond = page.locator("#after .top").evaluate_all(
+        "tops => tops.map((top) => top.lastElementChild.getBoundingClientRect().right - top.getBoundingClientRect().right)"
+    )
+    assert max(beyond) < 0.5
+
+
 # ---------------------------------------------------------------- who cannot see it, or use a mouse
 
 
