@@ -80,13 +80,16 @@ class TooLargeError(SemclassError):
 
 
 class Json(Response):
-    """An answer made of dataclasses, pydantic models and plain values; numbers that JSON lacks become null."""
+    """An answer made of dataclasses, pydantic models and plain values; numbers that JSON lacks become texts.
+
+    A client's 1e400 is such a number: it is given back as ``"Infinity"``, as null would say that there was none.
+    """
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
         """Write JSON."""
-        return to_json(content, inf_nan_mode="null")
+        return to_json(content, inf_nan_mode="strings")
 
 
 async def read(request: Request, model: type[Model], settings: Settings) -> Model:
@@ -121,6 +124,8 @@ async def read(request: Request, model: type[Model], settings: Settings) -> Mode
     if given.partition(";")[0].strip().lower() != "application/json":
         raise MediaTypeError("the body must be JSON; send it with the header Content-Type: application/json")
     body = await request.body()
+    if not body.strip():
+        raise MalformedError("the body is empty; send a JSON object")
     if _has_many_values(body):
         raise TooLargeError(f"the body holds too many values; at most {MOST_VALUES} are read in one request")
     try:
@@ -137,7 +142,7 @@ async def read(request: Request, model: type[Model], settings: Settings) -> Mode
         return model.model_validate(value)
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_told(fault)}" for fault in faults[:_SHOWN]]
+        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_message(fault)}" for fault in faults[:_SHOWN]]
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise InvalidError("; ".join(told) + more) from None
 
@@ -155,10 +160,18 @@ def _has_many_values(body: bytes) -> bool:
     return plain.count(b'"') > 4 * MOST_VALUES or marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
 
 
-def _told(fault: ErrorDetails) -> str:
-    """What is wrong, without regular expressions: there is only :data:`WRITTEN`."""
-    blank = fault["type"] == "string_pattern_mismatch"
-    return "Input should have a character that is not white space" if blank else fault["msg"]
+_MESSAGES = {
+    # there is only :data:`WRITTEN`
+    "string_pattern_mismatch": "Input should have a character that is not white space",
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+}
+"""What is said in place of regular expressions and of Python's names, by kind of fault."""
+
+
+def _message(fault: ErrorDetails) -> str:
+    """What is wrong, in words of JSON."""
+    return _MESSAGES.get(fault["type"], fault["msg"])
 
 
 def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _INPUTS = "a question, a pair [question, sentence], or a list of [question] and 
 class Sent(BaseModel):
     """What clients send: each field of its own type, and others passed over."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True, ser_json_inf_nan="strings")
 
 
 class Document(Sent):
@@ -64,7 +64,7 @@ class Document(Sent):
     text: Text
 
 
-def _told(expected: str) -> WrapValidator:
+def _expecting(expected: str) -> WrapValidator:
     """Say in one line what is expected, in place of what each kind of value lacks."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
@@ -81,7 +81,7 @@ class RerankRequest(Sent):
 
     query: Written
     documents: Annotated[
-        list[Annotated[Text | Document, _told("a text, or an object with a text; images are not read")]],
+        list[Annotated[Text | Document, _expecting("a text, or an object with a text; images are not read")]],
         FailFast(),
         Field(json_schema_extra={"minItems": 1, **TEXTS}),
     ]
@@ -194,7 +194,7 @@ class PredictRequest(Sent):
 
     inputs: Annotated[
         Written | Alone | Pair | Annotated[list[Alone | Pair], Field(min_length=1, json_schema_extra=TEXTS)],
-        _told(f"{_INPUTS}; three questions are written [[a], [b], [c]], and no text is empty"),
+        _expecting(f"{_INPUTS}; three questions are written [[a], [b], [c]], and no text is empty"),
         Field(description=f"{_INPUTS[0].upper()}{_INPUTS[1:]}. Questions get classes, pairs are judged by entailment."),
     ]
     raw_scores: Annotated[bool, Field(description="ln p in place of p: a softmax brings it back.")] = False
