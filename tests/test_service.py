@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
@@ -154,9 +155,41 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
         refused = client.post("/api/search", {"question": QUESTION})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
         assert client.get("/api/info").json()["methods"]["rerank"] == [None]
+        assert "GET /api/info lists" in refused.json()["message"]
+        refused = client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]})
+        assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
         for path in ("/api/classify/questions", "/api/classify/passages"):
             refused = client.post(path, {"texts": [QUESTION]})
             assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
+
+
+def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_service(ranker, corpus):
+    reader = replace(ranker.reader, classifier=replace(ranker.passages, head=None))
+    bare = replace(ranker, questions=replace(ranker.questions, head=None), reader=reader)
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=reader), bare)
+    asked = {"question": QUESTION, "rerank": "stable", "by": "class"}
+    with service(bare, retriever) as client:
+        for path, body in [
+            ("/api/rerank", {**asked, "passages": ["Ada built it."]}),
+            ("/api/search", asked),
+            ("/api/search", {"question": QUESTION, "match": "soft"}),
+        ]:
+            message = check_error(client.post(path, body), 422)
+            assert all(
+                part in message for part in ('by "', "no heads for that", "/api/info", "semclass serve --models")
+            )
+            assert "training/" not in message
+        assert client.get("/api/info").json()["methods"]["by"] == ["entailment"]
+        assert client.post("/api/rerank", {**asked, "passages": ["Ada."], "by": "entailment"}).status_code == 200
+
+
+def test_a_weight_that_the_models_do_not_bring_is_asked_for(ranker, corpus):
+    bare = replace(ranker, pair_heads=None)
+    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), bare)
+    body = {"question": QUESTION, "rerank": None, "match": "soft"}
+    with service(bare, retriever) as client:
+        assert "give match_weight" in check_error(client.post("/api/search", body), 422)
+        assert client.post("/api/search", {**body, "match_weight": 0.5}).json()["weights"]["match_weight"] == 0.5
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -193,6 +226,19 @@ def check_error(answer, status):
 )
 def test_what_is_no_request_is_refused(client, path, content, kind, status):
     check_error(client.request("POST", path, content=content, headers={"content-type": kind}), status)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (" \n", "the body is empty"),
+        ('["Who?"]', "body: Input should be an object"),
+        ('{"question": "Who?", "where": []}', "where: Input should be an object"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_told_in_words_of_json(client, content, says):
+    answer = client.request("POST", "/api/search", content=content, headers={"content-type": "application/json"})
+    assert says in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -264,6 +310,18 @@ def test_a_whole_number_may_be_written_with_a_point(client):
     assert len(answer.json()["hits"]) == 2
 
 
+@pytest.mark.parametrize(("number", "told"), [("1e400", "Infinity"), ("-1e400", "-Infinity"), ("1e300", 1e300)])
+def test_a_number_that_is_too_large_for_a_number_is_given_back_as_a_text(client, number, told):
+    headers = {"content-type": "application/json"}
+    passage = f'{{"text": "Ada built it.", "metadata": {{"n": {number}}}}}'
+    content = f'{{"question": "Who?", "passages": [{passage}]}}'
+    found = client.request("POST", "/api/rerank", content=content, headers=headers).json()
+    assert found["hits"][0]["metadata"] == {"n": told}
+    content = f'{{"query": "Who?", "documents": [{{"text": "Ada built it.", "n": {number}}}]}}'
+    found = client.request("POST", "/v1/rerank", content=content, headers=headers).json()
+    assert found["results"][0]["document"]["n"] == told
+
+
 @pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
 @pytest.mark.parametrize("text", ["\x00", "\u200b", "\ufffd\uffff", "a\x00b", "\U0010ffff", "?" * 5000])
 def test_odd_texts_are_texts(client, text):
@@ -292,9 +350,9 @@ def test_no_body_is_an_error_of_the_service(client, body):
 
 
 def test_an_unknown_path_and_a_wrong_method_are_told(client):
-    check_error(client.get("/api/nothing"), 404)
+    assert "GET /openapi.json" in check_error(client.get("/api/nothing"), 404)
     wrong = client.get("/api/search")
-    check_error(wrong, 405)
+    assert "asked by POST" in check_error(wrong, 405)
     assert wrong.headers["allow"] == "POST"
     check_error(client.get("/api/search/"), 404)
 
@@ -352,9 +410,33 @@ def test_a_request_is_one_line_of_json_without_a_word_of_its_user(client, log):
     }
 
 
-@pytest.mark.parametrize("given_id", ["", "x" * 65, "a b", 'a"b', "ä".encode()])
-def test_an_odd_request_id_is_replaced(client, given_id):
-    assert len(client.get("/health", headers={"x-request-id": given_id}).headers["x-request-id"]) == 32
+@pytest.mark.parametrize(
+    "given_id",
+    [
+        "",
+        "x" * 65,
+        "x" * 100_000,
+        "a b",
+        'a"b',
+        "ä".encode(),
+        "a\n",
+        "a\r\nX-Forged: 1",
+        'a"}\n{"event": "stopped"}',
+        "a\x1b[2J",
+    ],
+)
+def test_an_odd_request_id_is_replaced(client, log, given_id):
+    answer = client.get("/health", headers={"x-request-id": given_id})
+    assert re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])
+    assert "x-forged" not in answer.headers
+    assert [json.loads(line)["request_id"] for line in log.written] == [answer.headers["x-request-id"]]
+    assert "\n" not in log.written[0]
+
+
+def test_of_several_request_ids_one_is_taken_or_none(client):
+    for ids, taken in ((["a-1", "b b"], "a-1"), (["b b", "a-1"], None)):
+        headers = [("x-request-id", one) for one in ids]
+        assert (client.get("/health", headers=headers).headers["x-request-id"] == taken) == (taken is not None)
 
 
 def test_paths_and_methods_that_the_service_does_not_have_are_not_told_apart(client, log):

@@ -19,7 +19,7 @@ from semclass.errors import ArtifactError, InputError, InputTypeError, SemclassE
 from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
-from semclass.service.engine import Engine, Overloaded, Stopping, TimedOut
+from semclass.service.engine import Engine, NoIndexError, Overloaded, Stopping
 from semclass.service.limits import Bounded
 from semclass.service.living import QUESTION, follow, may_change
 from semclass.service.logs import Watched, fault_of, tell
@@ -31,7 +31,7 @@ from semclass.types import Passage
 _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     bodies.MalformedError: (400, "malformed"),
     compat.EmptyError: (400, "empty"),
-    native.NoIndexError: (404, "no_index"),
+    NoIndexError: (404, "no_index"),
     bodies.TooLargeError: (413, "too_large"),
     bodies.MediaTypeError: (415, "media_type"),
     bodies.InvalidError: (422, "validation"),
@@ -40,7 +40,6 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     compat.NoHeadsError: (424, "backend"),
     Overloaded: (429, "overloaded"),
     Stopping: (503, "stopping"),
-    TimedOut: (504, "timeout"),
 }
 """Status and kind of each error that is told to clients."""
 
@@ -163,4 +162,8 @@ async def _refuse_request(request: Request, error: Exception) -> Json:
         raise error
     phrase = HTTPStatus(error.status_code).phrase
     kind = phrase.lower().replace(" ", "_")
-    return refusal(request.scope, error.status_code, kind, phrase, error.headers)
+    messages = {
+        404: "there is no such path; GET /openapi.json lists those that there are",
+        405: f"this path is asked by {(error.headers or {}).get('Allow', 'another method')}; see GET /openapi.json",
+    }
+    return refusal(request.scope, error.status_code, kind, messages.get(error.status_code, phrase), error.headers)

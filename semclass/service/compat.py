@@ -170,6 +170,20 @@ def _text(document: schemas.Document, fields: Sequence[str], settings: Settings)
     return "\n".join(written) if written else document.text
 
 
+def check_pairs(engine: Engine) -> None:
+    """Refuse to re-rank where there are no pair heads.
+
+    Raises
+    ------
+    NoHeadsError
+        Saying so.
+    """
+    if engine.ranker.pair_heads is None:
+        raise NoHeadsError(
+            "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
+        )
+
+
 async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[str]) -> list[float]:
     """P(text answers query) of each text, in [0, 1]; 0 for one that holds nothing but white space.
 
@@ -184,10 +198,7 @@ async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[
     """
     if not texts:
         raise EmptyError("there is nothing to rank; give at least one text")
-    if engine.ranker.pair_heads is None:
-        raise NoHeadsError(
-            "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
-        )
+    check_pairs(engine)
     take_texts(request, [query], engine.settings)
     take_texts(request, texts, engine.settings)
     scores = [0.0] * len(texts)

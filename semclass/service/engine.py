@@ -62,8 +62,8 @@ class Overloaded(SemclassError):  # noqa: N818 - states, as clients know them
         self.retry_after = retry_after
 
 
-class TimedOut(SemclassError):  # noqa: N818 - states, as clients know them
-    """The work took longer than it may."""
+class NoIndexError(SemclassError):
+    """The service was started without an index."""
 
 
 class Stopping(SemclassError):  # noqa: N818 - states, as clients know them
@@ -199,6 +199,21 @@ class Engine:
         """Whether work is taken."""
         return self._running
 
+    @property
+    def searched(self) -> HybridRetriever:
+        """What is searched.
+
+        Raises
+        ------
+        NoIndexError
+            If there is no index.
+        """
+        if self.retriever is None:
+            raise NoIndexError(
+                "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
+            )
+        return self.retriever
+
     async def start(self) -> None:
         """Make ready."""
         self._pool = ThreadPoolExecutor(2 * self.workers, thread_name_prefix="semclass-worker")
@@ -253,20 +268,18 @@ class Engine:
         shown = len(item[1]) if options.get("k") is None else min(options["k"], len(item[1]))
         texts = 1 + len(item[1]) + _explained(shown, options)
         characters = len(question) + sum(len(passage.text) for passage in item[1])
-        hits: list[Hit] = await self._alone(_Kind("rerank", _told(options), call), item, texts, characters)
+        hits: list[Hit] = await self._alone(_Kind("rerank", _digest(options), call), item, texts, characters)
         return hits
 
     async def search(self, question: str, **options: Any) -> list[Hit]:
         """See :meth:`semclass.retriever.HybridRetriever.search`."""
-        if self.retriever is None:
-            raise InputError("the service has no index, so there is nothing to search")
 
         def call(some: list[str]) -> list[list[Hit]]:
-            retriever = self.retriever  # that of when the run begins: those who waited find what is new
-            return [] if retriever is None else retriever.search_many(some, **options)
+            # that of when the run begins: those who waited find what is new
+            return self.searched.search_many(some, **options)
 
-        away = not isinstance(self.retriever.index, PassageIndex)
-        kind = _Kind("search", _told(options), call, away)
+        away = not isinstance(self.searched.index, PassageIndex)
+        kind = _Kind("search", _digest(options), call, away)
         limit = options.get("k", HITS)
         texts = SEARCH + ceil(max(limit, options.get("candidates", CANDIDATES)) / CANDIDATES_OF_TEXT)
         texts += _explained(limit, options)
@@ -308,22 +321,15 @@ class Engine:
             self._count(job, 1)
         futures = [job.done for job in jobs]
         self._open.update(futures)
-        timer = asyncio.get_running_loop().call_later(settings.request_seconds, self._expire, jobs)
         for job in islice(rest, self.workers):
             self._queue(job)
         self._dispatch()
         try:
             return [result for found in await asyncio.gather(*futures) for result in found]
         finally:
-            timer.cancel()
             self._open.difference_update(futures)
             for job in jobs:
                 self._leave(job)
-
-    def _expire(self, jobs: Sequence[_Job]) -> None:
-        for job in jobs:
-            if not job.done.done():
-                job.done.set_exception(TimedOut(f"the work took longer than {self.settings.request_seconds:g} s"))
 
     def _queue(self, job: _Job) -> None:
         """Put a job at the end of its queue; what no other job fits beside has a queue of its own."""
@@ -463,7 +469,7 @@ def _explained(hits: int, options: dict[str, Any]) -> int:
     return ceil(hits / EXPLAINED_OF_TEXT) if options.get("explain") else 0
 
 
-def _told(options: dict[str, Any]) -> str:
+def _digest(options: dict[str, Any]) -> str:
     """Digest of options: equal for those that may share a run, and short for a filter of any length."""
     return blake2b(repr(sorted(options.items())).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 

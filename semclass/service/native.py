@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Sequence
 from typing import Any
@@ -10,13 +11,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 import semclass
-from semclass.errors import SemclassError
+from semclass.errors import InputError
 from semclass.fusion import METHODS as FUSIONS
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
 from semclass.service import schemas
-from semclass.service.bodies import Json, json_body, read, take_count, take_texts
-from semclass.service.compat import WITHOUT_HEADS, NoHeadsError
+from semclass.service.bodies import InvalidError, Json, json_body, read, take_count, take_texts
+from semclass.service.compat import WITHOUT_HEADS, NoHeadsError, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 from semclass.taxonomy import COARSE_NAMES
@@ -24,10 +25,6 @@ from semclass.types import Hit, Passage, QuestionLabel
 
 SEARCHES = frozenset({"/api/search"})
 """Paths that need an index."""
-
-
-class NoIndexError(SemclassError):
-    """The service was started without an index."""
 
 
 def router(engine: Engine) -> APIRouter:
@@ -82,18 +79,21 @@ def router(engine: Engine) -> APIRouter:
         take_count(body.k, settings, "k")
         take_count(body.candidates, settings, "candidates")
         check_filter(body.where or {})
-        if engine.retriever is None:
-            raise NoIndexError(
-                "this service has no index, so there is nothing to search; start it with semclass serve INDEX"
-            )
+        usual = engine.searched.weights
+        _check_method(engine, body)
         options = body.model_dump(exclude={"question", "classify"})
-        used = _weights_of_search(body, engine.retriever.weights)
         hits, asked = await _with_classes(
             engine, body.question, engine.search(body.question, **options), wanted=body.classify
         )
+        used = _weights_of_search(body, usual)
         return Json({"question": asked, "hits": hits, "weights": used, "milliseconds": _since(began)})
 
-    @routes.post("/api/rerank", response_model=schemas.RerankAnswer, openapi_extra=json_body(schemas.RerankRequest))
+    @routes.post(
+        "/api/rerank",
+        response_model=schemas.RerankAnswer,
+        responses=WITHOUT_HEADS,
+        openapi_extra=json_body(schemas.RerankRequest),
+    )
     async def rerank(request: Request) -> Json:
         """Re-rank passages for a question."""
         body, began = await read(request, schemas.RerankRequest, settings), time.perf_counter()
@@ -103,6 +103,8 @@ def router(engine: Engine) -> APIRouter:
         take_texts(request, [body.question], settings)
         take_texts(request, [item.text for item in given], settings)
         take_count(body.k, settings, "k")
+        check_pairs(engine)
+        _check_method(engine, body)
         # places are ids here: those that clients give need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
         options = body.model_dump(exclude={"question", "passages", "classify"}, exclude_none=True)
@@ -125,6 +127,19 @@ def _check_classes(engine: Engine) -> None:
         raise NoHeadsError(
             "the served models have no class heads, so nothing can be classified; serve models with them"
         )
+
+
+def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> None:
+    """Refuse a method whose heads are not served; what the library says of that is for those who load the models."""
+    fields = ("rerank", "by", "match") if isinstance(body, schemas.SearchRequest) else ("rerank", "by")
+    try:
+        engine.ranker.require(**{name: getattr(body, name) for name in fields})
+    except InputError:
+        given = ", ".join(f"{name} {json.dumps(getattr(body, name))}" for name in fields)
+        raise InvalidError(
+            f"{given}: the models that this service was started with have no heads for that; ask by one of the methods "
+            "that GET /api/info lists, or start the service with models that have them: semclass serve --models MODELS"
+        ) from None
 
 
 async def _with_classes(
