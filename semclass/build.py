@@ -89,7 +89,8 @@ def build_index(
     Parameters
     ----------
     folder
-        Made if it is not there; may hold an index, which stays until the new one is complete, but nothing else.
+        Made if it is not there; may hold an index, but nothing else. The new one replaces it without a question, its
+        tuned weights among it, but not before it is complete; the command asks for ``--replace`` first.
     passages
         A stream of at least one, see :func:`semclass.documents.iter_passages`. Ids must be unique, texts not empty.
     reader, similarity, form

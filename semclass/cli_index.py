@@ -83,6 +83,7 @@ def index() -> None:
 @index.command()
 @_source
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@click.option("--replace", is_flag=True, help="Replace an index that is there, once the new one is complete.")
 @click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
 @take_cut
 @take_similarity
@@ -97,6 +98,7 @@ def build(
     similarity: str,
     form: str | None,
     *,
+    replace: bool,
     no_resume: bool,
     as_json: bool,
     models: Path | None,
@@ -106,14 +108,15 @@ def build(
 ) -> None:
     """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files.
 
-    A build that was stopped goes on where it was when the same command is given again.
+    A build that was stopped goes on where it was when the same command is given again. An index that is there stays as it
+    is, unless --replace is given: then until the new one is complete.
     """
     from semclass.build import build_index
     from semclass.manifest import check_target
     from semclass.processors import available_threads
     from semclass.reading import Recipe
 
-    check_target(out)
+    check_target(out, replace=replace)
     passages, count = passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     ranker = semclass.Ranker.load(models, encoder=encoder, threads=1)

@@ -519,7 +519,7 @@ class PassageIndex:
         Parameters
         ----------
         folder
-            Made if it is not there; may hold an index, but nothing else.
+            Made if it is not there; may hold an index, which is replaced without a question, but nothing else.
 
         Raises
         ------

@@ -103,6 +103,11 @@ class Manifest:
     generation: int = 1
     tuned: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def passages(self) -> int:
+        """How many passages are there."""
+        return sum(entry.live for entry in self.segments)
+
     def as_json(self) -> bytes:
         """Give the file's bytes."""
         entries = [
@@ -111,7 +116,7 @@ class Manifest:
             for entry in self.segments
         ]
         fields = {"protocol": PROTOCOL, "kind": "index", "generation": self.generation, "segments": entries}
-        fields["passages"] = sum(entry.live for entry in self.segments)
+        fields["passages"] = self.passages
         return artifacts.dump_json({**self.header, **fields, **({"tuned": dict(self.tuned)} if self.tuned else {})})
 
 
@@ -405,13 +410,21 @@ def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> N
                 shutil.rmtree(gone, ignore_errors=True)
 
 
-def check_target(folder: str | Path) -> None:
+def check_target(folder: str | Path, *, replace: bool = True) -> None:
     """Refuse to build an index into a folder that holds something else, before hours of work and not after.
+
+    Parameters
+    ----------
+    folder
+        Where the index is to be; may be missing.
+    replace
+        Whether an index that is there may be replaced. A build that was stopped before there was one is none.
 
     Raises
     ------
     ArtifactError
-        If `folder` is a file, or holds other things than an index, one of a newer version among them.
+        If `folder` is a file, or holds other things than an index, one of a newer version among them; or if it holds an
+        index, also a damaged one, that may not be replaced.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -428,6 +441,13 @@ def check_target(folder: str | Path) -> None:
         if others:
             raise ArtifactError(
                 f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index"
+            )
+        if artifacts.MANIFEST in names and not replace:
+            found = find(folder)
+            held = "a damaged index" if found is None else f"an index of {found.passages} passages"
+            raise ArtifactError(
+                f"{folder} holds {held} already; give --replace to build another one in its place, add to it with "
+                "`semclass index add`, or name another folder"
             )
 
 
@@ -493,7 +513,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
             sizes[name] = sizes.get(name, 0) + int(record["bytes"])
         if entry.removed:
             sizes["removed"] = sizes.get("removed", 0) + int(entry.removed["bytes"])
-    live = sum(entry.live for entry in found.segments)
+    live = found.passages
     return {
         "passages": live,
         "removed": sum(entry.passages for entry in found.segments) - live,

@@ -422,6 +422,35 @@ def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     assert len(json_lines(out)) == 3
 
 
+def test_an_index_is_replaced_only_when_that_is_asked_for(run, tmp_path):
+    (tmp_path / "first.txt").write_text("Tea is made of leaves.\n")
+    (tmp_path / "second.txt").write_text("Coffee is made of beans.\n\nBeans are roasted.\n")
+    assert run("index", "build", tmp_path / "first.txt", "--out", tmp_path / "index")[0] == 0
+    code, out, err = run("index", "build", tmp_path / "second.txt", "--out", tmp_path / "index")
+    assert (code, out) == (2, "")
+    assert "holds an index of 1 passages already; give --replace" in err
+    assert json_lines(run("index", "info", tmp_path / "index", "--json")[1])[0]["passages"] == 1
+    assert run("index", "build", tmp_path / "second.txt", "--out", tmp_path / "index", "--replace")[0] == 0
+    assert json_lines(run("index", "info", tmp_path / "index", "--json")[1])[0]["passages"] == 2
+
+
+def test_what_is_no_index_is_never_replaced(run, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "harbour.png").write_bytes(b"\x89PNG")
+    code, _, err = run("index", "build", CORPUS, "--out", tmp_path / "photos", "--replace")
+    assert (code, "holds other things ('harbour.png')" in err) == (2, True)
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["harbour.png"]
+
+
+def test_a_build_that_was_stopped_goes_on_without_being_told_so(run, tmp_path):
+    source = tmp_path / "p.jsonl"
+    source.write_text('{"text": "Tea is made of leaves."}\n{"text": "broken\n')
+    assert run("index", "build", source, "--out", tmp_path / "index")[0] == 2
+    source.write_text('{"text": "Tea is made of leaves."}\n{"text": "Coffee is made of beans."}\n')
+    code, out, _ = run("index", "build", source, "--out", tmp_path / "index", "--json")
+    assert (code, json_lines(out)[0]["passages"]) == (0, 2)
+
+
 def test_an_index_that_was_edited_is_refused(run, index, tmp_path):
     import shutil
 

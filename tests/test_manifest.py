@@ -41,6 +41,23 @@ def test_a_folder_that_holds_other_things_is_refused(tmp_path, name):
     assert (tmp_path / name / "thesis.txt").read_text() == "years of work"
 
 
+@pytest.mark.parametrize("text", [None, "{"])
+def test_an_index_stays_where_it_may_not_be_replaced(folder, text):
+    if text is not None:
+        (folder / "manifest.json").write_text(text)
+    held = "an index of 20 passages" if text is None else "a damaged index"
+    with pytest.raises(ArtifactError, match=f"holds {held} already; give --replace"):
+        manifest.check_target(folder, replace=False)
+    manifest.check_target(folder)
+
+
+def test_a_folder_without_an_index_needs_no_leave(tmp_path):
+    (tmp_path / manifest.AREA).mkdir()  # what a build that was stopped leaves
+    (tmp_path / manifest.LOCK).touch()
+    manifest.check_target(tmp_path, replace=False)
+    manifest.check_target(tmp_path / "new", replace=False)
+
+
 def test_what_somebody_put_beside_an_index_stays(folder):
     kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
     for name in kept:
