@@ -66,25 +66,29 @@ def word_matches(query: Query, candidates: Candidates, place: int, pieces: Seque
     Returns
     -------
     tuple of WordMatch
-        At most `WORDS`, heaviest first; pieces that are no terms are left out.
+        At most `WORDS`, heaviest first; pieces that are no terms are left out. A piece that the question has several
+        times comes once, with the weight of all of them and with what met the one that was met best.
     """
     terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
-    read = len(query.tokens)
-    idf = candidates.idf[query.terms[:read]].astype(np.float64)
-    share = idf / max(idf.sum(), 1e-6)
-    cosines = query.tokens @ tokens.T if len(tokens) else np.zeros((read, 0), np.float32)
+    asked = query.terms[: len(query.tokens)]
+    idf = candidates.idf[asked].astype(np.float64)
+    found, firsts, owner = np.unique(asked, return_index=True, return_inverse=True)
+    weights = np.bincount(owner, idf, len(found)) / max(idf.sum(), 1e-6)
+    cosines = query.tokens @ tokens.T if len(tokens) else np.zeros((len(asked), 1), np.float32)
+    nearest = cosines.max(axis=1, initial=-np.inf)
     matches = []
-    for row in np.argsort(-share, kind="stable")[:WORDS].tolist():
-        if share[row] <= 0:
+    for term in np.lexsort((firsts, -weights))[:WORDS].tolist():
+        if weights[term] <= 0:
             break
-        column = int(cosines[row].argmax()) if len(tokens) else -1
+        rows = np.flatnonzero(owner == term)
+        row = int(rows[nearest[rows].argmax()])
         matches.append(
             WordMatch(
-                word=pieces[int(query.terms[row])],
-                weight=float(share[row]),
-                match=pieces[int(terms[column])] if len(tokens) else "",
-                cosine=float(cosines[row, column]) if len(tokens) else 0.0,
-                exact=bool((terms == query.terms[row]).any()),
+                word=pieces[int(found[term])],
+                weight=float(weights[term]),
+                match=pieces[int(terms[cosines[row].argmax()])] if len(tokens) else "",
+                cosine=float(nearest[row]),
+                exact=bool((terms == found[term]).any()),
             )
         )
     return tuple(matches)

@@ -257,7 +257,7 @@ class WordMatch:
     word
         The piece; ``##`` before it says that it goes on from the piece before.
     weight
-        Its share of the question's inverse document frequency, in [0, 1].
+        Its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together.
     match
         The piece of the passage whose token vector is nearest; empty for a passage without token vectors.
     cosine
@@ -307,7 +307,7 @@ class Explanation:
         How the score follows from `total`: ``"identity"``: it is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)). The
         method ``stable`` puts passages with a label first, and leaves the score as it was.
     words
-        The question's words that weigh most, heaviest first, and what met each.
+        The question's words that weigh most, heaviest first, each once, and what met it.
     classes
         The classes, most asked for first.
     """

@@ -52,6 +52,19 @@ def test_words_show_what_met_them(retriever):
     assert all(-1.01 <= item.cosine <= 1.01 for item in hit.explanation.words)
 
 
+def test_a_word_that_is_asked_for_twice_comes_once_with_the_weight_of_both(retriever):
+    once, twice = (
+        {item.word: item for item in retriever.search(question, 1, explain=True)[0].explanation.words}
+        for question in ("Which lighthouse was finished?", "Which lighthouse was finished, the old lighthouse or not?")
+    )
+    words = retriever.search("Which lighthouse, the old lighthouse?", 1, explain=True)[0].explanation.words
+    assert len({item.word for item in words}) == len(words)
+    assert twice["lighthouse"].weight / twice["finished"].weight == pytest.approx(
+        2 * once["lighthouse"].weight / once["finished"].weight
+    )
+    assert sum(item.weight for item in words) == pytest.approx(1)
+
+
 def test_classes_stand_side_by_side(retriever):
     (hit,) = retriever.search(QUESTION, 1, explain=True)
     first = hit.explanation.classes[0]
