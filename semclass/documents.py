@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +19,23 @@ from semclass.validation import short
 
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 DOCUMENT_SUFFIXES = (".txt", ".text", *MARKDOWN_SUFFIXES)
+
+REMEDIES = {
+    "`pdftotext FILE` makes text of .pdf": (".pdf",),
+    "`pandoc FILE -o FILE.md` makes Markdown of {}": (
+        ".docx", ".odt", ".rtf", ".epub", ".html", ".htm", ".rst", ".org", ".tex", ".ipynb",
+    ),
+    "a .jsonl file is read where it is named as SOURCE itself": (".jsonl",),
+    "the rows of {} can be written as JSON lines with `text`": (".csv", ".tsv", ".json", ".xlsx", ".parquet"),
+}  # fmt: skip
+"""How files can be read that are neither text nor Markdown, and the endings that this is for."""
+
+ROWS = (".jsonl", ".json", ".csv", ".tsv")
+"""Endings of those among them that may hold JSON lines, whatever they are called."""
+
+LINKS = "links to folders or to nothing"
+NO_ENDING = "no ending"
+ENDINGS_SHOWN = 8
 
 
 def read_passages(
@@ -62,7 +81,8 @@ def iter_passages(
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
         ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
-        folder of them. In a folder, files and folders whose names begin with a full stop are passed over.
+        folder of them. In a folder, files and folders whose names begin with a full stop are passed over, and so is what
+        :func:`passed_over` tells.
     by
         How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
         :func:`semclass.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If it is
@@ -92,12 +112,51 @@ def iter_passages(
     check_cut(by or "paragraph", size, overlap)
     lines = _json_lines_of(source)
     if lines is None:
-        missing = f"{source} holds no passages: no corpus.jsonl and no text in .txt or .md files"
-        return _some(_cut_files(source, cutting), missing)
+        return _some(
+            _cut_files(source, cutting), f"{source} holds no passages: it has no text, only blank lines or none"
+        )
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
+    suffix = lines.suffix.lower()
+    if suffix not in ROWS and (remedies := _remedies([suffix])):
+        raise InputError(f"{lines} is neither text nor JSON lines; {remedies[0]}")
     passages = iter_corpus(lines)
     return passages if by is None else _cut_passages(passages, cutting)
+
+
+def passed_over(source: str | Path) -> str:
+    """Tell what :func:`iter_passages` does not read of a folder of documents, and how it could be read.
+
+    Parameters
+    ----------
+    source
+        As for :func:`iter_passages`.
+
+    Returns
+    -------
+    str
+        Such as ``"2 files (.pdf 2); `pdftotext FILE` makes text of .pdf"``; empty for a source of which all is read. Files
+        and folders whose names begin with a full stop are not told; where there is no text at all, reading says so.
+    """
+    source = Path(source)
+    if not source.is_dir() or _json_lines_of(source) is not None:
+        return ""
+    documents, others = _look_through(source)
+    return _told(others) if documents and others else ""
+
+
+def _told(endings: Mapping[str, int]) -> str:
+    """Say how many files there are of which endings, and how they could be read."""
+    total = sum(endings.values())
+    often = sorted(endings, key=lambda ending: (-endings[ending], ending))
+    shown = [f"{ending} {endings[ending]}" for ending in often[:ENDINGS_SHOWN]] + ["..."] * (len(often) > ENDINGS_SHOWN)
+    return "; ".join([f"{total} file{'s' * (total != 1)} ({', '.join(shown)})", *_remedies(endings)])
+
+
+def _remedies(endings: Iterable[str]) -> list[str]:
+    """Say how files with these endings could be read."""
+    found = ((text, [ending for ending in fitting if ending in set(endings)]) for text, fitting in REMEDIES.items())
+    return [text.format(", ".join(fitting)) for text, fitting in found if fitting]
 
 
 def count_passages(source: str | Path, by: str | None = None) -> int | None:
@@ -238,9 +297,9 @@ def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int
         try:
             record = json.loads(line)
         except ValueError as error:
-            suffixes = ", ".join(DOCUMENT_SUFFIXES)
-            other = "" if path.suffix.lower() in ("", ".json", ".jsonl") else f"; as text are read only {suffixes}"
-            raise InputError(f"{path}, line {number}: broken JSON ({error}){other}") from error
+            suffix, suffixes = path.suffix.lower(), ", ".join(DOCUMENT_SUFFIXES)
+            others = [] if suffix in ("", ".jsonl") else [f"as text are read only {suffixes}", *_remedies([suffix])]
+            raise InputError("; ".join([f"{path}, line {number}: broken JSON ({error})", *others])) from error
         if not isinstance(record, dict):
             raise InputError(f"{path}, line {number}: a JSON object is wanted, not {short(record)}")
         yield number, record
@@ -255,7 +314,28 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 ({error.reason} at byte {error.start}); convert it first") from error
+        raise InputError(_not_utf8(path)) from error
+
+
+def _not_utf8(path: Path) -> str:
+    """Say where a file is no UTF-8, and what to do."""
+    if not path.is_file():  # a pipe cannot be read again
+        return f"{path} is not UTF-8; convert it first"
+    with path.open("rb") as file:
+        lines = ((number, line) for number, line in enumerate(file, 1) if not _is_utf8(line))
+        number, line = next(lines, (1, b""))
+    encoding = (
+        "UTF-16" if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "WINDOWS-1252"
+    )
+    return f"{path}, line {number} is not UTF-8; convert the file first, such as with `iconv -f {encoding} -t UTF-8`"
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _text_of(record: dict[str, Any], where: str) -> str:
@@ -278,15 +358,32 @@ def _json_lines_of(source: Path) -> Path | None:
 
 def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
     """Cut a document, or those in a folder."""
+    named = [(source, Path(source.name))]
     if source.is_dir():
-        found = (path for path in source.rglob("*") if path.suffix.lower() in DOCUMENT_SUFFIXES and path.is_file())
-        named = [(path, path.relative_to(source)) for path in sorted(found)]
-        named = [(path, name) for path, name in named if not any(part.startswith(".") for part in name.parts)]
-    else:
-        named = [(source, Path(source.name))]
+        named, others = _look_through(source)
+        if not named:
+            held = f" but {_told(others)}" if others else ""
+            raise InputError(f"{source} holds no passages{held}; as text are read {', '.join(DOCUMENT_SUFFIXES)} files")
     for path, name in named:
         content = "\n".join(line for _, line in _lines(path))
         yield from cutting(content, _name_of(path, name), markdown=path.suffix.lower() in MARKDOWN_SUFFIXES)
+
+
+def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
+    """Find the documents below a folder, sorted, with their names in it; and count by endings what is none."""
+    documents, others = [], Counter[str]()
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        ending = path.suffix.lower()
+        if not path.is_file():
+            others.update([LINKS] * path.is_symlink())
+        elif ending in DOCUMENT_SUFFIXES:
+            documents.append((path, name))
+        else:
+            others[ending or NO_ENDING] += 1
+    return documents, others
 
 
 def _name_of(path: Path, name: Path) -> str:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from semclass import InputError
-from semclass.documents import count_passages, iter_passages, read_passages, read_texts
+from semclass.documents import count_passages, iter_passages, passed_over, read_passages, read_texts
 
 
 def write_lines(path, *records):
@@ -51,8 +51,63 @@ def test_a_folder_may_hold_what_is_no_document(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
     assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1", "c.text#2"]
-    with pytest.raises(InputError, match=r"d\.html, line 1: broken JSON .*; as text are read only \.txt, \.text, \.md"):
+    with pytest.raises(InputError, match=r"d\.html is neither text nor JSON lines; `pandoc .* of \.html"):
         read_passages(tmp_path / "d.html")
+
+
+def test_what_is_passed_over_is_counted_with_what_reads_it(tmp_path):
+    for name in ("a.txt", "b.pdf", "below/C.PDF", "d.png", "LICENSE", "e.jsonl", ".hidden.pdf", ".git/f.pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
+    assert passed_over(tmp_path) == (
+        "6 files (.pdf 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1); `pdftotext FILE` makes text of "
+        ".pdf; a .jsonl file is read where it is named as SOURCE itself"
+    )
+    assert passed_over(tmp_path / "a.txt") == passed_over(tmp_path / "nowhere") == ""
+    write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
+    assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
+
+
+@pytest.mark.parametrize(
+    ("names", "says"),
+    [
+        ([], "holds no passages; as text are read .txt, .text, .md, .markdown files"),
+        (
+            ["a.pdf", "b.docx"],
+            r"holds no passages but 2 files \(.docx 1, .pdf 1\); .* `pandoc FILE -o FILE.md` makes Markdown of",
+        ),
+        (["a.txt"], "holds no passages: it has no text, only blank lines or none"),
+    ],
+)
+def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
+    for name in names:
+        (tmp_path / name).write_text("\n \n")
+    with pytest.raises(InputError, match=says):
+        read_passages(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        (
+            "a.txt",
+            b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n",
+            "line 10000 is not UTF-8; .* `iconv -f WINDOWS-1252 -t UTF-8`",
+        ),
+        ("a.txt", "Tea.\n".encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
+        ("a.pdf", b"%PDF-1.4\n\xe2\xe3", "a.pdf is neither text nor JSON lines; `pdftotext FILE` makes text of .pdf"),
+        (
+            "a.csv",
+            b"id,text\n",
+            "broken JSON .*; as text are read only .txt, .*; the rows of .csv can be written as JSON lines",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=says):
+        read_passages(tmp_path / name)
 
 
 def test_a_file_whose_name_makes_no_id_is_named(tmp_path):
