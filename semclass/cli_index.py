@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 _source = click.argument("source", type=click.Path(path_type=Path))
 
+_READ = 1024
+"""Passages of an index that are read at a time."""
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -55,7 +58,8 @@ def take_cut(command: Command) -> Command:
         click.option(
             "--mark-duplicates",
             is_flag=True,
-            help="Put the id of an earlier passage of SOURCE that says nearly the same into `duplicate_of`.",
+            help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
+            "passages are only added, of the index.",
         ),
     )
     for option in reversed(options):
@@ -64,15 +68,23 @@ def take_cut(command: Command) -> Command:
 
 
 def passages_from(
-    source: Path, by: str | None, size: int | None, overlap: int, *, mark_duplicates: bool
+    source: Path,
+    by: str | None,
+    size: int | None,
+    overlap: int,
+    *,
+    mark_duplicates: bool,
+    earlier: Iterable[semclass.Passage] = (),
 ) -> tuple[Iterator[semclass.Passage], int | None]:
     """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting."""
     from semclass import duplicates
-    from semclass.documents import count_passages, iter_passages
+    from semclass.documents import count_passages, iter_passages, passed_over
 
     passages = iter_passages(source, by, size=size, overlap=overlap)
+    if others := passed_over(source):
+        click.echo(f"passed over: {others}", err=True)
     number = count_passages(source, by) if sys.stderr.isatty() else None
-    return duplicates.mark_duplicates(passages) if mark_duplicates else passages, number
+    return duplicates.mark_duplicates(passages, earlier=earlier) if mark_duplicates else passages, number
 
 
 @click.group()
@@ -167,7 +179,8 @@ def add(
     """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
     from semclass.processors import available_threads
 
-    passages, count = passages_from(source, **cutting)
+    # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
+    passages, count = passages_from(source, **cutting, earlier=() if update else _held(folder))
     with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
         workers = threads or available_threads()
         with progress("indexing", count) as step:
@@ -304,6 +317,13 @@ def _changing(
         return
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
     click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {_segments(len(found['segments']))}")
+
+
+def _held(folder: Path) -> Iterator[semclass.Passage]:
+    """Read the passages of an index one after another; it is opened when the first one is asked for."""
+    found = semclass.PassageIndex.load(folder, verify=False)
+    for begin in range(0, len(found.rows), _READ):
+        yield from found.passages(found.rows[begin : begin + _READ])
 
 
 def _lines(file: Path) -> list[str]:

@@ -365,7 +365,7 @@ def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Itera
             held = f" but {_told(others)}" if others else ""
             raise InputError(f"{source} holds no passages{held}; as text are read {', '.join(DOCUMENT_SUFFIXES)} files")
     for path, name in named:
-        content = "\n".join(line for _, line in _lines(path))
+        content = "\n".join(line for _, line in _lines(path)).replace("\r", "\n")  # alone, it is an end of line, too
         yield from cutting(content, _name_of(path, name), markdown=path.suffix.lower() in MARKDOWN_SUFFIXES)
 
 

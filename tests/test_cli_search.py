@@ -153,6 +153,21 @@ def test_duplicates_are_marked_and_left_out_by_a_filter(run, docs, tmp_path):
     assert set(ids(kept)) == {name for name, mark in marks.items() if not mark}
 
 
+def test_what_is_added_is_marked_where_it_repeats_the_index(run, docs, tmp_path):
+    run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
+    (tmp_path / "news.txt").write_text("Ferries leave it at noon.\n\nThe last one leaves at midnight.\n")
+    assert run("index", "add", tmp_path / "index", tmp_path / "news.txt", "--mark-duplicates")[0] == 0
+    added = passages_of(tmp_path / "index")[3:]
+    assert [passage.metadata.get("duplicate_of") for passage in added] == ["port.txt#2", None]
+
+
+def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
+    (docs / "chart.pdf").write_bytes(b"%PDF")
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
+    assert (code, len(out.splitlines())) == (0, 1)
+    assert err == "passed over: 1 file (.pdf 1); `pdftotext FILE` makes text of .pdf\n"
+
+
 @pytest.mark.parametrize(
     ("given", "says"),
     [

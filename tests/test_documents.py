@@ -44,6 +44,12 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_any_system_ends_them(tmp_path, end):
+    (tmp_path / "a.txt").write_bytes(f"First paragraph,{end}two lines.{end}{end}Second.{end}".encode())
+    assert [p.text for p in read_passages(tmp_path)] == ["First paragraph,\ntwo lines.", "Second."]
+
+
 def test_a_folder_may_hold_what_is_no_document(tmp_path):
     for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)

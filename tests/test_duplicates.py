@@ -43,6 +43,14 @@ def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest(tmp_p
     ]  # fmt: skip
 
 
+def test_passages_may_repeat_those_that_came_before():
+    random = np.random.default_rng(3)
+    text, other = made(random), made(random)
+    earlier = [Passage("a", text), Passage("b", other, {"duplicate_of": "gone"})]
+    found = list(mark_duplicates([Passage("c", text.upper()), Passage("d", other)], earlier=earlier))
+    assert [(passage.id, passage.metadata) for passage in found] == [("c", {"duplicate_of": "a"}), ("d", {})]
+
+
 def test_reports_of_two_years_are_no_duplicates():
     text = made(np.random.default_rng(2), 200)
     assert resemblance(f"{text} 1874.", f"{text} 1875.") > 0.98
