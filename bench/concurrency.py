@@ -1,7 +1,6 @@
-"""Callers that share one retriever: what two processors make of several threads, and memory over many searches.
+"""Callers that share one retriever: what two processors make of several threads.
 
-Every number of callers asks the same questions, by turns, and the answers have to be the same to the last bit. Memory is
-looked at over searches of a small index, where what is lost by a search would show soonest.
+Every number of callers asks the same questions, by turns, and the answers have to be the same to the last bit.
 
 What the processors themselves give is measured beside it, by two processes that share nothing: where two virtual
 processors are one core, two of anything are far from twice as fast.
@@ -28,16 +27,13 @@ ROUNDS = 5
 """Rounds in which every number of callers has its turn; the median of their ratios counts."""
 
 SIZES = (1_000, 10_000, 1_000_000)
-"""Passages: the first for memory and quick runs, the others for callers."""
+"""Passages: the first for quick runs."""
 
 ASKED = 100
-SEARCHES = 100_000
-LOOKS = 20
-"""How often memory is looked at over these searches."""
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Throughput on corpora that :mod:`bench.scale` made, with and without re-ranking, and memory over searches."""
+    """Throughput on corpora that :mod:`bench.scale` made, with and without re-ranking."""
     data, rows, few = str(bench.data), [], bench.quick
     pool, _ = scale.sentences(bench)
     sizes = SIZES[:1] if few else SIZES[1:]
@@ -54,12 +50,9 @@ def run(bench: Bench) -> dict[str, Any]:
                 limit=20 if few else ASKED,
             )
             rows += [{"passages": size, "blas_threads": blas, **row} for row in found["rows"]]
-    smallest, _ = scale.made(bench, SIZES[0], pool)
-    searches = 200 if few else SEARCHES
     apart = bench.step(
         "concurrency/processes", "bench.concurrency:processes", index=middle, data=data, limit=20 if few else ASKED
     )
-    memory = bench.step("concurrency/memory", "bench.concurrency:memory", index=smallest, data=data, searches=searches)
     eight = [row for row in rows if (row["callers"], row["blas_threads"]) == (max(CALLERS), 1)]
     return {
         "processors": os.cpu_count(),
@@ -74,8 +67,6 @@ def run(bench: Bench) -> dict[str, Any]:
             for found in apart["rows"]
             if (rerank := row["rerank"]) == found["rerank"]
         },
-        "memory": [memory],
-        "grown_mb": None if few else memory["grown_mb"],
     }
 
 
@@ -145,19 +136,3 @@ def _open(index: str) -> None:
 def _search(asked: Sequence[str], rerank: str | None) -> int:
     """Search in such a process."""
     return sum(len(_opened[0].search(text, rerank=rerank)) for text in asked)
-
-
-def memory(index: str, data: str, searches: int) -> dict[str, Any]:
-    """Memory of a process over many searches, MB: how much it grows in the second half of them."""
-    retriever, asked = HybridRetriever.load(index, verify=False), growth.questions(data, ASKED)
-    looks: list[dict[str, float]] = []
-    for number in range(searches):
-        retriever.search(asked[number % len(asked)])
-        if (number + 1) % (searches // LOOKS) == 0:
-            looks.append(growth.resident())
-    own = [look.get("own", float("nan")) for look in looks]
-    return {"searches": searches, "own_mb": own, "grown_mb": round(own[-1] - _middle(own), 2)}
-
-
-def _middle(values: Sequence[float]) -> float:
-    return values[len(values) // 2 - 1]

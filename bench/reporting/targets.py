@@ -192,9 +192,9 @@ TARGETS = (
         unit="",
     ),
     Target(
-        "memory that the second half of 100,000 searches adds to a process",
-        "concurrency",
-        ("grown_mb",),
+        "memory in use that the second half of 100,000 searches adds to a process",
+        "memory",
+        ("grown_mb", "given out"),
         most=1,
         unit=" MB",
     ),
