@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from semclass.writer import IndexWriter
 
 _folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-_source = click.argument("source", type=click.Path(path_type=Path))
+_source = click.argument("source", type=InputPath())
 
 _READ = 1024
 """Passages of an index that are read at a time."""
@@ -118,7 +118,7 @@ def build(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Index SOURCE: a BEIR folder, a .jsonl file with `text`, or a folder of .txt and .md files.
+    """Index SOURCE: a BEIR folder, a .jsonl file with `text` (- for a pipe), or a folder of .txt and .md files.
 
     A build that was stopped goes on where it was when the same command is given again. An index that is there stays as it
     is, unless --replace is given: then until the new one is complete.

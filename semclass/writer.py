@@ -390,7 +390,9 @@ class IndexWriter:
         owner, _ = self._find(ids)
         if (owner >= 0).any():
             known = [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]
-            raise InputError(f"{_some(known, known=True)} in the index already; update passages to replace them")
+            raise InputError(
+                f"{_some(known, known=True)} in the index already; update passages to replace them (--update)"
+            )
 
     def _read(
         self, groups: Iterable[list[Passage]], progress: Callable[[int], object] | None, workers: int | None

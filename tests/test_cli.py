@@ -464,6 +464,15 @@ def test_an_index_that_was_edited_is_refused(run, index, tmp_path):
     assert "semclass index build" in err
 
 
+def test_passages_are_read_from_a_pipe(tmp_path):
+    process = subprocess.run(
+        [sys.executable, "-m", "semclass", "index", "build", "-", "--out", str(tmp_path / "index")],
+        cwd=ROOT, capture_output=True, text=True, check=False, input='{"text": "Tea is made of leaves."}\n',
+    )  # fmt: skip
+    assert (process.returncode, process.stderr) == (0, "")
+    assert process.stdout.startswith("1 passages indexed")
+
+
 def test_python_m_and_pipes():
     process = subprocess.run(
         [sys.executable, "-m", "semclass", "classify", "questions", "Who?", "--json"],
