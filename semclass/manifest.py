@@ -445,9 +445,10 @@ def check_target(folder: str | Path, *, replace: bool = True) -> None:
         if artifacts.MANIFEST in names and not replace:
             found = find(folder)
             held = "a damaged index" if found is None else f"an index of {found.passages} passages"
+            add = "" if found is None else "add to it with `semclass index add`, "
             raise ArtifactError(
-                f"{folder} holds {held} already; give --replace to build another one in its place, add to it with "
-                "`semclass index add`, or name another folder"
+                f"{folder} holds {held} already; give --replace to build another one in its place, {add}or name another "
+                "folder"
             )
 
 
