@@ -15,7 +15,7 @@ the passages that are there now, in one segment or in many.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +32,10 @@ B = 0.75
 
 BLOCK = 1 << 18
 """Postings that are looked at together: bounds memory, changes no value."""
+
+RUN = 16_000
+"""Postings that are scored together, changes no value: what is computed of them stays in the cache, and is too small for
+an allocator to give it back to the system each time."""
 
 FREQUENT = 8
 """A term is frequent if more than one passage of so many has it: then a byte a passage is no more than its postings are."""
@@ -306,25 +310,45 @@ def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.f
     """
     ids, numbers = np.unique(terms, return_counts=True)
     frequency = known.document_frequencies[ids]
-    ids, numbers = ids[frequency > 0], numbers[frequency > 0]
-    order = np.argsort(known.document_frequencies[ids], kind="stable")
+    order = np.argsort(frequency, kind="stable")
+    order = order[frequency[order] > 0]
     weights = known.idf[ids] * numbers.astype(np.float32)
-    return [(int(ids[place]), weights[place]) for place in order]
+    return list(zip(ids[order].tolist(), weights[order], strict=True))
 
 
 def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float32]], found: FloatArray) -> None:
     """Add the scores of terms to those of all passages of a segment."""
+    for run in _runs(part, asked):
+        here = [slice(begin, end) for _, begin, end in run]
+        # one conversion to the type that places have, instead of one at each access
+        passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)
+        counts = np.concatenate([part.counts[some] for some in here])
+        weights = np.repeat(
+            np.array([weight for weight, _, _ in run], np.float32), [some.stop - some.start for some in here]
+        )
+        # one after another, so that a passage that several of the terms are in gets its shares in their order
+        np.add.at(found, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
+
+
+def _runs(part: Postings, asked: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
+    """Weight, begin and end of the postings of terms, in order, :data:`RUN` postings at a time."""
+    run: list[tuple[np.float32, int, int]] = []
+    room = RUN
     for term, weight in asked:
-        for begin in range(part.ends[term], part.ends[term + 1], BLOCK):
-            here = slice(begin, min(begin + BLOCK, part.ends[term + 1]))
-            # one conversion to the type that places have, instead of one at each access
-            passages = part.passages[here].astype(np.intp)
-            shares = _share(part.counts[here], part.lengths.take(passages, mode="clip"), norms, weight)
-            shares += found.take(passages, mode="clip")
-            found[passages] = shares
+        begin, end = int(part.ends[term]), int(part.ends[term + 1])
+        while end - begin >= room:
+            yield [*run, (weight, begin, begin + room)]
+            begin, run, room = begin + room, [], RUN
+        if begin < end:
+            run.append((weight, begin, end))
+            room -= end - begin
+    if run:
+        yield run
 
 
-def _share(counts: npt.NDArray[Any], lengths: npt.NDArray[Any], norms: FloatArray, weight: np.float32) -> FloatArray:
+def _share(
+    counts: npt.NDArray[Any], lengths: npt.NDArray[Any], norms: FloatArray, weight: np.float32 | FloatArray
+) -> FloatArray:
     """What a term adds to the scores of passages that have it `counts` times, float32 of the same shape."""
     frequency = counts.astype(np.float32)
     below = norms.take(lengths, mode="clip")
@@ -493,7 +517,10 @@ def scores_at(
     ndarray
         float32 of shape (m,).
     """
-    asked, found, first = weighted(known, terms), np.zeros(len(rows), np.float32), 0
+    found, first = np.zeros(len(rows), np.float32), 0
+    if not len(rows):
+        return found
+    asked = weighted(known, terms)
     for part in parts:
         here = slice(*np.searchsorted(rows, [first, first + len(part)]))
         some, norms = rows[here] - first, known.norms(part.longest)
@@ -544,16 +571,18 @@ def best(
         Places, int64 of shape (m,), and scores, float32 of shape (m,): best first, equal ones in their order. m is less
         than n where fewer passages have a term of the question.
     """
-    asked, first, places, values = weighted(known, terms), 0, [], []
+    asked, first, least = weighted(known, terms), 0, 0.0
+    rows, found = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for part in parts:
         here = None if allowed is None else allowed[first : first + len(part)]
-        rows, found = _best(part, known.norms(part.longest), asked, n, here)
-        places.append(rows + first)
-        values.append(found)
+        places, values = _best(part, known.norms(part.longest), asked, n, here, least)
+        rows, found = np.concatenate([rows, places + first]), np.concatenate([found, values])
+        order = top_k(found, n)
+        rows, found = rows[order], found[order]
+        if len(rows) == n:  # what is behind them is not looked for in the next segments
+            least = max(least, float(found[-1]))
         first += len(part)
-    rows, found = np.concatenate(places), np.concatenate(values)
-    order = top_k(found, n)
-    return rows[order], found[order]
+    return rows, found
 
 
 def _best(
@@ -562,28 +591,43 @@ def _best(
     asked: Sequence[tuple[int, np.float32]],
     n: int,
     allowed: npt.NDArray[np.bool_] | None,
+    least: float,
 ) -> tuple[IntArray, FloatArray]:
-    """Passages of a segment among which its n best are, rising, and their scores."""
+    """Passages of a segment, rising, among which those are of its n best whose scores are at least `least`; and scores."""
+    asked = [(term, weight) for term, weight in asked if part.ends[term] < part.ends[term + 1]]
+    bounds = _bounds(asked)
+    if bounds[0] < least:
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
     frequent = [part.is_frequent(term) for term, _ in asked]
     rare = frequent.index(True) if True in frequent else len(asked)
     found = np.zeros(len(part), np.float32)
-    _add(part, norms, asked[:rare], found)
     if allowed is not None:
         np.copyto(found, -np.inf, where=~allowed)
-    # no share is above k1 + 1; a little more, as sums are rounded
-    tops = [1.0001 * (K1 + 1) * float(weight) for _, weight in asked[rare:]]
+    _add(part, norms, asked[:rare], found)
     rows: IntArray | None = None
-    for place, (term, weight) in enumerate(asked[rare:]):
-        least = nth_at_least(found, n) - sum(tops[place:])
-        if least > 0:
-            stay = np.flatnonzero(found >= least)
+    for place, (term, weight) in enumerate(asked[rare:], rare):
+        if rows is not None or least <= bounds[place]:
+            least = max(least, float(nth_at_least(found, n)))
+        if least > bounds[place]:
+            stay = np.flatnonzero(found >= least - bounds[place])
             rows, found = (stay if rows is None else rows[stay]), found[stay]
         if rows is None:
             _add(part, norms, [(term, weight)], found)
         else:
             _complete(part, norms, term, weight, rows, found)
-    stay = np.flatnonzero(found >= max(nth_at_least(found, n), np.finfo(np.float32).tiny))
+    if rows is not None or least <= 0:
+        least = max(least, float(nth_at_least(found, n)), float(np.finfo(np.float32).tiny))
+    stay = np.flatnonzero(found >= least)
     return (stay if rows is None else rows[stay]), found[stay]
+
+
+def _bounds(asked: Sequence[tuple[int, np.float32]]) -> list[float]:
+    """What the terms from each one on add to a score at most, and after the last; n_terms + 1 of them."""
+    # no share is above k1 + 1; a little more, as shares and sums are rounded
+    tops = np.array([*((K1 + 1) * float(weight) for _, weight in asked), 0.0])
+    bounds = np.cumsum(tops[::-1])[::-1]
+    # numbers of Python: an array of float32 is compared with them as it is, not widened first
+    return [float(bound) for bound in 1.0001 * bounds + bounds[0] * len(asked) * np.finfo(np.float32).eps]
 
 
 def score_few(passages: Ragged, question: npt.NDArray[Any], idf: FloatArray) -> DoubleArray:

@@ -137,6 +137,7 @@ def test_blocks_change_nothing(monkeypatch, terms, block):
     whole = bm25.scores(parts, bm25.statistics(parts), question)
     removed = bm25.removed(parts[0], gone)
     monkeypatch.setattr(bm25, "BLOCK", block)
+    monkeypatch.setattr(bm25, "RUN", block)
     np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
     np.testing.assert_array_equal(bm25.removed(parts[0], gone).document_frequencies, removed.document_frequencies)
     assert_same(bm25.merge(parts), build(terms))
@@ -192,6 +193,34 @@ def test_the_best_are_those_of_scoring_all_ties_included(made):
     rows, found = bm25.best(parts, known, question, n, allowed)
     np.testing.assert_array_equal(rows, expected)
     np.testing.assert_array_equal(found, every[expected])
+
+
+@pytest.mark.parametrize("frequent", [1, 8, 10_000], ids="a term is frequent if more than 1 of {} has it".format)
+@pytest.mark.parametrize("n", [1, 7, 300])
+def test_the_best_of_many_segments_are_those_of_scoring_all(monkeypatch, frequent, n):
+    monkeypatch.setattr(bm25, "FREQUENT", frequent)
+    rng = np.random.default_rng(n)
+    rows = [rng.zipf(1.3, rng.integers(0, 20)).clip(0, VOCABULARY - 1) for _ in range(900)]
+    parts = stretches(ragged(rows, np.zeros(0, np.int64)), 400, 410, 410, 700)
+    known = bm25.statistics(parts)
+    for question in (rng.integers(0, VOCABULARY, size) for size in (1, 2, 5, 12)):
+        every = bm25.scores(parts, known, question)
+        rows, found = bm25.best(parts, known, question, n)
+        expected = top_k(every, n)
+        np.testing.assert_array_equal(rows, expected[every[expected] > 0])
+        np.testing.assert_array_equal(found, every[rows])
+
+
+def test_a_segment_that_has_nothing_better_is_not_looked_at(monkeypatch):
+    # 9 is in few passages, and 1 in most: with what the second segment has, none of its passages gets to the first ones
+    rows = [[9, 1]] * 3 + [[1]] * 90
+    parts = stretches(ragged([np.array(row) for row in rows], np.zeros(0, np.int64)), 3)
+    known, looked_at, add = bm25.statistics(parts), [], bm25._add
+    monkeypatch.setattr(bm25, "_add", lambda part, *others: looked_at.append(part) or add(part, *others))
+    places, _ = bm25.best(parts, known, np.array([1, 9]), 3)
+    assert places.tolist() == [0, 1, 2]
+    assert all(part is parts[0] for part in looked_at)
+    assert looked_at
 
 
 def test_of_most_passages_no_term_is_looked_up(monkeypatch):
