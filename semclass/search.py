@@ -95,6 +95,23 @@ class Found:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """Passages with both their scores.
+
+    Attributes
+    ----------
+    rows
+        Places, rising, int64 of shape (m,).
+    dense, bm25
+        Similarity and BM25 score, float64 of shape (m,).
+    """
+
+    rows: IntArray
+    dense: DoubleArray
+    bm25: DoubleArray
+
+
+@dataclass(frozen=True)
 class Asked:
     """A question, and how passages are scored for it.
 
@@ -143,8 +160,8 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
         return best_of(parts, asked, lists(parts, asked, max(DEPTH, n)), n)
     depth = max(FIRST, MORE * n)
     while total > EVERY and depth * LOOKED_AT < total:
-        rows, beyond = likely(parts, asked, depth)
-        found = best_of(parts, asked, rows, n)
+        scored, beyond = likely(parts, asked, depth, n)
+        found = ranked(parts, asked, scored, n)
         if len(found.rows) == n and found.score[-1] > beyond:
             return found
         depth *= MORE
@@ -152,26 +169,46 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
     return best_of(parts, asked, rows, n)
 
 
-def likely(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, float]:
-    """Passages that are best by vectors alone or by BM25 alone.
+def likely(parts: Sequence[Part], asked: Asked, depth: int, n: int) -> tuple[Scored, float]:
+    """Score passages that are best by vectors alone or by BM25 alone; without those that cannot be among the n best.
 
     Returns
     -------
     tuple
-        Their places, rising, int64 of shape (m,), and a score that no other passage is above.
+        The passages, and a score that no passage is above that is neither among them nor behind n of them.
     """
-    rows, similar = _similar(parts, asked, depth)
-    beyond = similar
-    if asked.scoring.bm25_weight > 0:
-        lexical, scores = bm25.best(
-            [part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed
-        )
-        rows = np.union1d(rows, lexical)
-        # fewer than asked for: all others have no term of the question
-        beyond += asked.scoring.bm25_weight * (float(scores[-1]) if len(scores) == depth else 0.0)
-    if asked.scoring.match is not None:
-        beyond += asked.scoring.match_weight  # a match is at most 1
-    return rows, beyond
+    rows, dense, similar = _similar(parts, asked, depth)
+    weight = asked.scoring.bm25_weight
+    most = 0.0 if asked.scoring.match is None else asked.scoring.match_weight  # a match is at most 1
+    if weight <= 0:
+        return Scored(rows, dense, _lexical(parts, asked, rows)), similar + most
+    lexical, scores = bm25.best([part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed)
+    # fewer than asked for: all others have no term of the question
+    beyond = weight * (float(scores[-1]) if len(scores) == depth else 0.0)
+    order = np.argsort(lexical)
+    lexical, scores = lexical[order], scores[order]
+    here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
+    similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
+    new[here], only[there], similarity[here] = False, False, dense[there]
+    similarity[new] = _dense(parts, asked, lexical[new])
+    found = Scored(lexical, similarity, scores.astype(np.float64))
+    if len(lexical) >= n:
+        # of those that vectors alone find, BM25 looks at no more than it could lift, were they as good as its last
+        score = similarity + weight * found.bm25
+        only &= dense + beyond + most >= np.partition(score, len(score) - n)[len(score) - n]
+    rest = Scored(rows[only], dense[only], _lexical(parts, asked, rows[only]))
+    return _joined(found, rest), similar + beyond + most
+
+
+def _joined(left: Scored, right: Scored) -> Scored:
+    """Passages of both, of which none is in both."""
+    rows = np.concatenate([left.rows, right.rows])
+    order = np.argsort(rows)
+    return Scored(
+        rows[order],
+        np.concatenate([left.dense, right.dense])[order],
+        np.concatenate([left.bm25, right.bm25])[order],
+    )
 
 
 def lists(parts: Sequence[Part], asked: Asked, depth: int) -> IntArray:
@@ -180,9 +217,9 @@ def lists(parts: Sequence[Part], asked: Asked, depth: int) -> IntArray:
     return np.union1d(_similar(parts, asked, depth)[0], lexical)
 
 
-def _similar(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, float]:
-    """Passages that are best by vectors alone, rising, and a similarity that no other one is above."""
-    found, beyond, first = [], -np.inf, 0
+def _similar(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray, DoubleArray, float]:
+    """Passages that are best by vectors alone, rising, their similarity, and one that no other passage is above."""
+    found, values, beyond, first = [], [], -np.inf, 0
     for part in parts:
         allowed = None if asked.allowed is None else asked.allowed[first : first + len(part)]
         if part.vectors.index is None:
@@ -191,24 +228,40 @@ def _similar(parts: Sequence[Part], asked: Asked, depth: int) -> tuple[IntArray,
                 scores[~allowed] = -np.inf
             least = float(nth_at_least(scores, depth))
             rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
+            scores = scores[rows]
         else:
             rows = part.vectors.index.nearest(asked.query.pooled, TRUSTED * depth, allowed)
             scores = part.vectors.scores_at(asked.query.pooled, rows)
             least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
-            rows = rows[scores >= least]
+            rows, scores = rows[scores >= least], scores[scores >= least]
         found.append(rows + first)
+        values.append(scores)
         beyond = max(beyond, least)
         first += len(part)
-    return np.concatenate(found), beyond
+    return np.concatenate(found), np.concatenate(values), beyond
+
+
+def _dense(parts: Sequence[Part], asked: Asked, rows: IntArray) -> DoubleArray:
+    """Similarity of some passages, whose places are given rising."""
+    dense = np.empty(len(rows))
+    for part, here, places in _split(parts, rows):
+        dense[here] = part.vectors.scores_at(asked.query.pooled, places)
+    return dense
+
+
+def _lexical(parts: Sequence[Part], asked: Asked, rows: IntArray) -> DoubleArray:
+    """BM25 scores of some passages, whose places are given rising."""
+    return bm25.scores_at([part.postings for part in parts], asked.known, asked.query.terms, rows).astype(np.float64)
 
 
 def best_of(parts: Sequence[Part], asked: Asked, rows: IntArray, n: int) -> Found:
     """Score some passages, whose places are given rising, and give the n best."""
-    dense = np.empty(len(rows))
-    for part, here, places in _split(parts, rows):
-        dense[here] = part.vectors.scores_at(asked.query.pooled, places)
-    postings = [part.postings for part in parts]
-    lexical = bm25.scores_at(postings, asked.known, asked.query.terms, rows).astype(np.float64)
+    return ranked(parts, asked, Scored(rows, _dense(parts, asked, rows), _lexical(parts, asked, rows)), n)
+
+
+def ranked(parts: Sequence[Part], asked: Asked, scored: Scored, n: int) -> Found:
+    """Give the n best of scored passages."""
+    rows, dense, lexical = scored.rows, scored.dense, scored.bm25
     scoring, matched = asked.scoring, None
     if scoring.fusion == "linear":
         sums = {"dense": dense, "bm25": scoring.bm25_weight * lexical}

@@ -133,10 +133,26 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(find(REDUCED, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
 
     def test_few_passages_are_looked_at(self, monkeypatch):
-        looked_at, best_of = [], search.best_of
-        monkeypatch.setattr(search, "best_of", lambda *args: looked_at.append(len(args[2])) or best_of(*args))
+        looked_at, ranked = [], search.ranked
+        monkeypatch.setattr(search, "ranked", lambda *args: looked_at.append(len(args[2].rows)) or ranked(*args))
         find(SEGMENTS, ask(SEGMENTS, 5, Scoring(0.1)), 1)
         assert looked_at[0] < 100
+
+    def test_what_vectors_alone_find_is_looked_up_only_where_it_may_be_among_the_best(self, monkeypatch):
+        looked_up, near, scores_at, similar = [], [], bm25.scores_at, search._similar
+
+        def watched(*args):
+            near.append(similar(*args))
+            return near[-1]
+
+        monkeypatch.setattr(bm25, "scores_at", lambda *args: looked_up.append(len(args[3])) or scores_at(*args))
+        monkeypatch.setattr(search, "_similar", watched)
+        for seed in range(20):
+            asked = ask(SEGMENTS, seed, Scoring(100.0))  # similarity decides between equal BM25 scores alone
+            rows, _ = search.likely(SEGMENTS, asked, 2, 1)
+            best = by_scoring_all(SEGMENTS, asked, 1)[0]
+            assert best in rows.rows or not bm25.weighted(asked.known, asked.query.terms)
+        assert sum(looked_up) < sum(len(rows) for rows, *_ in near) / 2
 
     def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
         monkeypatch.setattr(search, "LOOKED_AT", 64)
