@@ -7,9 +7,10 @@ whatever the order of the sums. What the rounding changes of a cosine is about 1
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from threading import RLock
 from typing import Any, Protocol, TypeVar
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
+from semclass.cells import CELL, Cells, centres_of, nearest_of
 from semclass.products import SMALL_ZERO, half_byte_product_with, int_products, product_with, transposed
 from semclass.ranking import is_most, nth_at_least, unit
 from semclass.types import DoubleArray, FloatArray, IntArray
@@ -210,69 +212,76 @@ LEVEL = 0.335
 LEVELS = 16
 """Levels of a component, two of which are kept in a byte."""
 
-REDUCED_BLOCK = 131_072
-"""Passages of one product of reduced vectors."""
-
 WIDER = 3
 """How many times as many passages as asked for are given by half bytes, so that as many of the nearest are among them."""
 
-GROUP = 32
-"""Passages of which the best one is compared first."""
-
 SAMPLE = 50_000
-"""Passages from which the directions of reduced vectors are found."""
+"""Passages from which the directions of reduced vectors, and their cells, are found."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """Vectors of passages in fewer dimensions, which are all looked at to find those that are worth a closer look.
+    """Vectors of passages in fewer dimensions, which are looked through to find those that are worth a closer look.
 
-    Looking at all takes as long as reading them takes: half a byte for each of a few dimensions finds more than a byte for
-    each of half as many.
+    Looking at them takes as long as reading them takes: half a byte for each of a few dimensions finds more than a byte for
+    each of half as many. Those near to each other are beside each other, in cells, and for a question only the cells are
+    looked at that are likely to hold what is looked for, see :mod:`semclass.cells`.
 
     Attributes
     ----------
     axes
         What a question's vector is to be multiplied with, float32 of shape (dim, DIMENSIONS): the directions in which the
         passages differ most (principal components), times the width of a level; zeros where there are no more.
-    blocks
-        Levels of the passages, two in a byte as :func:`semclass.products.half_byte_product_with` takes them, uint8 of
-        shape (n_blocks, size, DIMENSIONS // 2); the last block is filled up.
-    n
-        How many passages there are.
+    levels
+        Those of the passages, cell by cell, two in a byte as :func:`semclass.products.half_byte_product_with` takes them,
+        uint8 of shape (n, DIMENSIONS // 2).
+    starts
+        Where each cell begins, and n, int64 of shape (n_cells + 1,); no cell is empty.
+    places
+        Which passage each row of `levels` is, rising within a cell, int32 of shape (n,); None where they are in order.
+    cells
+        What is known of the cells; None where all are to be looked at.
     """
 
     axes: FloatArray
-    blocks: npt.NDArray[np.uint8]
-    n: int
+    levels: npt.NDArray[np.uint8]
+    starts: IntArray
+    places: npt.NDArray[np.int32] | None = None
+    cells: Cells | None = None
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
-        asked = np.einsum("d,dk->k", question, self.axes)[None]  # large enough for BLAS to take threads
-        parts, size = [], self.blocks.shape[1]
-        for place, session in enumerate(self._sessions):
-            (products,) = session.run(None, {"a": asked})[0]
-            here = slice(place * size, min((place + 1) * size, self.n))
-            products[here.stop - here.start :] = -np.inf
+        asked = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
+        if allowed is not None and self.places is not None:
+            allowed = allowed[self.places]
+        looked_at = self._looked_at(asked, n * WIDER, allowed)
+        sizes = (self.starts[1:] - self.starts[:-1])[looked_at]
+        ends = np.cumsum(sizes)
+        products, feed = np.empty(int(sizes.sum()), np.float32), {"a": asked[None]}
+        for cell, size, end in zip(looked_at.tolist(), sizes.tolist(), ends.tolist(), strict=True):
+            found = products[end - size : end]
+            found[:] = self._sessions[cell].run(["c"], feed)[0][0]
             if allowed is not None:
-                np.copyto(products[: here.stop - here.start], -np.inf, where=~allowed[here])
-            parts.append(products)
-        least = max(_nth_at_least(parts, n * WIDER), np.finfo(np.float32).min)
-        found = [np.flatnonzero(products >= least) + place * size for place, products in enumerate(parts)]
-        return np.concatenate(found)
+                begin = self.starts[cell]
+                np.copyto(found, -np.inf, where=~allowed[begin : begin + size])
+        least = max(nth_at_least(products, n * WIDER), np.finfo(np.float32).min)
+        best = np.flatnonzero(products >= least)
+        # places among those looked at, made places among all
+        best += (self.starts[looked_at] - (ends - sizes))[np.searchsorted(ends, best, side="right")]
+        return best if self.places is None else np.sort(self.places[best]).astype(np.int64)
+
+    def _looked_at(self, asked: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+        """Cells to be looked at, rising."""
+        if self.cells is None:
+            return np.arange(len(self.starts) - 1)
+        if allowed is None:
+            return self.cells.worth_a_look(asked, np.diff(self.starts), n)
+        return self.cells.worth_a_look(asked, np.add.reduceat(allowed, self.starts[:-1], dtype=np.int64), n)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
-        return [half_byte_product_with(block) for block in self.blocks]
-
-
-def _nth_at_least(parts: Sequence[FloatArray], n: int) -> float:
-    """As :func:`semclass.ranking.nth_at_least`, of several arrays of one length, read while they are in the cache."""
-    size = len(parts[0])
-    if size % GROUP or n * 4 > len(parts) * size // GROUP:
-        return float(nth_at_least(np.concatenate(parts), n))
-    largest = np.concatenate([part.reshape(GROUP, -1).max(axis=0) for part in parts])
-    return float(np.partition(largest, len(largest) - n)[len(largest) - n])
+        ends = self.starts.tolist()
+        return [half_byte_product_with(self.levels[begin:end]) for begin, end in pairwise(ends)]
 
 
 def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
@@ -286,7 +295,7 @@ def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
     Returns
     -------
     Reduced
-        In memory: half a byte for each passage and dimension.
+        In memory: half a byte for each passage and dimension, and four bytes for its place.
     """
     n = len(codes)
     some = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
@@ -297,34 +306,69 @@ def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
     variances, directions = np.linalg.eigh(sample.T @ sample / len(sample))
     directions = directions[:, ::-1][:, :DIMENSIONS]
     widths = LEVEL * np.sqrt(np.maximum(variances[::-1][:DIMENSIONS], np.finfo(np.float32).tiny))
-    size, kept = min(REDUCED_BLOCK, n), len(widths)
-    blocks = np.full((-(-n // size), size, DIMENSIONS // 2), LEVELS // 2 * (LEVELS + 1), np.uint8)
+    kept, centres = len(widths), centres_of(sample @ directions, max(round(n / CELL), 1))
+    rows, cells = np.empty((n, DIMENSIONS // 2), np.uint8), np.empty(n, np.int32)
     for begin in range(0, n, ROWS):
         end = min(begin + ROWS, n)
-        reduced = (codes[begin:end] * levels[begin:end, None] - mean) @ (directions / widths)
+        reduced = (codes[begin:end] * levels[begin:end, None] - mean) @ directions
+        cells[begin:end] = nearest_of(centres, reduced)
         found = np.full((end - begin, DIMENSIONS), LEVELS // 2, np.uint8)
-        found[:, :kept] = (np.floor(reduced) + LEVELS // 2).clip(0, LEVELS - 1)
-        blocks.reshape(-1, DIMENSIONS // 2)[begin:end] = found[:, ::2] | found[:, 1::2] << 4
+        found[:, :kept] = (np.floor(reduced / widths) + LEVELS // 2).clip(0, LEVELS - 1)
+        rows[begin:end] = found[:, ::2] | found[:, 1::2] << 4
     axes = np.zeros((codes.shape[1], DIMENSIONS), np.float32)
     axes[:, :kept] = directions * widths
-    return Reduced(axes, blocks, n)
+    places, counts = np.argsort(cells, kind="stable").astype(np.int32), np.bincount(cells)
+    rows, starts = rows[places], np.concatenate([np.zeros(1, np.int64), np.cumsum(counts[counts > 0])])
+    return Reduced(axes, rows, starts, places, _known(rows, starts))
 
 
-PARTS = ("axes", "blocks", "n")
+def _known(rows: npt.NDArray[np.uint8], starts: IntArray) -> Cells:
+    """Means and variances of the levels of each cell."""
+    means, variances = np.empty((2, len(starts) - 1, DIMENSIONS), np.float32)
+    for cell, (begin, end) in enumerate(pairwise(starts.tolist())):
+        for half, dimensions in (
+            (rows[begin:end] & LEVELS - 1, slice(0, None, 2)),
+            (rows[begin:end] >> 4, slice(1, None, 2)),
+        ):
+            means[cell, dimensions] = half.mean(axis=0) - LEVELS // 2
+            variances[cell, dimensions] = half.var(axis=0)
+    return Cells(means, variances)
+
+
+PARTS = ("axes", "levels", "starts", "places", "means", "variances")
 """Arrays of reduced vectors, each a file."""
+
+OLD_PARTS = ("axes", "blocks", "n")
+"""Those of an index that was written before there were cells."""
+
+OLD_BLOCK = 131_072
+"""Passages of one product where there are no cells."""
 
 
 def save(found: Reduced, folder: Path) -> None:
-    """Write reduced vectors into a folder, which is made."""
+    """Write reduced vectors that have cells into a folder, which is made."""
     folder.mkdir()
-    for name in PARTS:
-        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+    arrays = (
+        found.axes,
+        found.levels,
+        found.starts,
+        found.places,
+        *(vars(found.cells).values() if found.cells else ()),
+    )
+    for name, array in zip(PARTS, arrays, strict=True):
+        np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
 def load(folder: Path) -> Reduced:
-    """Open reduced vectors, memory-mapped."""
-    axes, blocks, n = (
-        np.asarray(np.load(folder / f"{name}.npy", mmap_mode=None if name == "n" else "r", allow_pickle=False))
-        for name in PARTS
-    )
-    return Reduced(axes, blocks, int(n))
+    """Open reduced vectors, memory-mapped; of those without cells, all are looked at."""
+
+    def read(name: str) -> npt.NDArray[Any]:
+        return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+
+    if (folder / "starts.npy").is_file():
+        axes, levels, starts, places, means, variances = map(read, PARTS)
+        return Reduced(axes, levels, starts, places, Cells(means, variances))
+    axes, blocks = read("axes"), read("blocks")
+    n = int(np.load(folder / "n.npy", allow_pickle=False))
+    starts = np.append(np.arange(0, n, OLD_BLOCK), n)
+    return Reduced(axes, blocks.reshape(-1, blocks.shape[-1])[:n], starts)

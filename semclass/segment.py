@@ -61,7 +61,7 @@ FILES = (
 )
 """Files of each segment."""
 
-MORE = tuple(f"{REDUCED}/{name}.npy" for name in dense.PARTS)
+MORE = tuple(f"{REDUCED}/{name}.npy" for name in sorted({*dense.PARTS, *dense.OLD_PARTS}))
 """Files of a large one beside them."""
 
 

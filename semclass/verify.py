@@ -11,9 +11,10 @@ import numpy.typing as npt
 
 from semclass import bm25, manifest
 from semclass.bm25 import Removed
+from semclass.dense import DIMENSIONS, Reduced
 from semclass.errors import ArtifactError
 from semclass.index import PassageIndex
-from semclass.segment import BLOCK, Segment, hashes_of
+from semclass.segment import BLOCK, REDUCED, Segment, hashes_of
 from semclass.types import Ragged
 from semclass.validation import short
 
@@ -48,6 +49,7 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     for segment, gone in zip(index.segments, index.removed, strict=True):
         where = Path(folder) / segment.name
         _check_shapes(index, segment, where)
+        _check_reduced(segment, where / REDUCED)
         _check_ids(segment, where, report)
         _check_statistics(segment, where)
         if gone is not None:
@@ -91,6 +93,28 @@ def _check_shapes(index: PassageIndex, segment: Segment, where: Path) -> None:
     for begin in range(0, len(segment.terms.values), BLOCK * BLOCK):
         highest = int(segment.terms.values[begin : begin + BLOCK * BLOCK].max(initial=0))
         _require(highest < vocabulary, where / "terms.npy", f"there is a term {highest} of {vocabulary}")
+
+
+def _check_reduced(segment: Segment, where: Path) -> None:
+    """Whether each passage has reduced vectors once, in a cell; a small segment has none, an old one no cells."""
+    near, n = segment.near, len(segment)
+    if not isinstance(near, Reduced):
+        return
+    dim = segment.pooled_codes.shape[1]
+    _require(near.axes.shape == (dim, DIMENSIONS), where / "axes.npy", f"the shape is {near.axes.shape}")
+    _require(near.levels.shape == (n, DIMENSIONS // 2), where, f"it has levels of the shape {near.levels.shape}")
+    _require(
+        len(near.starts) > 1 and near.starts[0] == 0 and near.starts[-1] == n and (np.diff(near.starts) > 0).all(),
+        where / "starts.npy",
+        f"it does not rise from 0 to {n}",
+    )
+    if near.places is None or near.cells is None:
+        return
+    places = np.sort(near.places)
+    _require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each passage once")
+    shape = (len(near.starts) - 1, DIMENSIONS)
+    for name, array in vars(near.cells).items():
+        _require(array.shape == shape, where / f"{name}.npy", f"the shape is {array.shape}, not {shape}")
 
 
 def _check_offsets(rows: Ragged, count: int, where: Path) -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,7 +116,7 @@ def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
     vectors = unit((rng.normal(size=(500, 8)) @ rng.normal(size=(8, DIM))).astype(np.float32))
     codes, levels = to_int8(vectors)
     found = reduce_vectors(codes, levels)
-    assert found.blocks.shape == (1, 500, dense.DIMENSIONS // 2)
+    assert found.levels.shape == (500, dense.DIMENSIONS // 2)
     nearest = found.nearest(vectors[7], 20)
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
 
@@ -132,13 +134,61 @@ def test_passages_that_are_all_the_same_are_all_near():
     assert found.nearest(asked(), 3).tolist() == list(range(50))
 
 
-@pytest.mark.parametrize("group", [4, 7])
-def test_only_what_is_allowed_is_near(monkeypatch, group):
-    monkeypatch.setattr(dense, "REDUCED_BLOCK", 64)
-    monkeypatch.setattr(dense, "GROUP", group)
+def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors about some directions, which are those of the first ones."""
+    rng = np.random.default_rng(seed)
+    directions = rng.normal(size=(clusters, DIM))
+    vectors = directions[np.arange(n) % clusters] + 0.3 * rng.normal(size=(n, DIM))
+    return to_int8(unit(vectors.astype(np.float32)))
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
+    """Hundreds of passages have as many cells as millions have."""
+    monkeypatch.setattr(dense, "CELL", 25)
+
+
+def looked_at(monkeypatch) -> list[int]:
+    """How many passages each product is with, from now on."""
+    sizes, half_byte_product_with = [], dense.half_byte_product_with
+
+    def counting(weights):
+        session = half_byte_product_with(weights)
+        return SimpleNamespace(run=lambda *args: sizes.append(len(weights)) or session.run(*args))
+
+    monkeypatch.setattr(dense, "half_byte_product_with", counting)
+    return sizes
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_a_question_near_some_passages_leaves_most_cells_alone(monkeypatch):
+    codes, levels = clustered(500, 10)
+    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
+    assert len(found.starts) > 10
+    question = from_int8(codes[:1], levels[:1])[0]
+    nearest = found.nearest(question, 5)
+    assert 15 <= sum(sizes) < 250
+    assert set((nearest % 10).tolist()) == {0}  # all of them are about the first direction
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_a_question_near_none_looks_at_more(monkeypatch):
+    codes, levels = clustered(500, 10)
+    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
+    found.nearest(from_int8(codes[:1], levels[:1])[0], 5)
+    near = sum(sizes)
+    sizes.clear()
+    found.nearest(np.zeros(DIM, np.float32), 5)  # all are as near
+    assert sum(sizes) > near
+
+
+@pytest.mark.usefixtures("small_cells")
+@pytest.mark.parametrize("cells", [1, 10])
+def test_only_what_is_allowed_is_near(monkeypatch, cells):
+    monkeypatch.setattr(dense, "CELL", 200 // cells)
     codes, levels = made(200)
     found, allowed = reduce_vectors(codes, levels), np.arange(200) % 3 == 0
-    assert len(found.blocks) == 4
+    assert len(found.starts) == cells + 1
     rows = found.nearest(asked(), 10, allowed)
     assert len(rows) >= 10
     assert allowed[rows].all()
@@ -146,9 +196,79 @@ def test_only_what_is_allowed_is_near(monkeypatch, group):
     assert found.nearest(asked(), 5, np.zeros(200, bool)).tolist() == []
 
 
+@pytest.mark.usefixtures("small_cells")
+@given(st.integers(0, 10_000), st.integers(1, 80), st.floats(0, 0.2))
+def test_as_many_as_are_allowed_are_found_wherever_they_are(seed, n, share):
+    codes, levels = clustered(300, 7)
+    rng = np.random.default_rng(seed)
+    allowed = rng.random(300) < share
+    question = from_int8(codes, levels)[rng.integers(300)]
+    rows = reduce_vectors(codes, levels).nearest(question, n, allowed)
+    assert allowed[rows].all()
+    assert (np.diff(rows) > 0).all()
+    assert len(rows) >= min(dense.WIDER * n, int(allowed.sum()))
+
+
+@pytest.mark.usefixtures("small_cells")
+@pytest.mark.parametrize(
+    "which", [np.zeros(200, int), np.arange(200) % 3, np.maximum(np.arange(200) - 190, 0)], ids=["one", "three", "most"]
+)
+def test_vectors_that_are_the_same_are_found_together(which):
+    codes, levels = made(11)
+    found = reduce_vectors(codes[which], levels[which])
+    rows = found.nearest(from_int8(codes[:1], levels[:1])[0], 1)
+    assert set(np.flatnonzero(which == 0).tolist()) <= set(rows.tolist())
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_longer_vectors_have_larger_products():
+    rng = np.random.default_rng(4)
+    vectors = rng.normal(size=(500, DIM)).astype(np.float32) * rng.choice([0.1, 1, 10], (500, 1)).astype(np.float32)
+    codes, levels = to_int8(vectors)
+    found = reduce_vectors(codes, levels)
+    hits = [
+        np.isin(
+            np.argsort(-Vectors(codes, levels, "ip").scores(asked(seed=seed)))[:10], found.nearest(asked(seed=seed), 20)
+        )
+        for seed in range(20)
+    ]
+    assert np.mean(hits) > 0.95
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_the_same_vectors_are_reduced_to_the_same():
+    one, other = (reduce_vectors(*made(200)) for _ in range(2))
+    np.testing.assert_array_equal(one.levels, other.levels)
+    np.testing.assert_array_equal(one.places, other.places)
+
+
+@pytest.mark.usefixtures("small_cells")
 def test_what_is_saved_finds_the_same(tmp_path):
     found = reduce_vectors(*made(100))
     dense.save(found, tmp_path / "reduced")
+    assert {path.stem for path in (tmp_path / "reduced").iterdir()} == set(dense.PARTS)
     opened = dense.load(tmp_path / "reduced")
     assert isinstance(opened, Reduced)
     assert opened.nearest(asked(), 10).tolist() == found.nearest(asked(), 10).tolist()
+
+
+def without_cells(found: Reduced, folder: Path, size: int) -> None:
+    """Write reduced vectors as they were written before there were cells: in order, in blocks that are filled up."""
+    n = len(found.levels)
+    blocks = np.full((-(-n // size), size, dense.DIMENSIONS // 2), 0x88, np.uint8)
+    blocks.reshape(-1, blocks.shape[-1])[found.places] = found.levels
+    folder.mkdir(exist_ok=True)
+    for name, array in zip(dense.OLD_PARTS, (found.axes, blocks, np.int64(n)), strict=True):
+        np.save(folder / f"{name}.npy", array)
+
+
+def test_what_was_written_without_cells_is_all_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setattr(dense, "OLD_BLOCK", 64)
+    codes, levels = made(200)
+    without_cells(reduce_vectors(codes, levels), tmp_path / "reduced", 64)
+    sizes, opened = looked_at(monkeypatch), dense.load(tmp_path / "reduced")
+    rows = opened.nearest(asked(), 10)
+    assert sizes == [64, 64, 64, 8]
+    assert rows.tolist() == reduce_vectors(codes, levels).nearest(asked(), 10).tolist()
+    allowed = np.arange(200) % 3 == 0
+    assert opened.nearest(asked(), 500, allowed).tolist() == np.flatnonzero(allowed).tolist()

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 from conftest import FakeEncoder
+from test_dense import without_cells
 from test_writer import passages
 
-from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts
+from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts, dense
 from semclass.evidence import PassageReader
 from semclass.index import read_removed, removed_bytes
 from semclass.verify import verify
@@ -120,3 +121,43 @@ def test_two_passages_of_one_id_are_found(folder):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ArtifactError, match=r"two passages have the id '2[01]'"):
         verify(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("axes", shorter, "the shape is"),
+        ("levels", shorter, "levels of the shape"),
+        ("starts", shorter, "does not rise from 0 to 12"),
+        ("starts", lambda values: values[:0], "does not rise from 0 to 12"),
+        ("places", np.zeros_like, "does not name each passage once"),
+        ("variances", shorter, "the shape is"),
+    ],
+)
+def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change, says):
+    monkeypatch.setattr(dense, "MANY", 12)
+    monkeypatch.setattr(dense, "CELL", 4)
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build(passages(*range(12)), reader=reader, form="lean").save(tmp_path / "index")
+    assert verify(tmp_path / "index")["passages"] == 12
+    (path,) = (tmp_path / "index").glob(f"*/reduced/{name}.npy")
+    np.save(path, change(np.load(path)))
+    sign(tmp_path / "index", path)
+    with pytest.raises(ArtifactError, match=says):
+        verify(tmp_path / "index")
+
+
+def test_an_index_of_before_there_were_cells_is_as_good(tmp_path, monkeypatch):
+    monkeypatch.setattr(dense, "MANY", 12)
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    index = PassageIndex.build(passages(*range(12)), reader=reader, form="lean")
+    index.save(tmp_path / "new")
+    monkeypatch.setattr(dense, "save", lambda found, folder: without_cells(found, folder, 8))
+    index.save(tmp_path / "old")
+    assert [path.name for path in (tmp_path / "old").glob("*/reduced/n.npy")] == ["n.npy"]
+    monkeypatch.setattr(dense, "OLD_BLOCK", 8)
+    assert verify(tmp_path / "old")["passages"] == 12
+    question = index.segments[0].pooled[3]
+    old, new = (PassageIndex.load(tmp_path / name).segments[0].near for name in ("old", "new"))
+    assert old.cells is None
+    assert old.nearest(question, 2).tolist() == new.nearest(question, 2).tolist()
