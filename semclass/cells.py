@@ -61,20 +61,18 @@ class Cells:
         question
             A vector, float32 of shape (dim,).
         counts
-            How many vectors of each cell may be found, int64 of shape (n_cells,).
+            How many vectors each cell has, at least one, int64 of shape (n_cells,).
         n
             How many are looked for.
 
         Returns
         -------
         ndarray
-            Places of cells, rising, int64 of shape (m,). They hold n vectors that may be found, or all there are.
+            Places of cells, rising, int64 of shape (m,). They hold n vectors, or all there are.
         """
         wanted = min(n, int(counts.sum()))
-        if not wanted:
-            return np.zeros(0, np.int64)
         shares = _shares_above(self.means @ question, np.sqrt(self.variances @ question**2), counts, wanted)
-        order = np.argsort(-np.where(counts > 0, shares, -1), kind="stable")
+        order = np.argsort(-shares, kind="stable")
         expected, there = np.cumsum((shares * counts)[order]), np.cumsum(counts[order])
         last = max(np.searchsorted(expected, COVERED * expected[-1]), np.searchsorted(there, wanted))
         return np.sort(order[: int(last) + 1])

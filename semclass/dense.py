@@ -219,6 +219,10 @@ SAMPLE = 50_000
 """Passages from which the directions of reduced vectors, and their cells, are found."""
 
 
+SPARING = 16
+"""Of so many passages one is looked for, at most, where cells are left out: the n best of more are in nearly all cells."""
+
+
 @dataclass(frozen=True)
 class Reduced:
     """Vectors of passages in fewer dimensions, which are looked through to find those that are worth a closer look.
@@ -240,7 +244,7 @@ class Reduced:
     places
         Which passage each row of `levels` is, rising within a cell, int32 of shape (n,); None where they are in order.
     cells
-        What is known of the cells; None where all are to be looked at.
+        What is known of the cells; None where all are to be looked at, as they are where `places` is None.
     """
 
     axes: FloatArray
@@ -252,31 +256,50 @@ class Reduced:
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
         asked = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
-        if allowed is not None and self.places is not None:
-            allowed = allowed[self.places]
-        looked_at = self._looked_at(asked, n * WIDER, allowed)
-        sizes = (self.starts[1:] - self.starts[:-1])[looked_at]
-        ends = np.cumsum(sizes)
-        products, feed = np.empty(int(sizes.sum()), np.float32), {"a": asked[None]}
-        for cell, size, end in zip(looked_at.tolist(), sizes.tolist(), ends.tolist(), strict=True):
-            found = products[end - size : end]
-            found[:] = self._sessions[cell].run(["c"], feed)[0][0]
-            if allowed is not None:
-                begin = self.starts[cell]
-                np.copyto(found, -np.inf, where=~allowed[begin : begin + size])
-        least = max(nth_at_least(products, n * WIDER), np.finfo(np.float32).min)
-        best = np.flatnonzero(products >= least)
-        # places among those looked at, made places among all
-        best += (self.starts[looked_at] - (ends - sizes))[np.searchsorted(ends, best, side="right")]
-        return best if self.places is None else np.sort(self.places[best]).astype(np.int64)
+        wanted, total = n * WIDER, len(self.levels)
+        number = total if allowed is None else int(np.count_nonzero(allowed))
+        # the best of all, as many as have enough allowed ones among them where what is allowed does not go by likeness
+        cells = self._looked_at(asked, wanted * total // max(number, 1))
+        rows = self._best(asked, cells, wanted, allowed)
+        if len(rows) < min(wanted, number):
+            rows = self._best(asked, np.arange(len(self.starts) - 1), wanted, allowed)
+        return rows if self.places is None else np.sort(self.places[rows]).astype(np.int64)
 
-    def _looked_at(self, asked: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
-        """Cells to be looked at, rising."""
-        if self.cells is None:
-            return np.arange(len(self.starts) - 1)
-        if allowed is None:
-            return self.cells.worth_a_look(asked, np.diff(self.starts), n)
-        return self.cells.worth_a_look(asked, np.add.reduceat(allowed, self.starts[:-1], dtype=np.int64), n)
+    def _looked_at(self, asked: FloatArray, n: int) -> IntArray:
+        """Cells that are likely to hold the n best, rising."""
+        counts = np.diff(self.starts)
+        if self.cells is None or n * SPARING > len(self.levels):
+            return np.arange(len(counts))
+        return self.cells.worth_a_look(asked, counts, n)
+
+    def _best(self, asked: FloatArray, cells: IntArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+        """Rows of `levels` in some cells that have the n largest products, or a few more."""
+        feed = {"a": asked[None]}
+        products = np.concatenate([self._sessions[cell].run(["c"], feed)[0][0] for cell in cells.tolist()])
+        among = None if allowed is None else self._among(cells, allowed)
+        if among is not None:
+            products = products[among]
+        best = np.flatnonzero(products >= nth_at_least(products, n))
+        if among is not None:
+            best = among[best]
+        ends = np.cumsum(np.diff(self.starts)[cells])
+        return np.asarray(best + (self.starts[cells + 1] - ends)[np.searchsorted(ends, best, side="right")])
+
+    def _among(self, cells: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
+        """Which of the passages of some cells, one cell after another, are allowed."""
+        if self.places is None or len(cells) == len(self.starts) - 1:
+            rows = np.flatnonzero(allowed)
+            return rows if self.places is None else self._row_of[rows].astype(np.int64)
+        spans = [self.places[slice(*self.starts[cell : cell + 2].tolist())] for cell in cells.tolist()]
+        # "clip", as no place is beyond: to check that takes as long again
+        return np.flatnonzero(np.concatenate([allowed.take(span, mode="clip") for span in spans]))
+
+    @Once
+    def _row_of(self) -> npt.NDArray[np.int32]:
+        """The row of `levels` of each passage, int32 of shape (n,): for filters, the first of which makes it."""
+        found = np.empty(len(self.levels), np.int32)
+        found[self.places] = np.arange(len(found), dtype=np.int32)
+        return found
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:

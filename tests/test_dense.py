@@ -148,6 +148,17 @@ def small_cells(monkeypatch):
     monkeypatch.setattr(dense, "CELL", 25)
 
 
+@pytest.mark.usefixtures("small_cells")
+def test_what_is_allowed_far_from_the_question_is_found(monkeypatch):
+    codes, levels = clustered(2000, 10)
+    question, allowed = from_int8(codes[:1], levels[:1])[0], np.arange(2000) % 10 == 1
+    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
+    rows = found.nearest(question, 2, allowed)
+    assert len(rows) >= 2 * dense.WIDER
+    assert allowed[rows].all()
+    assert sum(sizes) >= 2000
+
+
 def looked_at(monkeypatch) -> list[int]:
     """How many passages each product is with, from now on."""
     sizes, half_byte_product_with = [], dense.half_byte_product_with
