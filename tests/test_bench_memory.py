@@ -15,6 +15,10 @@ def test_a_line_tells_what_grows_and_how_fast():
     }  # fmt: skip
 
 
+def test_few_looks_are_not_compared_with_themselves():
+    assert memory.line([float(number) for number in range(8)], every=2_000)["second half"] == 2
+
+
 def test_each_hundred_searches_has_all_kinds():
     kinds = memory._kinds(1_000)
     for begin in range(0, 1_000, 100):
