@@ -175,7 +175,7 @@ def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: b
 def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     """Share of the ten best of all passages, each of which is scored here, that a search finds before it re-ranks."""
     index, weight, found = retriever.embedded, retriever.weights["bm25"], []
-    for query in retriever.encode(texts):
+    for query in retriever.ranker.encode(texts, classes=False, tokens=False):
         dense, lexical = index.scores(query)
         best = top_k(dense + weight * lexical, K)
         found.append(len(np.intersect1d(best, retriever.retrieve(query, K))) / len(best))
@@ -235,7 +235,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
         return found
 
     for text in texts:
-        query = take("encode", lambda text=text: retriever.encode([text])[0])
+        query = take("encode", lambda text=text: timing.encode(retriever, text, {"rerank": "learned"}))
         with watching() as spent:
             found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False))
         for name, seconds in spent.items():

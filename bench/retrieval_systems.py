@@ -117,7 +117,7 @@ class Systems:
         how, n = RERANKERS[name]
 
         def job(text: str) -> Found:
-            (query,) = self.retriever.encode([text])
+            query = timing.encode(self.retriever, text, how)
             found = self.retriever.candidates(query, n, evidence=False)
             started = time.perf_counter()
             order = timing.rerank(self.retriever, query, found, how)
@@ -134,7 +134,7 @@ class Systems:
         weight, slope = (float(network.manifest[name]) for name in ("weight", "slope"))
 
         def alone(text: str) -> Found:
-            (query,) = retriever.encode([text])
+            (query,) = retriever.ranker.encode([text], classes=False, tokens=False)
             found = retriever.candidates(query, DEPTH, evidence=False)
             started = time.perf_counter()
             logits = network.scores(text, self.texts(found.rows))
@@ -146,7 +146,7 @@ class Systems:
             )
 
         def few(text: str) -> Found:
-            (query,) = retriever.encode([text])
+            query = timing.encode(retriever, text, evaluation.METHODS["learned"])
             found = retriever.candidates(query, DEPTH, evidence=False)
             started = time.perf_counter()
             learned = timing.rerank(retriever, query, found, evaluation.METHODS["learned"])

@@ -29,10 +29,15 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     return values
 
 
+def encode(retriever: HybridRetriever, text: str, how: Mapping[str, Any]) -> Query:
+    """Read a question as a search by a method does: what the method looks at, and no more."""
+    ranker = retriever.ranker
+    return ranker.encode([text], classes=ranker.reads_classes(**how), tokens=ranker.reads_evidence(**how))[0]
+
+
 def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    by, hard = how.get("by", "entailment"), how.get("hard", False)
-    if retriever.ranker.reads_evidence(rerank=how["rerank"], by=by, hard=hard):
+    if retriever.ranker.reads_evidence(**how):
         tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
         found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
     return retriever.order(query, found, **how)

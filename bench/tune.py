@@ -67,7 +67,7 @@ def by_size(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What searching w and alpha on few questions brings on the others, by weight and size."""
     texts, places = tuning.answered_questions(retriever, dataset)
-    scores = [retriever.scores(query) for query in retriever.encode(texts)]
+    scores = [retriever.scores(query) for query in retriever.ranker.encode(texts, classes=False, tokens=False)]
     found = {}
     for name, method, default, grid, depth in (
         ("bm25", "linear", retriever.weights["bm25"], tuning.BM25_GRID, None),

@@ -26,11 +26,11 @@ class Query:
     pooled
         Vector of the whole question as the encoder gives it, of any length, float32 of shape (dim,).
     probabilities
-        P(class | question), float64 of shape (n_classes,).
+        P(class | question), float64 of shape (n_classes,); empty where it was not asked for.
     fine
-        P(fine class | question), float64 of shape (n_fine_classes,).
+        P(fine class | question), float64 of shape (n_fine_classes,); empty where it was not asked for.
     tokens
-        Unit token vectors, float32 of shape (q, token_dim).
+        Unit token vectors, float32 of shape (q, token_dim); none where they were not asked for.
     weights
         How much each of them counts, float32 of shape (q,), >= 0, sums to 1.
     terms

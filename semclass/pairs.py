@@ -95,7 +95,8 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     ``numbers``
         How many words of the question with a digit the passage has not.
     ``match``
-        <P(class | question), P(class | passage)>; 0 without classes.
+        <P(class | question), P(class | passage)>; 0 without classes. ``learned`` as it ships gives it no weight, so that
+        a question need not be classified for it.
 
     Among the candidates of the question:
 
@@ -146,7 +147,8 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     columns["sentence"] = _largest(
         float_products(unit(query.pooled)[None], candidates.sentences.values)[0], candidates.sentences
     )
-    columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities
+    classed = len(query.probabilities) > 0
+    columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n)
     for name in ("sentence", "cosine_rarity", "overlap"):
         columns[f"{name}_z"] = _spread(columns[name], COSINE_FLOOR)
     columns["dense_gap"] = candidates.dense - candidates.dense.max()

@@ -26,7 +26,7 @@ from semclass.processors import available_threads
 from semclass.questions import QuestionClassifier
 from semclass.ranking import class_match, stable_partition
 from semclass.texts import open_encoder
-from semclass.types import DoubleArray, Encoder, Explanation, FloatArray, Ragged
+from semclass.types import DoubleArray, Encoder, Encoding, Explanation, FloatArray, Ragged
 from semclass.views import STATES
 from semclass.words import WordTable
 
@@ -102,6 +102,10 @@ class LinearTerms:
             raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
         return cls(groups, table, bias)
 
+    def weighs(self, feature: str) -> bool:
+        """Whether a feature counts: one whose weight is exactly 0 need not be computed."""
+        return bool(self.table[PAIR_FEATURES.index(feature)].any())
+
     def parts(self, features: FloatArray) -> dict[str, DoubleArray]:
         """What each group of features adds to the log-odds of n candidates.
 
@@ -130,8 +134,8 @@ class PairModel:
     idf
         Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
         from no index.
-    learned_terms
-        What the learned head's log-odds are the sum of, see :class:`LinearTerms`.
+    entailment_terms, learned_terms
+        What the log-odds of the two are the sum of, see :class:`LinearTerms`.
     weights
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
@@ -145,6 +149,7 @@ class PairModel:
     entailment: Head
     learned: Head
     idf: FloatArray
+    entailment_terms: LinearTerms
     learned_terms: LinearTerms
     weights: dict[str, float]
     words: WordTable
@@ -183,11 +188,17 @@ class PairModel:
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
         similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
-        return cls(entailment, learned, idf, LinearTerms.of(learned), weights, words, similarity)
+        terms = LinearTerms.of(entailment), LinearTerms.of(learned)
+        return cls(entailment, learned, idf, *terms, weights, words, similarity)
 
 
 def read_questions(
-    encoder: Encoder, classifier: QuestionClassifier | None, branch: Branch | None, texts: list[str]
+    encoder: Encoder,
+    classifier: QuestionClassifier | None,
+    branch: Branch | None,
+    texts: list[str],
+    *,
+    tokens: bool = True,
 ) -> list[Query]:
     """Encode and classify questions.
 
@@ -201,6 +212,8 @@ def read_questions(
         Makes the token vectors and their weights; without it they are the encoder's view ``tokens``, all of one weight.
     texts
         n non-empty texts.
+    tokens
+        Whether token vectors and their weights are wanted; if not, they are empty.
 
     Returns
     -------
@@ -212,8 +225,12 @@ def read_questions(
     InputError
         If the encoder gives numbers that are not finite, by which nothing can be ranked.
     """
-    views = ("tokens" if branch is None else STATES, *(() if classifier is None else classifier.encoder_views))
-    encoding = encoder.encode(texts, views=("pooled", *dict.fromkeys(views)))
+    wanted = (
+        "pooled",
+        *((_token_view(branch),) if tokens else ()),
+        *(() if classifier is None else classifier.encoder_views),
+    )
+    encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
         text = texts[int(finite.argmin())]
@@ -224,24 +241,37 @@ def read_questions(
     if classifier is not None:
         fine = classifier.fine_probabilities(texts, encoding)
         classes = classifier.coarse(fine)
-    if branch is None:
-        tokens = encoding.pieces("tokens")
-        weights = Ragged(np.zeros(len(tokens.values), np.float32), tokens.offsets)
-    else:
-        found = branch.read(encoding.pieces(STATES), QUESTION)
-        tokens, weights = found.vectors, found.weights
+    vectors, weights = _token_vectors(encoding, branch) if tokens else _no_tokens(len(texts))
     return [
         Query(
             text=text,
             pooled=pooled[row],
             probabilities=classes[row],
             fine=fine[row],
-            tokens=tokens.row(row),
+            tokens=vectors.row(row),
             weights=_softmax(weights.row(row)),
             terms=encoding.terms.row(row),
         )
         for row, text in enumerate(texts)
     ]
+
+
+def _token_view(branch: Branch | None) -> str:
+    return "tokens" if branch is None else STATES
+
+
+def _token_vectors(encoding: Encoding, branch: Branch | None) -> tuple[Ragged, Ragged]:
+    """Token vectors of questions, and the logarithms of their weights."""
+    pieces = encoding.pieces(_token_view(branch))
+    if branch is None:
+        return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
+    found = branch.read(pieces, QUESTION)
+    return found.vectors, found.weights
+
+
+def _no_tokens(n: int) -> tuple[Ragged, Ragged]:
+    offsets = np.zeros(n + 1, np.int64)
+    return Ragged(np.zeros((0, 1), np.float32), offsets), Ragged(np.zeros(0, np.float32), offsets)
 
 
 def _softmax(logs: FloatArray) -> FloatArray:
@@ -408,30 +438,32 @@ class Ranker:
         """
         return threading.Semaphore(available_threads())
 
-    def encode(self, questions: Sequence[str], *, whole: bool = True) -> list[Query]:
+    def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
         """Encode and classify questions.
 
         Parameters
         ----------
         questions
             n non-empty texts.
-        whole
-            Whether they are classified and have token vectors, which class match and re-ranking ask for; without, which
-            takes less than half of the time, there are no classes and no tokens.
+        classes
+            Whether they are classified, which class match and explanations ask for, and a method where
+            :meth:`reads_classes` says so; if not, which takes a quarter less time, they have no classes.
+        tokens
+            Whether they have token vectors, which explanations ask for, and a method where :meth:`reads_evidence` says so;
+            with neither, it takes less than half of the time.
 
         Returns
         -------
         list of Query
             In the same order.
+
+        Raises
+        ------
+        InputError
+            If the encoder gives numbers that are not finite, by which nothing can be ranked.
         """
-        if whole:
-            return read_questions(self.encoder, self.questions, self.reader.branch, list(questions))
-        encoding, nothing = self.encoder.encode(list(questions)), np.zeros(0)
-        none = nothing.astype(np.float32)
-        return [
-            Query(text, pooled, nothing, nothing, none[:, None], none, encoding.terms.row(row))
-            for row, (text, pooled) in enumerate(zip(questions, encoding.rows("pooled"), strict=True))
-        ]
+        classifier = self.questions if classes else None
+        return read_questions(self.encoder, classifier, self.reader.branch, list(questions), tokens=tokens)
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
         """Everything that any method wants to know of candidates, each computed once.
@@ -544,11 +576,19 @@ class Ranker:
         classes = match is not None or (by == "class" and rerank != "learned")
         return self.pair_heads is not None and (self.has_classes or not classes)
 
-    def reads_evidence(self, *, rerank: str | None, by: str, hard: bool) -> bool:
-        """Whether a method looks at token vectors, sentences and terms of candidates; arguments as for :meth:`order`."""
+    def reads_evidence(self, *, rerank: str | None, by: str = "entailment", hard: bool = False, **_: Any) -> bool:
+        """Whether a method looks at token vectors, sentences and terms; arguments as for :meth:`order`."""
         if rerank is None or rerank == "learned":
             return rerank == "learned"
         return by == "entailment" or (rerank == "integrated" and not hard and self.placed is not None)
+
+    def reads_classes(self, *, rerank: str | None, by: str = "entailment", **_: Any) -> bool:
+        """Whether a method looks at the classes of questions; arguments as for :meth:`order`."""
+        if rerank is None:
+            return False
+        if rerank == "learned":
+            return self.pairs.learned_terms.weighs("match")
+        return by == "class" or self.pairs.entailment_terms.weighs("match")
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""

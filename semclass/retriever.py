@@ -266,13 +266,13 @@ class HybridRetriever:
         check_choice(by, SIGNALS, "by")
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
         depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
-        # an order that nothing looks into the passages for needs but scores and classes
+        # what nothing looks into is not read, neither of the question nor of the passages
         read = explain or self.ranker.reads_evidence(rerank=rerank, by=by, hard=hard)
+        classes = explain or match is not None or self.ranker.reads_classes(rerank=rerank, by=by)
         results = []
-        whole = explain or rerank is not None or match is not None
         # what a server answers is waited for without holding up others
         with self.ranker.turns if isinstance(self.index, PassageIndex) else nullcontext():
-            for query in self.ranker.encode(texts, whole=whole):
+            for query in self.ranker.encode(texts, classes=classes, tokens=read):
                 found = self.candidates(
                     query,
                     depth,

@@ -1,11 +1,20 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
 
-from semclass import EncoderMismatchError, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, Reranker
+from semclass import (
+    EncoderMismatchError,
+    HybridRetriever,
+    InputError,
+    InputTypeError,
+    Passage,
+    PassageIndex,
+    QuestionClassifier,
+    Reranker,
+)
 
 QUESTION = "Who designed the lighthouse?"
 
@@ -143,6 +152,75 @@ def test_a_question_without_any_known_word_still_gets_an_answer(retriever):
 def test_what_is_not_allowed_is_refused(retriever, arguments, error, says):
     with pytest.raises(error, match=says):
         retriever.search(**{"question": QUESTION, **arguments})
+
+
+@dataclass(frozen=True)
+class Counting(QuestionClassifier):
+    """Remembers what it was asked to classify."""
+
+    seen: list[str] = field(default_factory=list)
+
+    def fine_probabilities(self, questions, encoding):
+        self.seen.extend(questions)
+        return super().fine_probabilities(questions, encoding)
+
+
+@pytest.fixture
+def counting(ranker):
+    return replace(ranker, questions=Counting(ranker.encoder, ranker.questions.head))
+
+
+@pytest.mark.parametrize(
+    ("options", "asks"),
+    [
+        ({}, False),
+        ({"rerank": None}, False),
+        ({"by": "class"}, False),  # `learned` has no use for `by`
+        ({"rerank": "integrated"}, True),  # the shipped entailment head weighs it
+        ({"rerank": "stable", "by": "class"}, True),
+        ({"rerank": "integrated", "by": "class"}, True),
+        ({"match": "soft"}, True),
+        ({"rerank": None, "match": "hard"}, True),
+        ({"explain": True}, True),
+    ],
+)
+def test_a_question_is_classified_only_where_something_asks_for_its_class(retriever, counting, options, asks):
+    found = replace(retriever, ranker=counting).search(QUESTION, **options)
+    assert counting.questions.seen == [QUESTION] * asks
+    assert found == retriever.search(QUESTION, **options)
+
+
+@pytest.mark.parametrize(("options", "asks"), [({}, False), ({"by": "class", "rerank": "stable"}, True)])
+def test_so_it_is_with_passages_from_elsewhere(counting, corpus, options, asks):
+    (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], **options)
+    assert counting.questions.seen == [QUESTION] * asks
+    assert set(hit.probabilities) == set(counting.passages.classes)
+
+
+@pytest.mark.parametrize(("rerank", "terms"), [("learned", "learned_terms"), ("integrated", "entailment_terms")])
+def test_heads_that_weigh_the_class_match_have_questions_classified(retriever, counting, rerank, terms):
+    pairs = counting.pairs
+    weighing = replace(getattr(pairs, terms), table=getattr(pairs, terms).table + 1)
+    ranker = replace(counting, pair_heads=replace(pairs, **{terms: weighing}))
+    replace(retriever, ranker=ranker).search(QUESTION, rerank=rerank)
+    assert counting.questions.seen == [QUESTION]
+
+
+@pytest.mark.parametrize("rerank", ["learned"])
+def test_classes_that_nothing_asks_for_change_no_score(retriever, rerank):
+    orders = []
+    for classes in (True, False):
+        (query,) = retriever.ranker.encode([QUESTION], classes=classes)
+        orders.append(retriever.order(query, retriever.candidates(query, 10), rerank=rerank))
+    np.testing.assert_array_equal(orders[0].score, orders[1].score)
+    np.testing.assert_array_equal(orders[0].order, orders[1].order)
+
+
+def test_a_question_may_be_encoded_without_classes_and_tokens(ranker):
+    (whole,), (bare,) = ranker.encode([QUESTION]), ranker.encode([QUESTION], classes=False, tokens=False)
+    assert len(bare.probabilities) == len(bare.fine) == len(bare.tokens) == len(bare.weights) == 0
+    np.testing.assert_allclose(bare.pooled, whole.pooled, atol=1e-6)
+    np.testing.assert_array_equal(bare.terms, whole.terms)
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, ranker):

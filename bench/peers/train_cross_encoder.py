@@ -145,8 +145,9 @@ def find_candidates(asked: list[str], passages: Mapping[int, list[str]], length:
         retriever = HybridRetriever(index, ranker)
         chosen = np.flatnonzero(length == size)
         for part in np.array_split(chosen, -(-len(chosen) // 512)):
-            for row, query in zip(part, retriever.encode([asked[row] for row in part]), strict=True):
-                found = retriever.candidates(query, N_CANDIDATES)
+            queries = ranker.encode([asked[row] for row in part], classes=False, tokens=False)
+            for row, query in zip(part, queries, strict=True):
+                found = retriever.candidates(query, N_CANDIDATES, evidence=False)
                 rows[row], score[row] = found.rows, found.score
         print(f"passages of {size} sentences: {len(texts)}, questions: {len(chosen)}", flush=True)
     return rows, score

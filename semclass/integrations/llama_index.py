@@ -302,9 +302,11 @@ def _search_by(
 ) -> list[Hit]:
     """Search with the mean vector of some texts in place of the question's, and re-rank for the question."""
     check_text(question, "question")
-    vectors = [read.pooled for read in retriever.ranker.encode([check_text(each) for each in texts], whole=False)]
+    encode = retriever.ranker.encode
+    vectors = [read.pooled for read in encode([check_text(each) for each in texts], classes=False, tokens=False)]
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
-    query = replace(retriever.encode([question])[0], pooled=mean)
+    asked = encode([question], classes=options.get("match") is not None, tokens=False)
+    query = replace(asked[0], pooled=mean)
     rerank = options.get("rerank", "learned")
     depth = k if rerank is None else max(k, check_positive(options.get("candidates", CANDIDATES), "candidates"))
     scoring = {name: options[name] for name in _SCORING if name in options}
