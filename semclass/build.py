@@ -83,14 +83,14 @@ def build_index(
     progress: Callable[[int], object] | None = None,
     resume: bool = True,
     workers: int | None = None,
+    replace: bool = True,
 ) -> PassageIndex:
     """Build an index in a folder.
 
     Parameters
     ----------
     folder
-        Made if it is not there; may hold an index, but nothing else. The new one replaces it without a question, its
-        tuned weights among it, but not before it is complete; the command asks for ``--replace`` first.
+        Made if it is not there; may hold an index, but nothing else.
     passages
         A stream of at least one, see :func:`semclass.documents.iter_passages`. Ids must be unique, texts not empty.
     reader, similarity, form
@@ -103,6 +103,8 @@ def build_index(
     workers
         Threads that read passages, each a stretch of them; the result does not depend on it. If None, as many as make use
         of all processors with the threads that the encoder has itself.
+    replace
+        Whether an index that is there may be replaced, its tuned weights among it; it is once the new one is complete.
 
     Returns
     -------
@@ -115,18 +117,21 @@ def build_index(
         If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed. What was
         read until then is kept, and need not be read again.
     ArtifactError
-        If the folder holds something else, another writer has it, or it cannot be written; if a build with other models or
-        options was stopped there, and `resume` is true.
+        If the folder holds something else, or an index that may not be replaced; if another writer has it, or it cannot be
+        written; if a build with other models or options was stopped there, and `resume` is true.
     """
     folder = Path(folder)
     recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
     threads = threads_of(recipe.reader, workers)
-    manifest.check_target(folder)
+    manifest.check_target(folder, replace=replace)
     groups = chunks(passages, GROUP)
     first = next(groups, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
     with manifest.locked(folder):
+        manifest.check_target(
+            folder, replace=replace
+        )  # another build may have ended while the first passages were read
         if (before := manifest.find(folder)) is not None:
             manifest.clean(folder, before)
         with manifest.reported(folder):

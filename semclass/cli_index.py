@@ -145,6 +145,7 @@ def build(
             progress=step,
             resume=not no_resume,
             workers=threads or available_threads(),
+            replace=replace,
         )
     if as_json:
         made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
@@ -259,8 +260,8 @@ def info(folder: Path, *, as_json: bool) -> None:
         )
     if found["unfinished"]:
         click.echo(
-            f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more: `semclass index build` goes on "
-            "with it, or drops it with --no-resume"
+            f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more: `semclass index build "
+            "--replace` goes on with it, or drops it with --no-resume"
         )
     tuned = found["tuned"]
     if not tuned.get("weights"):

@@ -38,7 +38,7 @@ REMOVED = "removed-"
 LOCK = ".lock"
 """File that whoever changes the index holds a lock on. It stays: removing it could let two in."""
 
-REMEDY = "build it again with `semclass index build`"
+REMEDY = "build it again with `semclass index build --replace`"
 
 _SEGMENT, _REMOVED = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
@@ -50,6 +50,9 @@ _OURS = re.compile(
     rf"\.(?:manifest\.json|{_REMOVED})\.[0-9]+\.part"
 )
 """What is removed if no manifest names it; ``data-`` is of protocol 1."""
+
+_IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
+"""What a build keeps in :data:`AREA`; a folder of that name that holds anything else is somebody else's."""
 
 HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
 """Fields about the whole index."""
@@ -423,33 +426,53 @@ def check_target(folder: str | Path, *, replace: bool = True) -> None:
     Raises
     ------
     ArtifactError
-        If `folder` is a file, or holds other things than an index, one of a newer version among them; or if it holds an
-        index, also a damaged one, that may not be replaced.
+        If `folder` is a file, cannot be read, or holds other things than an index, one of a newer version among them; or
+        if it holds an index, also one that cannot be used, that may not be replaced.
     """
     folder = Path(folder)
-    if folder.is_file():
-        raise ArtifactError(f"{folder} is a file; name a folder for the index")
-    with contextlib.suppress(FileNotFoundError):
+    try:
+        if folder.is_file():
+            raise ArtifactError(f"{folder} is a file; name a folder for the index")
         names = {path.name for path in folder.iterdir()}
-        ours = {name for name in names if _OURS.fullmatch(name)}
-        marked = artifacts.MANIFEST in names or LOCK in names
-        others = sorted(name for name in names - {artifacts.MANIFEST} if not name.startswith(".") and name not in ours)
-        if not others and not marked:  # no index was ever here
-            others = sorted(name for name in ours if not name.startswith("."))
-        if not others and artifacts.MANIFEST in names and not _replaceable(folder, damaged=bool(ours)):
-            others = [artifacts.MANIFEST]
-        if others:
-            raise ArtifactError(
-                f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index"
-            )
-        if artifacts.MANIFEST in names and not replace:
-            found = find(folder)
-            held = "a damaged index" if found is None else f"an index of {found.passages} passages"
-            add = "" if found is None else "add to it with `semclass index add`, "
-            raise ArtifactError(
-                f"{folder} holds {held} already; give --replace to build another one in its place, {add}or name another "
-                "folder"
-            )
+        others = _others(folder, names)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise ArtifactError(f"{folder} cannot be read: {error.strerror or error}; name another folder") from error
+    if others:
+        raise ArtifactError(f"{folder} holds other things ({others[0]!r}); name a new or empty folder for the index")
+    if artifacts.MANIFEST in names and not replace:
+        raise ArtifactError(_held(folder))
+
+
+def _others(folder: Path, names: Collection[str]) -> list[str]:
+    """What a folder holds that an index does not: what begins with a full stop is left alone, and not told."""
+    ours = {name for name in names if _OURS.fullmatch(name)}
+    if AREA in names and not _is_area(folder / AREA):
+        return [AREA]
+    told = sorted(name for name in names if not name.startswith("."))
+    others = [name for name in told if name != artifacts.MANIFEST and name not in ours]
+    if artifacts.MANIFEST in names:
+        return others or ([] if _replaceable(folder, damaged=bool(ours)) else [artifacts.MANIFEST])
+    return others if LOCK in names else told  # without the two, no index was ever here
+
+
+def _is_area(path: Path) -> bool:
+    """Whether all that is there may have been written by a build."""
+    return path.is_dir() and all(_IN_AREA.fullmatch(held.name) for held in path.iterdir())
+
+
+def _held(folder: Path) -> str:
+    """Say which index a folder holds, and that it stays."""
+    instead = "give --replace (replace=True) to build another one in its place"
+    try:
+        found = read(folder)
+    except ArtifactError as error:
+        return f"{folder} holds an index that cannot be used ({error}); {instead}, or name another folder"
+    tuned = ", without its tuned weights" if found.tuned.get("weights") else ""
+    count = f"{found.passages} passage{'s' * (found.passages != 1)}"
+    add = "add to it with `semclass index add`"
+    return f"{folder} holds an index of {count} already; {instead}{tuned}, {add}, or name another folder"
 
 
 def _replaceable(folder: Path, *, damaged: bool) -> bool:

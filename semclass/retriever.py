@@ -13,6 +13,7 @@ from semclass.errors import EncoderMismatchError, InputError
 from semclass.fusion import ALPHA
 from semclass.fusion import METHODS as FUSIONS
 from semclass.index import PassageIndex
+from semclass.manifest import REMEDY
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.validation import check_choice, check_positive, check_probability, check_text, check_texts, check_weight
@@ -42,19 +43,18 @@ class HybridRetriever:
         if self.index.encoder != self.ranker.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
-                f"{self.ranker.encoder.fingerprint}; name the encoder that made it (--encoder), or build it again with "
-                "`semclass index build`"
+                f"{self.ranker.encoder.fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
             )
         books = self.ranker.reader.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
             raise EncoderMismatchError(
                 f"the index was written with codebooks {self.index.codebooks}, and the models have "
-                f"{'none' if books is None else books.fingerprint}; build it again with `semclass index build`"
+                f"{'none' if books is None else books.fingerprint}; {REMEDY}"
             )
         if self.index.interaction != self.ranker.reader.interaction:
             raise EncoderMismatchError(
                 f"the index holds token vectors of {self.index.interaction}, but questions would have those of "
-                f"{self.ranker.reader.interaction}; build it again with `semclass index build`"
+                f"{self.ranker.reader.interaction}; {REMEDY}"
             )
         if self.index.classes != self.ranker.passages.classes:
             mine, theirs = (

@@ -391,7 +391,7 @@ class IndexWriter:
         if (owner >= 0).any():
             known = [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]
             raise InputError(
-                f"{_some(known, known=True)} in the index already; update passages to replace them (--update)"
+                f"{_some(known, known=True)} in the index already; replace passages with `update` (--update)"
             )
 
     def _read(

@@ -188,6 +188,17 @@ def test_bad_passages_are_refused(tmp_path, reader):
         build_index(tmp_path, passages(1), reader=reader)
 
 
+def test_an_index_that_is_built_meanwhile_stays_where_it_may_not_be_replaced(tmp_path, reader):
+    def late():
+        build_index(tmp_path / "index", passages(1, 2), reader=reader)
+        yield from passages(*range(20))
+
+    with pytest.raises(ArtifactError, match="holds an index of 2 passages already; give --replace"):
+        build_index(tmp_path / "index", late(), reader=reader, replace=False)
+    assert describe(tmp_path / "index")["passages"] == 2
+    assert len(build_index(tmp_path / "index", passages(1), reader=reader)) == 1
+
+
 def test_long_passages_are_named_once_however_many_threads_read(tmp_path, ranker):
     items = [Passage(str(number), "word " * (4200 if number % 4 == 1 else 1)) for number in range(9)]
     with pytest.warns(TruncationWarning, match="2 of 9 passages are longer .*'1'") as caught:

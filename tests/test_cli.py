@@ -428,7 +428,7 @@ def test_an_index_is_replaced_only_when_that_is_asked_for(run, tmp_path):
     assert run("index", "build", tmp_path / "first.txt", "--out", tmp_path / "index")[0] == 0
     code, out, err = run("index", "build", tmp_path / "second.txt", "--out", tmp_path / "index")
     assert (code, out) == (2, "")
-    assert "holds an index of 1 passages already; give --replace" in err
+    assert "holds an index of 1 passage already; give --replace" in err
     assert json_lines(run("index", "info", tmp_path / "index", "--json")[1])[0]["passages"] == 1
     assert run("index", "build", tmp_path / "second.txt", "--out", tmp_path / "index", "--replace")[0] == 0
     assert json_lines(run("index", "info", tmp_path / "index", "--json")[1])[0]["passages"] == 2

@@ -149,7 +149,7 @@ def test_an_edited_or_shortened_file_is_named_with_what_to_do(saved, name):
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)
-    with pytest.raises(ArtifactError, match=r"was changed .* build it again with `semclass index build`"):
+    with pytest.raises(ArtifactError, match=r"was changed .* build it again with `semclass index build --replace`"):
         PassageIndex.load(saved)
     path.write_bytes(data[:-1])
     with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes where"):

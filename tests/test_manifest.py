@@ -41,14 +41,41 @@ def test_a_folder_that_holds_other_things_is_refused(tmp_path, name):
     assert (tmp_path / name / "thesis.txt").read_text() == "years of work"
 
 
-@pytest.mark.parametrize("text", [None, "{"])
-def test_an_index_stays_where_it_may_not_be_replaced(folder, text):
-    if text is not None:
-        (folder / "manifest.json").write_text(text)
-    held = "an index of 20 passages" if text is None else "a damaged index"
-    with pytest.raises(ArtifactError, match=f"holds {held} already; give --replace"):
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({}, r"of 20 passages already; give --replace \(replace=True\) to build another one in its place, add"),
+        ({"tuned": {"weights": {"bm25_weight": 2}}}, "in its place, without its tuned weights, add to it"),
+        (
+            {"tuned": {"weights": {"bm25_weight": -1}}},
+            r"cannot be used \(.* `semclass tune --reset` it\); give --replace",
+        ),
+        ({"protocol": 1}, r"cannot be used \(.* an earlier version of semclass .*\); give --replace"),
+        (None, r"cannot be used \(.*manifest.json is damaged .*\); give --replace"),
+    ],
+)
+def test_an_index_stays_where_it_may_not_be_replaced(folder, changes, says):
+    path = folder / "manifest.json"
+    path.write_text("{" if changes is None else json.dumps({**json.loads(path.read_text()), **changes}))
+    with pytest.raises(ArtifactError, match=f"holds an index .*{says}"):
         manifest.check_target(folder, replace=False)
     manifest.check_target(folder)
+
+
+@pytest.mark.parametrize("name", ["keep.txt", "part-1", "journal.json.old", ".git"])
+def test_a_hidden_folder_that_only_has_the_name_of_ours_is_somebody_elses(tmp_path, folder, name):
+    for place in (tmp_path / "package", folder):
+        (place / manifest.AREA / name).mkdir(parents=True)
+        with pytest.raises(ArtifactError, match=r"holds other things \('.build'\)"):
+            build_index(place, passages(1), reader=READER)
+        assert (place / manifest.AREA / name).is_dir()
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "notes.txt").touch()
+    for place in (tmp_path / ("a" * 300), tmp_path / "notes.txt" / "index"):
+        with pytest.raises(ArtifactError, match=r"cannot be read: .*; name another folder"):
+            manifest.check_target(place)
 
 
 def test_a_folder_without_an_index_needs_no_leave(tmp_path):
@@ -152,7 +179,9 @@ def test_a_damaged_manifest_is_named_with_what_helps(folder, damage):
     damage(values)
     (folder / "manifest.json").write_text(json.dumps(values))
     for reading in (PassageIndex.load, manifest.describe):
-        with pytest.raises(ArtifactError, match=r"does not describe its .*build it again with `semclass index build`"):
+        with pytest.raises(
+            ArtifactError, match=r"does not describe its .*build it again with `semclass index build --replace`"
+        ):
             reading(folder)
 
 
@@ -161,7 +190,7 @@ def test_a_manifest_that_cannot_be_read_is_named_with_what_helps(folder):
     for text in (path.read_bytes()[:100], b"[]", b"\xff"):
         path.write_bytes(text)
         with pytest.raises(
-            ArtifactError, match=r"manifest.json is damaged .*build it again with `semclass index build`"
+            ArtifactError, match=r"manifest.json is damaged .*build it again with `semclass index build --replace`"
         ):
             PassageIndex.load(folder)
     path.unlink()

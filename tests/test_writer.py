@@ -186,7 +186,7 @@ def test_a_block_that_fails_changes_nothing(folder, reader):
 
 def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
     with IndexWriter.open(folder, reader=reader) as changed:
-        with pytest.raises(InputError, match=r"passage id '3' is in the index already; update"):
+        with pytest.raises(InputError, match=r"passage id '3' is in the index already; replace"):
             changed.add(passages(40, 3))
         with pytest.raises(InputError, match=r"2 passage ids \('x', 'y'\) are not in the index"):
             changed.delete(["x", "1", "y"])
