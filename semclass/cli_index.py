@@ -74,9 +74,12 @@ def passages_from(
     overlap: int,
     *,
     mark_duplicates: bool,
-    earlier: Iterable[semclass.Passage] = (),
+    held: Path | None = None,
 ) -> tuple[Iterator[semclass.Passage], int | None]:
-    """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting."""
+    """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting.
+
+    Where duplicates are marked, so are those of passages that the index in `held` has.
+    """
     from semclass import duplicates
     from semclass.documents import count_passages, iter_passages, passed_over
 
@@ -84,7 +87,11 @@ def passages_from(
     if others := passed_over(source):
         click.echo(f"passed over: {others}", err=True)
     number = count_passages(source, by) if sys.stderr.isatty() else None
-    return duplicates.mark_duplicates(passages, earlier=earlier) if mark_duplicates else passages, number
+    if not mark_duplicates:
+        return passages, number
+    if held is None:
+        return duplicates.mark_duplicates(passages), number
+    return duplicates.mark_duplicates(_new_to(held, passages), earlier=_held(held)), number
 
 
 @click.group()
@@ -181,7 +188,7 @@ def add(
     from semclass.processors import available_threads
 
     # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-    passages, count = passages_from(source, **cutting, earlier=() if update else _held(folder))
+    passages, count = passages_from(source, **cutting, held=None if update else folder)
     with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
         workers = threads or available_threads()
         with progress("indexing", count) as step:
@@ -325,6 +332,19 @@ def _held(folder: Path) -> Iterator[semclass.Passage]:
     found = semclass.PassageIndex.load(folder, verify=False)
     for begin in range(0, len(found.rows), _READ):
         yield from found.passages(found.rows[begin : begin + _READ])
+
+
+def _new_to(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Pass passages on whose ids an index has not: others are refused before all of it is looked through for duplicates."""
+    from semclass.reading import chunks
+
+    found = semclass.PassageIndex.load(folder, verify=False)
+    for chunk in chunks(passages, _READ):
+        rows = found.find([passage.id for passage in chunk])
+        for passage, row in zip(chunk, rows.tolist(), strict=True):
+            if row >= 0:
+                raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")
+        yield from chunk
 
 
 def _lines(file: Path) -> list[str]:

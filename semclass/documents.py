@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from semclass import manifest
 from semclass.chunking import CUTS, check_cut, count_words, cut
 from semclass.errors import InputError
 from semclass.types import Passage
@@ -35,7 +36,10 @@ ROWS = (".jsonl", ".json", ".csv", ".tsv")
 
 LINKS = "links to folders or to nothing"
 NO_ENDING = "no ending"
+UNREADABLE = "cannot be read"
 ENDINGS_SHOWN = 8
+
+Answer = TypeVar("Answer")
 
 
 def read_passages(
@@ -104,7 +108,7 @@ def iter_passages(
         what it should be; with file and line.
     """
     source = Path(source)
-    if not source.exists():
+    if not _ask(Path.exists, source):
         raise InputError(
             f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of .txt and .md files"
         )
@@ -136,10 +140,11 @@ def passed_over(source: str | Path) -> str:
     -------
     str
         Such as ``"2 files (.pdf 2); `pdftotext FILE` makes text of .pdf"``; empty for a source of which all is read. Files
-        and folders whose names begin with a full stop are not told; where there is no text at all, reading says so.
+        and folders whose names begin with a full stop are not told, nor those of an index; where there is no text at all,
+        reading says so.
     """
     source = Path(source)
-    if not source.is_dir() or _json_lines_of(source) is not None:
+    if not _ask(Path.is_dir, source) or _json_lines_of(source) is not None:
         return ""
     documents, others = _look_through(source)
     return _told(others) if documents and others else ""
@@ -350,10 +355,18 @@ def _text_of(record: dict[str, Any], where: str) -> str:
 
 def _json_lines_of(source: Path) -> Path | None:
     """Give the file of JSON lines that a source is or holds; None if it is text and Markdown."""
-    if source.is_dir():
+    if _ask(Path.is_dir, source):
         corpus = source / "corpus.jsonl"
-        return corpus if corpus.is_file() else None
+        return corpus if _ask(Path.is_file, corpus) else None
     return None if source.suffix.lower() in DOCUMENT_SUFFIXES else source
+
+
+def _ask(question: Callable[[Path], Answer], path: Path) -> Answer:
+    """Ask the system about a path; where it may not tell, that is an error which names the path."""
+    try:
+        return question(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
@@ -370,20 +383,35 @@ def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Itera
 
 
 def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
-    """Find the documents below a folder, sorted, with their names in it; and count by endings what is none."""
-    documents, others = [], Counter[str]()
-    for path in sorted(folder.rglob("*")):
+    """Find the documents below a folder, sorted, with their names in it; and count by endings what is none.
+
+    The files of an index are not counted, as nobody would read them. What the system tells nothing about, such as the files
+    of a folder that may not be entered, is a document if its name says so, and reading it tells why it cannot be read.
+    """
+    documents, others, indices = [], Counter[str](), set[Path]()
+    for path in _ask(lambda top: sorted(top.rglob("*")), folder):
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             continue
         ending = path.suffix.lower()
-        if not path.is_file():
-            others.update([LINKS] * path.is_symlink())
-        elif ending in DOCUMENT_SUFFIXES:
+        kind = _kind(path)
+        if kind == "folder" and (path.parent in indices or manifest.find(path) is not None):
+            indices.add(path)
+        if kind in ("file", UNREADABLE) and ending in DOCUMENT_SUFFIXES:
             documents.append((path, name))
-        else:
-            others[ending or NO_ENDING] += 1
+        elif kind != "folder" and path.parent not in indices:
+            others[ending or NO_ENDING if kind == "file" else kind] += 1
     return documents, others
+
+
+def _kind(path: Path) -> str:
+    """Tell what a path is: ``"file"``, ``"folder"`` (or of no use here), :data:`LINKS` or :data:`UNREADABLE`."""
+    try:
+        if path.is_file():
+            return "file"
+        return LINKS if path.is_symlink() else "folder"
+    except OSError:
+        return UNREADABLE
 
 
 def _name_of(path: Path, name: Path) -> str:

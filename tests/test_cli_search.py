@@ -161,6 +161,23 @@ def test_what_is_added_is_marked_where_it_repeats_the_index(run, docs, tmp_path)
     assert [passage.metadata.get("duplicate_of") for passage in added] == ["port.txt#2", None]
 
 
+def test_ids_that_are_taken_are_told_before_the_index_is_read_for_duplicates(run, docs, tmp_path, monkeypatch):
+    run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
+    monkeypatch.setattr(PassageIndex, "passages", lambda *_: pytest.fail("the index is read in vain"))
+    code, _, err = run("index", "add", tmp_path / "index", docs / "port.txt", "--mark-duplicates")
+    assert (code, err) == (
+        2, "error: passage id 'port.txt#1' is in the index already; replace passages with --update\n",
+    )  # fmt: skip
+
+
+def test_an_update_marks_what_repeats_itself_and_nothing_else(run, docs, tmp_path):
+    run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
+    (tmp_path / "news.txt").write_text("Ferries leave it at noon.\n\nFerries leave it at noon.\n")
+    assert run("index", "add", tmp_path / "index", tmp_path / "news.txt", "--update", "--mark-duplicates")[0] == 0
+    added = passages_of(tmp_path / "index")[3:]
+    assert [passage.metadata.get("duplicate_of") for passage in added] == [None, "news.txt#1"]
+
+
 def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
     (docs / "chart.pdf").write_bytes(b"%PDF")
     code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import json
+from pathlib import Path
 
 import pytest
+from conftest import FakeEncoder
 
-from semclass import InputError
+from semclass import InputError, Passage, PassageClassifier, PassageIndex
 from semclass.documents import count_passages, iter_passages, passed_over, read_passages, read_texts
+from semclass.evidence import PassageReader
 
 
 def write_lines(path, *records):
@@ -73,6 +77,41 @@ def test_what_is_passed_over_is_counted_with_what_reads_it(tmp_path):
     assert passed_over(tmp_path / "a.txt") == passed_over(tmp_path / "nowhere") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
     assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
+
+
+def test_the_files_of_an_index_are_not_told(tmp_path):
+    (tmp_path / "a.txt").write_text("text")
+    place = tmp_path / "index"
+    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build([Passage("a", "text")], reader=reader).save(place)
+    assert passed_over(tmp_path) == ""
+    (place / "notes.md").write_text("text")  # whoever puts it there wants it read
+    assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]
+
+
+def test_what_the_system_tells_nothing_about_is_no_traceback(tmp_path, monkeypatch):
+    for name in ("a.txt", "shut/b.pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / "long").symlink_to("a" * 300)
+    asked = Path.is_file
+
+    def is_file(path):
+        if path.parent.name == "shut":  # may be listed, and not entered
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return asked(path)
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    assert passed_over(tmp_path) == "2 files (cannot be read 2)"
+    assert len(read_passages(tmp_path)) == 1
+    (tmp_path / "shut" / "c.txt").symlink_to("c.txt")  # as good as a file that may not be read
+    with pytest.raises(InputError, match=r"shut/c.txt cannot be read: "):
+        read_passages(tmp_path)
+    for read in (read_passages, passed_over):
+        with pytest.raises(InputError, match=r"cannot be read: Permission denied"):
+            read(tmp_path / "shut")
+        with pytest.raises(InputError, match=r"a cannot be read: File name too long"):
+            read(tmp_path / ("a" * 300))
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,22 @@ def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest(tmp_p
 def test_passages_may_repeat_those_that_came_before():
     random = np.random.default_rng(3)
     text, other = made(random), made(random)
-    earlier = [Passage("a", text), Passage("b", other, {"duplicate_of": "gone"})]
+    earlier = [Passage("a", text, {"duplicate_of": None}), Passage("b", other, {"duplicate_of": "gone"})]
     found = list(mark_duplicates([Passage("c", text.upper()), Passage("d", other)], earlier=earlier))
     assert [(passage.id, passage.metadata) for passage in found] == [("c", {"duplicate_of": "a"}), ("d", {})]
+
+
+def test_what_is_wrong_with_passages_shows_before_those_that_came_before_are_read():
+    def broken():
+        yield Passage("a", "text")
+        raise InputError("line 2 is broken")
+
+    def unread():
+        pytest.fail("an index is read in vain")
+        yield
+
+    with pytest.raises(InputError, match="line 2 is broken"):
+        list(mark_duplicates(broken(), earlier=unread()))
 
 
 def test_reports_of_two_years_are_no_duplicates():
