@@ -10,9 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from semclass.errors import InputError
 from semclass.evidence import PassageReader
 from semclass.fusion import ALPHA
 from semclass.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
+from semclass.validation import short
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,22 @@ class Query:
     tokens: FloatArray
     weights: FloatArray
     terms: npt.NDArray[Any]
+
+    def check(self, *, classes: bool = False, tokens: bool = False) -> None:
+        """Refuse a question that was encoded without what it is now asked for: it would be ranked by something else.
+
+        Raises
+        ------
+        InputError
+            Naming what is not there, and how it comes there.
+        """
+        missing = {"classes": classes and not len(self.probabilities)}
+        missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
+        if names := [name for name, lacks in missing.items() if lacks]:
+            raise InputError(
+                f"{short(self.text)} was encoded without {' and '.join(names)}, which this method looks at; encode it with "
+                + ", ".join(f"{name}=True" for name in names)
+            )
 
 
 @dataclass(frozen=True)

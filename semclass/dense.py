@@ -223,6 +223,14 @@ SPARING = 16
 """Of so many passages one is looked for, at most, where cells are left out: the n best of more are in nearly all cells."""
 
 
+NEARLY_ALL = 0.97
+"""Share of the passages from which the allowed ones are where all are: what was removed, and not what a filter left out.
+
+With a filter that keeps the 90 % of a million made passages that are farthest from a question along one direction, the
+ten best by vectors alone were found as often as 0.980 by cells, and 0.997 by looking at all; with 20 %, 0.843 and 1.000.
+"""
+
+
 @dataclass(frozen=True)
 class Reduced:
     """Vectors of passages in fewer dimensions, which are looked through to find those that are worth a closer look.
@@ -258,8 +266,8 @@ class Reduced:
         asked = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
-        # the best of all, as many as have enough allowed ones among them where what is allowed does not go by likeness
-        cells = self._looked_at(asked, wanted * total // max(number, 1))
+        # a filter may go by what passages are about, so that the best of them are in cells far from the question
+        cells = self._looked_at(asked, wanted if number >= NEARLY_ALL * total else total)
         rows = self._best(asked, cells, wanted, allowed)
         if len(rows) < min(wanted, number):
             rows = self._best(asked, np.arange(len(self.starts) - 1), wanted, allowed)
@@ -388,7 +396,7 @@ def load(folder: Path) -> Reduced:
     def read(name: str) -> npt.NDArray[Any]:
         return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
 
-    if (folder / "starts.npy").is_file():
+    if not (folder / "blocks.npy").is_file():
         axes, levels, starts, places, means, variances = map(read, PARTS)
         return Reduced(axes, levels, starts, places, Cells(means, variances))
     axes, blocks = read("axes"), read("blocks")

@@ -112,13 +112,14 @@ class LinearTerms:
         Returns
         -------
         dict
-            float64 of shape (n,) by group: what a candidate has more than the mean of the candidates; and ``average``, the
-            log-odds of a candidate that has the mean of everything. They add up to the log-odds.
+            float64 of shape (n,) by group that weighs anything: what a candidate has more than the mean of the candidates;
+            and ``average``, the log-odds of a candidate that has the mean of everything. They add up to the log-odds.
         """
         sums = features.astype(np.float64) @ self.table
         means = sums.mean(axis=0) if len(sums) else sums.sum(axis=0)  # no candidates have no mean
         average = np.full(len(features), means.sum() + self.bias)
-        return {**dict(zip(self.groups, (sums - means).T, strict=True)), "average": average}
+        parts = zip(self.groups, (sums - means).T, (self.table != 0).sum(axis=0).tolist(), strict=True)
+        return {**{name: part for name, part, weighs in parts if weighs}, "average": average}
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,13 @@ class PairModel:
     entailment
         P(passage answers question) from the two texts alone; comparable between questions.
     learned
-        The same from all evidence, retrieval scores included.
+        The same with the retrieval scores and the other candidates as further evidence.
     idf
         Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
         from no index.
     entailment_terms, learned_terms
-        What the log-odds of the two are the sum of, see :class:`LinearTerms`.
+        What the log-odds of the two are the sum of, see :class:`LinearTerms`; None for an entailment head whose manifest
+        does not say.
     weights
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
@@ -149,7 +151,7 @@ class PairModel:
     entailment: Head
     learned: Head
     idf: FloatArray
-    entailment_terms: LinearTerms
+    entailment_terms: LinearTerms | None
     learned_terms: LinearTerms
     weights: dict[str, float]
     words: WordTable
@@ -188,8 +190,9 @@ class PairModel:
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
         similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
-        terms = LinearTerms.of(entailment), LinearTerms.of(learned)
-        return cls(entailment, learned, idf, *terms, weights, words, similarity)
+        # only what `learned` is the sum of is explained: the other head may be anything
+        terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
+        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, similarity)
 
 
 def read_questions(
@@ -483,6 +486,7 @@ class Ranker:
             ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
             threshold (0 or 1); ``learned``, the learned head's probability.
         """
+        query.check(classes=self.has_classes, tokens=True)
         features = {"pairs": pair_features(query, candidates, self.pairs.words)}
         entailment = self.pairs.entailment.probabilities(features)[:, 0]
         kinds = {
@@ -536,9 +540,13 @@ class Ranker:
         Raises
         ------
         InputError
-            If the heads that the method needs are not there.
+            If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
         self.require(rerank=rerank, by=by)
+        query.check(
+            classes=self.has_classes and self.reads_classes(rerank=rerank, by=by),
+            tokens=self.reads_evidence(rerank=rerank, by=by, hard=hard),
+        )
         score, parts = candidates.score, candidates.parts
         if rerank is None:
             return Order(np.arange(len(candidates)), score, {}, parts)
@@ -588,10 +596,12 @@ class Ranker:
             return False
         if rerank == "learned":
             return self.pairs.learned_terms.weighs("match")
-        return by == "class" or self.pairs.entailment_terms.weighs("match")
+        terms = self.pairs.entailment_terms
+        return by == "class" or terms is None or terms.weighs("match")
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""
+        query.check(classes=self.has_classes, tokens=True)
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
         return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)

@@ -39,7 +39,9 @@ WEIGHED = 0.05
 """Weight of BM25 from which its best are among the best of all, so that fewer of those by vectors do."""
 
 ALONE = 4
-"""How many times as many are looked at first with a smaller weight, where it is for the vectors to find all.
+"""How many times as many are looked at first where it is for the vectors to find all.
+
+So it is with a smaller weight, and where hardly any passage has a term of the question.
 
 An index of vectors misses the more, the fewer it is asked for. Of the ten best of a million made passages
 (``bench.made_corpus``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80 that
@@ -170,7 +172,7 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
         return best_of(parts, asked, np.flatnonzero(asked.allowed), min(n, number))
     if asked.scoring.fusion != "linear" and total > EVERY:
         return best_of(parts, asked, lists(parts, asked, max(DEPTH, n)), n)
-    depth = max(FIRST if asked.scoring.bm25_weight >= WEIGHED else FIRST * ALONE, MORE * n)
+    depth = max(_first(asked), MORE * n)
     while total > EVERY and depth * LOOKED_AT < total:
         scored, beyond = likely(parts, asked, depth, n)
         found = ranked(parts, asked, scored, n)
@@ -179,6 +181,12 @@ def find(parts: Sequence[Part], asked: Asked, n: int) -> Found:
         depth *= MORE
     rows = np.arange(total) if asked.allowed is None else np.flatnonzero(asked.allowed)
     return best_of(parts, asked, rows, n)
+
+
+def _first(asked: Asked) -> int:
+    """How many are looked at first."""
+    found = int(asked.known.document_frequencies[np.unique(asked.query.terms)].sum())
+    return FIRST if asked.scoring.bm25_weight >= WEIGHED and found >= FIRST else FIRST * ALONE
 
 
 def likely(parts: Sequence[Part], asked: Asked, depth: int, n: int) -> tuple[Scored, float]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from types import SimpleNamespace
@@ -157,6 +158,28 @@ def test_what_is_allowed_far_from_the_question_is_found(monkeypatch):
     assert len(rows) >= 2 * dense.WIDER
     assert allowed[rows].all()
     assert sum(sizes) >= 2000
+
+
+@pytest.mark.usefixtures("small_cells")
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_filter_by_what_passages_are_about_loses_none_to_the_cells(share):
+    codes, levels = clustered(2000, 10)
+    question = from_int8(codes[:1], levels[:1])[0]
+    products = from_int8(codes, levels) @ question
+    allowed = products < np.quantile(products, share)  # those that are farthest from the question
+    found = reduce_vectors(codes, levels)
+    assert (
+        found.nearest(question, 5, allowed).tolist()
+        == replace(found, cells=None).nearest(question, 5, allowed).tolist()
+    )
+
+
+@pytest.mark.usefixtures("small_cells")
+def test_what_was_removed_does_not_make_all_cells_looked_at(monkeypatch):
+    codes, levels = clustered(2000, 10)
+    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
+    found.nearest(from_int8(codes[:1], levels[:1])[0], 5, np.arange(2000) % 100 > 0)
+    assert sum(sizes) < 1000
 
 
 def looked_at(monkeypatch) -> list[int]:

@@ -223,6 +223,29 @@ def test_a_question_may_be_encoded_without_classes_and_tokens(ranker):
     np.testing.assert_array_equal(bare.terms, whole.terms)
 
 
+@pytest.mark.parametrize(
+    ("encoded", "method", "says"),
+    [
+        ({"classes": False}, {"rerank": "integrated", "by": "class"}, "without classes.* encode it with classes=True"),
+        ({"classes": False}, {"rerank": "integrated"}, "without classes"),  # the entailment head weighs class match
+        ({"tokens": False}, {"rerank": "learned"}, "without tokens.* encode it with tokens=True"),
+    ],
+)
+def test_a_question_without_what_a_method_looks_at_is_refused(retriever, encoded, method, says):
+    (whole,), (bare,) = retriever.encode([QUESTION]), retriever.ranker.encode([QUESTION], **encoded)
+    found = retriever.candidates(whole, 3)
+    with pytest.raises(InputError, match=says):
+        retriever.order(bare, found, **method)
+    with pytest.raises(InputError, match="was encoded without"):
+        retriever.ranker.signals(bare, found)
+
+
+def test_class_match_in_the_score_needs_classes(retriever):
+    (bare,) = retriever.ranker.encode([QUESTION], classes=False)
+    with pytest.raises(InputError, match="classes=True"):
+        retriever.candidates(bare, 3, match="soft")
+
+
 def test_an_index_of_another_encoder_is_refused(retriever, ranker):
     with pytest.raises(EncoderMismatchError, match="build it again"):
         HybridRetriever(replace(retriever.index, encoder="another"), ranker)

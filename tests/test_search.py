@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -153,6 +155,14 @@ class TestLargeCorpora:
             best = by_scoring_all(SEGMENTS, asked, 1)[0]
             assert best in rows.rows or not bm25.weighted(asked.known, asked.query.terms)
         assert sum(looked_up) < sum(len(rows) for rows, *_ in near) / 2
+
+    @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
+    def test_where_bm25_finds_little_more_are_looked_at_by_vectors(self, monkeypatch, weight, terms, first):
+        depths, likely = [], search.likely
+        monkeypatch.setattr(search, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        asked = ask(SEGMENTS, 1, Scoring(weight))
+        find(SEGMENTS, replace(asked, query=replace(asked.query, terms=np.array(terms, np.int64))), 1)
+        assert depths[0] == first
 
     def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
         monkeypatch.setattr(search, "LOOKED_AT", 64)
