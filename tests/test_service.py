@@ -494,6 +494,8 @@ def test_the_description_has_the_limits_that_hold_and_every_error(ranker):
         statuses = set(operation["responses"])
         assert {"200", "400", "500"} <= statuses
         assert method == "get" or {"408", "413", "415", "422", "429", "503", "504"} <= statuses, path
+        told_when = {status for status, told in operation["responses"].items() if "Retry-After" in told["headers"]}
+        assert told_when == statuses & {"429", "503"}
     assert not re.search(r'": "max_', json.dumps(document))
 
 

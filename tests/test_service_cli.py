@@ -34,9 +34,9 @@ def index(tmp_path_factory, ranker, corpus):
 
 
 @contextmanager
-def serving(*arguments):
+def serving(*arguments, before=()):
     """A process that is ready, and the lines that it has told until then."""
-    command = [sys.executable, "-m", "semclass", "serve", *map(str, arguments), "--port", "0"]
+    command = [*before, sys.executable, "-m", "semclass", "serve", *map(str, arguments), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         told = []
@@ -147,6 +147,12 @@ def test_limits_are_options(index):
     with serving(index, "--max-texts", 2, "--max-characters", 30) as (_, told):
         limits = httpx.get(f"{address(told)}/api/info").json()["limits"]
         assert (limits["max_texts"], limits["max_characters"]) == (2, 30)
+
+
+def test_no_more_connections_are_taken_than_the_system_allows():
+    with serving(before=["sh", "-c", 'ulimit -n 300 && exec "$@"', "sh"]) as (_, told):
+        (line,) = [line for line in told if "fewer connections" in line["event"]]
+        assert (line["level"], line["max_connections"], line["open_files"]) == ("warning", 44, 300)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ import json
 import re
 import socket
 import threading
+import time
 from contextlib import contextmanager
+from hashlib import sha256
 
 import pytest
 
@@ -17,7 +19,7 @@ pytest.importorskip("uvicorn")
 import uvicorn
 from asked import asked
 
-from semclass.service import limits
+from semclass.service import limits, server
 from semclass.service.app import create_app
 from semclass.service.engine import Engine, Overloaded, Stopping
 from semclass.service.memory import give_back
@@ -290,17 +292,23 @@ def listening(app, settings):
     """Serve on a port of loopback in a thread; gives the port."""
     listener = bind("127.0.0.1", 0)
     config = uvicorn.Config(
-        app, http=limited_protocol(settings), lifespan="on", log_config=None, access_log=False, ws="none"
+        app,
+        http=limited_protocol(settings),
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        ws="none",
+        timeout_keep_alive=600,
     )
-    server = Server(config, app, settings)
-    thread = threading.Thread(target=server.run, args=([listener],))
+    serving = Server(config, app, settings)
+    thread = threading.Thread(target=serving.run, args=([listener],))
     thread.start()
-    while not server.started and thread.is_alive():
+    while not serving.started and thread.is_alive():
         thread.join(0.01)
     try:
         yield listener.getsockname()[1]
     finally:
-        server.should_exit = True
+        serving.should_exit = True
         thread.join(60)
         assert not thread.is_alive()
 
@@ -397,31 +405,117 @@ def got(connection, path, headers=b""):
     connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + headers + b"\r\n")
     found = b""
     while b"\r\n\r\n" not in found:
-        found += connection.recv(65536)
+        found += more_of(connection)
     head, _, body = found.partition(b"\r\n\r\n")
     length = int(re.search(rb"content-length: (\d+)", head)[1])
     while len(body) < length:
-        body += connection.recv(65536)
+        body += more_of(connection)
     return head, body
 
 
-def test_requests_on_connections_too_many_are_refused_as_all_others_are_and_probes_are_answered(ranker):
-    settings = Settings(max_connections=1, head_seconds=60)
+def more_of(connection):
+    piece = connection.recv(65536)
+    if not piece:
+        raise ConnectionError("closed before the end of the answer")
+    return piece
+
+
+def is_closed(connection):
+    """Wait for the end of a connection that nothing comes from."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def eventually(ask, holds, seconds=60):
+    """Ask until an answer is as it will be some time."""
+    end = time.monotonic() + seconds
+    while not holds(answer := ask()):
+        assert time.monotonic() < end, answer
+    return answer
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """Also connections too many have time to send, however slow this machine is."""
+    monkeypatch.setattr(server, "REFUSED_SECONDS", 600)
+
+
+@contextmanager
+def few_connections(ranker, **given):
+    """Serve with few connections that have time; gives what connects."""
+    settings = Settings(**{"head_seconds": 600, **given})
     with listening(create_app(Engine(ranker, None, settings), settings), settings) as port:
-        address = ("127.0.0.1", port)
-        with socket.create_connection(address, timeout=30) as first:
-            assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
-            with socket.create_connection(address, timeout=30) as second:
-                assert got(second, b"/health")[0].startswith(b"HTTP/1.1 200")
-                head, body = got(second, b"/api/info", b"X-Request-ID: one-too-many\r\n")
+        yield lambda: socket.create_connection(("127.0.0.1", port), timeout=60)
+
+
+def test_requests_where_connections_are_too_many_are_refused_as_all_others_are_and_probes_are_answered(ranker, patient):
+    with few_connections(ranker, max_connections=2) as connect, connect() as first:
+        assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
+        with connect():
+            for path in (b"/health", b"/ready"):
+                with connect() as third:
+                    head, _ = got(third, path)
+                    assert head.startswith(b"HTTP/1.1 200")
+                    assert b"connection: close" in head
+                    assert is_closed(third)
+            with connect() as third:
+                head, body = got(third, b"/api/info", b"X-Request-ID: one-too-many\r\n")
                 assert head.startswith(b"HTTP/1.1 503")
                 assert b"retry-after: 1\r\n" in head
+                assert b"connection: close" in head
                 told = json.loads(body)
                 assert (told["error_type"], told["request_id"]) == ("overloaded", "one-too-many")
                 assert "too many connections" in told["error"]
-                assert second.recv(1) == b""  # it is closed
-            assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
+                assert is_closed(third)
             assert b'semclass_requests_total{route="/api/info",status="503"} 1.0' in got(first, b"/metrics")[1]
+
+
+def test_who_came_first_does_not_keep_a_place_by_asking_for_probes(ranker, patient):
+    with few_connections(ranker, max_connections=2) as connect, connect() as first:
+        assert b"connection: close" not in got(first, b"/health")[0]
+        with connect():
+            eventually(lambda: got(first, b"/health")[0], lambda head: b"connection: close" in head)
+            assert is_closed(first)
+            with connect() as next_one:
+                assert got(next_one, b"/api/info")[0].startswith(b"HTTP/1.1 200")
+
+
+def test_connections_too_many_are_told_so_before_keys_are_looked_at(ranker, patient):
+    key = b"a-key-that-is-long-enough"
+    with few_connections(ranker, max_connections=1, keys=(sha256(key).digest(),)) as connect:
+        with connect(), connect() as second:
+            assert got(second, b"/api/info")[0].startswith(b"HTTP/1.1 503")
+            assert is_closed(second)
+        # the place is free as soon as the server has seen that nobody has it any more
+        eventually(lambda: answered(connect, b"/api/info"), lambda head: head.startswith(b"HTTP/1.1 401"))
+
+
+def answered(connect, path):
+    """Head of an answer on a connection of its own."""
+    with connect() as connection:
+        return got(connection, path)[0]
+
+
+def test_connections_far_too_many_are_cut_off_and_the_others_have_little_time(ranker, patient, monkeypatch):
+    monkeypatch.setattr(server, "REFUSED", 1)
+    with few_connections(ranker, max_connections=1) as connect, connect(), connect() as second:
+        with connect() as third:
+            assert is_closed(third)
+        assert got(second, b"/health")[0].startswith(b"HTTP/1.1 200")
+    monkeypatch.setattr(server, "REFUSED_SECONDS", 0.01)
+    with few_connections(ranker, max_connections=1) as connect, connect(), connect() as second:
+        assert is_closed(second)
+
+
+def test_a_client_that_does_not_read_is_cut_off(ranker):
+    questions = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000_000
+    with few_connections(ranker, request_seconds=1) as connect, connect() as greedy:
+        greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+        # nothing more is taken from it as it reads nothing, and then the connection is reset
+        with pytest.raises(ConnectionError):
+            greedy.sendall(questions)
 
 
 def test_answers_are_sent_without_delay():

@@ -35,6 +35,28 @@ class _Full(Exception):  # noqa: N818 - a state, which never leaves this module
     """Too many bytes of bodies are held."""
 
 
+class Uncrowded:
+    """Middleware that refuses requests while too many connections are open, as the server marks them.
+
+    It comes before keys are looked at: who has none may hold connections as well.
+
+    Parameters
+    ----------
+    app
+        What is asked else.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if not scope.get("semclass.crowded") or scope["path"] in ALWAYS:
+            return await self.app(scope, receive, send)
+        message = "too many connections at a time; try again later, and close connections that are not used"
+        return await refusal(scope, 503, "overloaded", message, _RETRY)(scope, receive, send)
+
+
 class Bounded:
     """Middleware that holds requests to the limits of the settings.
 
@@ -57,9 +79,6 @@ class Bounded:
         """Answer a request within the limits, or refuse it."""
         if scope["type"] != "http" or scope["path"] in ALWAYS:
             return await self.app(scope, receive, send)
-        if scope.get("semclass.crowded"):
-            message = "too many connections at a time; try again later, and close connections that are not used"
-            return await refusal(scope, 503, "overloaded", message, {**_RETRY, **CLOSE})(scope, receive, send)
         # one block that grows, and not many: what is freed goes back to the system
         body, length = bytearray(), 0
         try:

@@ -30,9 +30,12 @@ _ERRORS = {
 
 _OF_BODIES = (408, 413, 415, 422)
 
+_SECONDS = {"type": "integer", "minimum": 1}
+
 _HEADERS = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}}},
-    429: {"Retry-After": {"description": "Seconds.", "schema": {"type": "integer", "minimum": 1}}},
+    429: {"Retry-After": {"description": "Seconds.", "schema": _SECONDS}},
+    503: {"Retry-After": {"description": "Seconds, where there are too many connections.", "schema": _SECONDS}},
 }
 
 _REQUEST_ID = {

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 import uuid
-from functools import partial
+from dataclasses import replace
 from math import ceil
 from types import FrameType
 from typing import Any
@@ -35,6 +35,18 @@ _LATER = 2
 BACKLOG = 2048
 """Connections that the system keeps until they are accepted."""
 
+ACCEPTED = 16
+"""Connections that are accepted at a time, before it is seen whether they are too many."""
+
+SPARE = 256
+"""Open files beside the connections that may be: those of the service itself, and of connections that are refused."""
+
+REFUSED = SPARE // 2
+"""Connections that are told that they are too many; further ones are cut off."""
+
+REFUSED_SECONDS = 1.0
+"""Time that these have to send a request's line and headers."""
+
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are finished, within the time of a stop.
@@ -50,7 +62,7 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     listener
         Where it listens, see :func:`bind`.
     """
-    _allow_connections(settings.max_connections)
+    settings = replace(settings, max_connections=_allowed_connections(settings.max_connections))
     config = uvicorn.Config(
         app,
         http=limited_protocol(settings),
@@ -60,7 +72,7 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        backlog=BACKLOG,
+        backlog=ACCEPTED,  # asyncio accepts as many at a time as may wait
         timeout_keep_alive=max(1, round(settings.idle_seconds)),
         # requests are given up before, by the engine; this is for those that do not wait for it
         timeout_graceful_shutdown=ceil(settings.stop_seconds) + _LATER,
@@ -130,6 +142,7 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         settle()
         for listener in sockets or ():
+            listener.listen(BACKLOG)
             host, port = listener.getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
             tell("serving", host=host, port=port, url=f"http://{name}:{port}/")
@@ -175,73 +188,117 @@ class OneBody(H11Protocol):
         self.transport.close()
 
 
+class LimitedProtocol(OneBody):
+    """A protocol that closes connections whose clients do not send or read in time, and bounds their number.
+
+    uvicorn waits without an end for a request's line and headers, so that a client could hold a connection with a byte now
+    and then; here their time runs from the first byte, or for a new connection from its beginning. asyncio waits as long
+    for a client to read, also where the connection is to be closed; here it is cut off.
+
+    While all connections that may be are open, each is closed after its next answer, so that nobody keeps a place by asking
+    now and then. While more are, requests are marked, for :class:`semclass.service.limits.Uncrowded` to refuse them.
+    uvicorn would refuse probes as well, with a text of its own and without a word in the log.
+    """
+
+    limits: Settings
+
+    _head: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Take a connection."""
+        super().connection_made(transport)
+        self.app = self._answer
+        # so that writing is paused as long as anything is left to write
+        transport.set_write_buffer_limits(0)
+        too_many = len(self.connections) - self.limits.max_connections
+        seconds = self.limits.head_seconds
+        self._head = self.loop.call_later(seconds if too_many <= 0 else min(seconds, REFUSED_SECONDS), transport.close)
+        if too_many > REFUSED:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection."""
+        self._disarm_head()
+        self._disarm_unread()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what a client sends."""
+        if self._head is None and not self._is_busy():
+            self._head = self.loop.call_later(self.limits.head_seconds, self.transport.close)
+        super().data_received(data)
+        if self._is_busy():
+            self._disarm_head()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.limits.request_seconds, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Go on when it has."""
+        self._disarm_unread()
+        super().resume_writing()
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, by how many connections there are when it comes."""
+        number, most = len(self.connections), self.limits.max_connections
+        if number >= most:
+            # as if the client had asked for it: uvicorn closes the connection after the answer, and tells so
+            scope["headers"].append((b"connection", b"close"))
+            scope["semclass.crowded"] = number > most
+        await self.config.loaded_app(scope, receive, send)
+
+    def _is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _disarm_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _disarm_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+
+
 def limited_protocol(settings: Settings) -> type[H11Protocol]:
-    """Make a protocol that closes connections whose request line and headers do not arrive in time.
-
-    uvicorn waits for them without an end, so that a client could hold a connection with a byte now and then. The time runs
-    from the first byte, or for a new connection from its beginning.
-
-    Requests on connections beyond those that may be open are marked, for :class:`semclass.service.limits.Bounded` to refuse
-    them. uvicorn would refuse all requests, probes as well, with a text of its own and without a word in the log.
+    """Make a protocol with limits.
 
     Parameters
     ----------
     settings
-        With `head_seconds` and `max_connections`.
+        With `head_seconds`, `request_seconds` and `max_connections`.
 
     Returns
     -------
     type
         For ``uvicorn.Config(http=...)``.
     """
-    seconds = settings.head_seconds
 
-    class LimitedProtocol(OneBody):
-        _timer: asyncio.TimerHandle | None = None
+    class Protocol(LimitedProtocol):
+        limits = settings
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            if len(self.connections) > settings.max_connections:
-                self.app = partial(_crowded, self.app)
-            self._timer = self.loop.call_later(seconds, transport.close)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._disarm()
-            super().connection_lost(exc)
-
-        def data_received(self, data: bytes) -> None:
-            if self._timer is None and not self._is_busy():
-                self._timer = self.loop.call_later(seconds, self.transport.close)
-            super().data_received(data)
-            if self._is_busy():
-                self._disarm()
-
-        def _is_busy(self) -> bool:
-            """Whether a request is being answered."""
-            return self.cycle is not None and not self.cycle.response_complete
-
-        def _disarm(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-    return LimitedProtocol
+    return Protocol
 
 
-async def _crowded(app: Any, scope: Any, receive: Any, send: Any) -> None:
-    """Have a request answered as one on a connection too many."""
-    scope["semclass.crowded"] = True
-    await app(scope, receive, send)
-
-
-def _allow_connections(number: int) -> None:
-    """Raise the limit of open files, which is often 1,024, to what the connections need, if the system allows it."""
+def _allowed_connections(number: int) -> int:
+    """Raise the limit of open files, which is often 1,024, as far as needed and allowed; gives how many connections fit."""
     if sys.platform == "win32":
-        return
+        return number
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = number + 256
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    files = number + SPARE
+    if soft == resource.RLIM_INFINITY or soft >= files:
+        return number
+    if hard != resource.RLIM_INFINITY:
+        files = min(files, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, hard))
+    allowed = max(1, files - SPARE)
+    if allowed < number:
+        event = "fewer connections may be open, as the system allows few open files; raise its limit (ulimit -Hn)"
+        tell(event, logging.WARNING, max_connections=allowed, open_files=files)
+    return allowed

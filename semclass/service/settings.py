@@ -33,13 +33,14 @@ class Settings:
     max_buffered
         Bytes of bodies that are held at a time, over all requests.
     max_connections
-        Connections that are open at a time.
+        Connections that are open at a time. While they all are, each is closed after its next answer.
     head_seconds
         Time that a client has to send a request's line and headers.
     body_seconds
         Time that a client has to send a request's body.
     request_seconds
-        Time that an answer may take, from the end of the body to the last byte of the answer.
+        Time that an answer may take, from the end of the body to the last byte of the answer; and that a client has to
+        read it.
     idle_seconds
         Time that a connection without requests is kept open.
     drain_seconds
