@@ -5,16 +5,19 @@ hundred words, so that lengths change all the time; some searches have a filter,
 candidates, and some are refused. Memory is looked at after every 2,000 searches, while none runs. Other work on the machine
 changes the time that this takes, and not what it finds.
 
-What searches keep is what the allocator has given out and not got back. What is resident also holds what it did get back
-and keeps for the next request, in a pool for each thread, until no mixture of sizes needs more; it is told beside that.
+What searches keep is what the allocator of the C library has given out and not got back, and Python's small objects, of up
+to 512 bytes, which have an allocator of their own and are counted. What is resident also holds what the allocators did get
+back and keep for the next request, in a pool for each thread, until no mixture of sizes needs more; it is told beside that.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,8 +36,8 @@ SEARCHES = 100_000
 EVERY = 2_000
 """Searches between two looks at the memory; as many are made before the first look."""
 
-SECONDS = 1_000
-"""After these no further 2,000 are begun: a machine that is busy makes fewer searches, and the result says how many."""
+SECONDS = 1_200
+"""No further 2,000 are begun that would not end by then: a busy machine makes fewer, and the result says how many."""
 
 CALLERS = 2
 AT_AN_END = 5
@@ -66,8 +69,11 @@ def run(bench: Bench) -> dict[str, Any]:
     folder, _ = scale.made(bench, FEW_PASSAGES if few else PASSAGES, pool)
     count, every = (200, 20) if few else (SEARCHES, EVERY)
     found = bench.step("memory", "bench.memory:searches", index=folder, data=str(bench.data), count=count, every=every)
-    done = found["searches"] == SEARCHES
-    return {**found, "grown_mb": {row["of"]: row["second half"] for row in found["memory"]} if done else None}
+    if found["searches"] < SEARCHES:
+        return {**found, "grown_mb": None, "grown_objects": None}
+    grown = {row["of"]: row["second half"] for row in found["memory"]}
+    objects = grown.pop(MEMORIES["objects"])
+    return {**found, "grown_mb": grown, "grown_objects": round(1000 * objects)}
 
 
 def searches(index: str, data: str, count: int, every: int) -> dict[str, Any]:
@@ -84,8 +90,7 @@ def searches(index: str, data: str, count: int, every: int) -> dict[str, Any]:
     -------
     dict
         ``passages``, ``callers``, ``searches`` (those after the first `every`), how many there were of all ``kinds``,
-        ``refused`` (in all), ``looks`` (MB), and ``memory``: see :func:`line`, of the process's own, of mapped files and
-        of both.
+        ``refused`` (in all), ``looks`` (see :data:`MEMORIES`), and ``memory``: see :func:`line`, for each of them.
     """
     retriever = HybridRetriever.load(index, verify=False)
     asked, kinds = questions(data, count + every), _kinds(count + every)
@@ -93,11 +98,11 @@ def searches(index: str, data: str, count: int, every: int) -> dict[str, Any]:
     refused, started = 0, time.monotonic()
     with ThreadPoolExecutor(CALLERS) as callers:
         for begin in range(0, count + every, every):
-            if time.monotonic() - started > SECONDS:
+            if not _is_time(time.monotonic() - started, len(looks)):
                 break
             here = slice(begin, begin + every)
             refused += sum(callers.map(lambda text, kind: _is_refused(retriever, text, kind), asked[here], kinds[here]))
-            looks.append({**given_out(), **growth.resident()})
+            looks.append({**given_out(), "objects": small_objects(), **growth.resident()})
     made = np.bincount(kinds[every : every * len(looks)], minlength=len(KINDS))
     return {
         "passages": len(retriever.index),
@@ -114,13 +119,33 @@ def searches(index: str, data: str, count: int, every: int) -> dict[str, Any]:
     }
 
 
-MEMORIES = {"used": "given out", "own": "the process's own", "files": "mapped files", "all": "all that is resident"}
-"""What :func:`given_out` and :func:`bench.growth.resident` give, by their keys."""
+MEMORIES = {
+    "used": "given out",
+    "objects": "small objects, thousands",
+    "own": "the process's own",
+    "files": "mapped files",
+    "all": "all that is resident",
+}
+"""What :func:`given_out`, :func:`small_objects` and :func:`bench.growth.resident` give; MB but for objects."""
+
+
+def _is_time(seconds: float, done: int) -> bool:
+    """Whether one more round, which takes as long as those that are `done` on average, ends within :data:`SECONDS`."""
+    return not done or seconds * (done + 1) / done <= SECONDS
+
+
+def small_objects() -> float:
+    """How many blocks of up to 512 bytes Python has given out and not got back, in thousands, without garbage."""
+    gc.collect()
+    return round(sys.getallocatedblocks() / 1000, 2)
 
 
 def given_out() -> dict[str, float]:
-    """What the allocator of this process has given out, MB of 10^6 bytes, Python's objects aside; empty but for glibc."""
-    if "CS_GNU_LIBC_VERSION" not in os.confstr_names:
+    """What the allocator of the C library has given out, MB of 10^6 bytes; empty but for glibc.
+
+    Python asks it for all that is above 512 bytes; smaller objects are not in it, see :func:`small_objects`.
+    """
+    if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", ()):
         return {}
     libc = ctypes.CDLL(None)
     libc.open_memstream.restype = ctypes.c_void_p
@@ -139,19 +164,22 @@ def given_out() -> dict[str, float]:
 
 
 def line(looks: Sequence[float], every: int) -> dict[str, float]:
-    """What looks `every` searches apart say, MB; the slope is by least squares, MB in 10,000 searches.
+    """What looks `every` searches apart say, in their unit; the slope is by least squares, in 10,000 searches.
 
-    ``second half`` is what they grew by from the middle to the end, ``grown`` from the beginning to the end.
+    ``second half`` is what they grew by from the middle to the end, ``grown`` from the beginning to the end. Both are told
+    by medians of some looks, whose middles lie closer together than that, so what they differ by is scaled. Fewer than
+    three looks tell nothing of the three.
     """
-    half, few = len(looks) // 2, max(min(AT_AN_END, len(looks) // 4), 1)
+    spans, half, few = len(looks) - 1, len(looks) // 2, max(min(AT_AN_END, len(looks) // 4), 1)
     first, middle, last = (float(np.median(part)) for part in (looks[:few], looks[half : half + few], looks[-few:]))
+    found = {"first": round(first, 2), "last": round(last, 2), "most": max(looks)}
+    if spans < 2:
+        return found
     slope = np.polyfit(np.arange(len(looks)) * every / 10_000, looks, 1)[0]
     return {
-        "first": round(first, 2),
-        "last": round(last, 2),
-        "most": max(looks),
-        "grown": round(last - first, 2),
-        "second half": round(last - middle, 2),
+        **found,
+        "grown": round((last - first) * spans / (spans + 1 - few), 2),
+        "second half": round((last - middle) * (spans / 2) / (spans + 1 - few - half), 2),
         "slope": round(float(slope), 3),
     }
 
