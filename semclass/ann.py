@@ -1,4 +1,4 @@
-"""Graphs of near neighbours, made by usearch: for corpora of so many passages that even a look at the likely cells takes long.
+"""Graphs of near neighbours, made by usearch: for more passages than can be looked at quickly in few dimensions.
 
 An index looks through vectors in few dimensions by itself, see :class:`semclass.dense.Reduced`: of a million passages that
 takes some milliseconds, and ten times as long for ten million. A graph (HNSW, Malkov & Yashunin 2018) visits some thousand
