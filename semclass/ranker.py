@@ -592,12 +592,10 @@ class Ranker:
 
     def reads_classes(self, *, rerank: str | None, by: str = "entailment", **_: Any) -> bool:
         """Whether a method looks at the classes of questions; arguments as for :meth:`order`."""
-        if rerank is None:
-            return False
-        if rerank == "learned":
-            return self.pairs.learned_terms.weighs("match")
-        terms = self.pairs.entailment_terms
-        return by == "class" or terms is None or terms.weighs("match")
+        if rerank is None or (by == "class" and rerank != "learned"):
+            return rerank is not None
+        terms = self.pairs.learned_terms if rerank == "learned" else self.pairs.entailment_terms
+        return terms is None or terms.weighs("match")
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""

@@ -339,7 +339,7 @@ class HybridRetriever:
         InputError, InputTypeError
             If an option is not allowed.
         """
-        query.check(classes=match is not None)
+        query.check(classes=match is not None and self.ranker.has_classes)
         reader = self.ranker.reader if evidence else None
         scoring = self.scoring(match, bm25_weight, match_weight, fusion=fusion, alpha=alpha)
         return self.index.candidates(query, n, scoring, reader=reader, where=where)
