@@ -31,8 +31,7 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
 
 def encode(retriever: HybridRetriever, text: str, how: Mapping[str, Any]) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    ranker = retriever.ranker
-    return ranker.encode([text], classes=ranker.reads_classes(**how), tokens=ranker.reads_evidence(**how))[0]
+    return retriever.ranker.encode([text], **retriever.ranker.needs(**how))[0]
 
 
 def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:

@@ -129,9 +129,8 @@ def build_index(
     if first is None:
         raise InputError("there are no passages to index; give at least one")
     with manifest.locked(folder):
-        manifest.check_target(
-            folder, replace=replace
-        )  # another build may have ended while the first passages were read
+        # another build may have ended while the first passages were read
+        manifest.check_target(folder, replace=replace)
         if (before := manifest.find(folder)) is not None:
             manifest.clean(folder, before)
         with manifest.reported(folder):

@@ -91,7 +91,7 @@ def passages_from(
         return passages, number
     if held is None:
         return duplicates.mark_duplicates(passages), number
-    return duplicates.mark_duplicates(_new_to(held, passages), earlier=_held(held)), number
+    return _marked_beside(held, passages), number
 
 
 @click.group()
@@ -327,18 +327,20 @@ def _changing(
     click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {_segments(len(found['segments']))}")
 
 
-def _held(folder: Path) -> Iterator[semclass.Passage]:
-    """Read the passages of an index one after another; it is opened when the first one is asked for."""
+def _marked_beside(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Mark near-duplicates of one another and of what an index holds, which is opened when the first one is asked for."""
+    from semclass import duplicates
+
     found = semclass.PassageIndex.load(folder, verify=False)
-    for begin in range(0, len(found.rows), _READ):
-        yield from found.passages(found.rows[begin : begin + _READ])
+    starts = range(0, len(found.rows), _READ)
+    held = (passage for begin in starts for passage in found.passages(found.rows[begin : begin + _READ]))
+    yield from duplicates.mark_duplicates(_new_to(found, passages), earlier=held)
 
 
-def _new_to(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+def _new_to(found: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
     """Pass passages on whose ids an index has not: others are refused before all of it is looked through for duplicates."""
     from semclass.reading import chunks
 
-    found = semclass.PassageIndex.load(folder, verify=False)
     for chunk in chunks(passages, _READ):
         rows = found.find([passage.id for passage in chunk])
         for passage, row in zip(chunk, rows.tolist(), strict=True):

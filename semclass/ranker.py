@@ -449,11 +449,10 @@ class Ranker:
         questions
             n non-empty texts.
         classes
-            Whether they are classified, which class match and explanations ask for, and a method where
-            :meth:`reads_classes` says so; if not, which takes a quarter less time, they have no classes.
+            Whether they are classified; if not, which takes a quarter less time, they have no classes.
         tokens
-            Whether they have token vectors, which explanations ask for, and a method where :meth:`reads_evidence` says so;
-            with neither, it takes less than half of the time.
+            Whether they have token vectors; with neither, it takes less than half of the time. What a method looks at,
+            :meth:`needs` tells.
 
         Returns
         -------
@@ -543,10 +542,8 @@ class Ranker:
             If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
         self.require(rerank=rerank, by=by)
-        query.check(
-            classes=self.has_classes and self.reads_classes(rerank=rerank, by=by),
-            tokens=self.reads_evidence(rerank=rerank, by=by, hard=hard),
-        )
+        needed = self.needs(rerank=rerank, by=by, hard=hard)
+        query.check(classes=self.has_classes and needed["classes"], tokens=needed["tokens"])
         score, parts = candidates.score, candidates.parts
         if rerank is None:
             return Order(np.arange(len(candidates)), score, {}, parts)
@@ -596,6 +593,13 @@ class Ranker:
             return rerank is not None
         terms = self.pairs.learned_terms if rerank == "learned" else self.pairs.entailment_terms
         return terms is None or terms.weighs("match")
+
+    def needs(self, *, match: str | None = None, explain: bool = False, **method: Any) -> dict[str, bool]:
+        """What a method looks at of a question, as arguments for :meth:`encode`; `method` as for :meth:`order`."""
+        return {
+            "classes": explain or match is not None or self.reads_classes(**method),
+            "tokens": explain or self.reads_evidence(**method),
+        }
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.explain.explain`."""

@@ -184,8 +184,7 @@ class Reranker:
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], method: _Method) -> list[list[Hit]]:
         """Re-rank the passages of questions, all of which are checked."""
-        classes = method.explain or self.ranker.reads_classes(**method.order)
-        tokens = method.explain or self.ranker.reads_evidence(**method.order)
+        needed = self.ranker.needs(**method.order, explain=method.explain)
         results: list[list[Hit]] = [[] for _ in questions]
         cut: list[int] = []
         read = 0
@@ -193,7 +192,7 @@ class Reranker:
             items = [passages[row] for row in rows]
             # a turn for each stretch: whoever waits for one gets it between two
             with self.ranker.turns:
-                queries = self.ranker.encode([questions[row] for row in rows], classes=classes, tokens=tokens)
+                queries = self.ranker.encode([questions[row] for row in rows], **needed)
                 candidates, long = self._candidates(queries, items, method)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
                     results[row] = self._hits(query, some, found, method)

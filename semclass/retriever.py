@@ -267,19 +267,18 @@ class HybridRetriever:
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
         depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
         # what nothing looks into is not read, neither of the question nor of the passages
-        read = explain or self.ranker.reads_evidence(rerank=rerank, by=by, hard=hard)
-        classes = explain or match is not None or self.ranker.reads_classes(rerank=rerank, by=by)
+        needed = self.ranker.needs(rerank=rerank, by=by, hard=hard, match=match, explain=explain)
         results = []
         # what a server answers is waited for without holding up others
         with self.ranker.turns if isinstance(self.index, PassageIndex) else nullcontext():
-            for query in self.ranker.encode(texts, classes=classes, tokens=read):
+            for query in self.ranker.encode(texts, **needed):
                 found = self.candidates(
                     query,
                     depth,
                     match=match,
                     bm25_weight=bm25_weight,
                     match_weight=match_weight,
-                    evidence=read,
+                    evidence=needed["tokens"],
                     where=where,
                     fusion=fusion,
                     alpha=alpha,
