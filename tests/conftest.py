@@ -22,6 +22,8 @@ MODELS = ROOT / "models"
 settings.register_profile("values", deadline=None)
 settings.load_profile("values")
 
+pytest.register_assert_rewrite("browsing")  # which tests of the page import and name as a plug-in
+
 
 @dataclass(frozen=True)
 class FakeEncoder:

@@ -5,7 +5,7 @@ const $ = (id) => document.getElementById(id);
 const named = (name) => document.getElementsByName(name);
 
 function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
+  const node = tag === "svg" || tag === "path" ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (name === "vars") for (const [key, number] of Object.entries(value)) node.style.setProperty(`--${key}`, number);
     else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
@@ -450,7 +450,7 @@ function showBoard(question, hits) {
   });
   for (const card of old.values()) card.remove();
   if (focused && document.activeElement !== focused && focused.isConnected) focused.focus({ preventScroll: true });
-  drawStrands(hits);
+  $("strands").replaceChildren(...before.map((hit, i) => strand(hit, i, hits.indexOf(hit))));
   slide(places);
 }
 
@@ -616,28 +616,20 @@ function marked(text, words) {
 
 // ---- strands between the two orders
 
-let strands = [];
-function drawStrands(hits = strands) {
-  strands = hits;
-  const svg = $("strands");
-  const { top, width } = svg.getBoundingClientRect();
-  const middle = (item) => { const rank = item.querySelector(".rank").getBoundingClientRect(); return rank.top + rank.height / 2 - top; };
-  const from = new Map([...$("before").children].map((item) => [item.dataset.id, middle(item)]));
-  svg.replaceChildren(...hits.map((hit) => {
-    const a = from.get(hit.id), b = middle(cards.get(hit.id));
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    path.setAttribute("d", `M0 ${a}C${width * 0.55} ${a} ${width * 0.45} ${b} ${width} ${b}`);
-    path.setAttribute("class", move(hit));
-    path.dataset.id = hit.id;
-    return path;
-  }));
+// From place a of one order to place b of the other. It spans the rows between them, so that the layout alone says where it
+// ends: nothing is measured, neither where a card is on its way nor before a row has grown.
+function strand(hit, a, b) {
+  const [begin, end] = a < b ? [0, 1] : [1, 0];
+  return el("svg", { "data-id": hit.id, class: move(hit), viewBox: "0 0 1 1", preserveAspectRatio: "none",
+    vars: { from: Math.min(a, b) + 1, to: Math.max(a, b) + 1 } },
+  el("path", { d: a === b ? "M0 0H1" : `M0 ${begin}C.55 ${begin} .45 ${end} 1 ${end}` }));
 }
-new ResizeObserver(() => { if (!$("found").hidden) drawStrands(); }).observe($("board"));
 
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 function slide(places) {
   if (calm.matches) return;
   for (const [id, card] of cards) {
+    for (const running of card.getAnimations()) running.cancel();
     const way = (places.get(id) ?? 0) - card.getBoundingClientRect().top;
     const from = { transform: `translateY(${way}px)` };
     if (places.has(id) && way) card.animate([from, { transform: "none" }], { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });

@@ -1,0 +1,113 @@
+"""The page of a service that is really served, opened in a browser: what tests of it share."""
+
+import os
+import re
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import uvicorn
+from playwright.sync_api import expect, sync_playwright
+
+import semclass
+from semclass import HybridRetriever, PassageIndex
+from semclass.documents import read_corpus
+from semclass.service.app import create_app
+from semclass.service.engine import Engine
+from semclass.service.settings import Settings
+
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+
+marks = [
+    pytest.mark.extras,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium: CHROMIUM names it"),
+]
+
+QUESTION = "Who designed the tower?"
+
+
+@contextmanager
+def served(ranker, retriever, **settings):
+    """A service on a free port of the loopback device."""
+    settings = Settings(**settings)
+    app = create_app(Engine(ranker, retriever, settings), settings)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def retriever(ranker):
+    corpus = Path(semclass.__file__).parent / "demo_data" / "corpus.jsonl"
+    return HybridRetriever(PassageIndex.build(read_corpus(corpus), reader=ranker.reader), ranker)
+
+
+@pytest.fixture(scope="module")
+def service(ranker, retriever):
+    with served(ranker, retriever) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def without_index(ranker):
+    with served(ranker, None) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Opens pages; in the end nothing was asked of another host, and nothing unexpected stood in the console."""
+    contexts, said, asked = [], [], []
+
+    def opened(address, width=1280, expected=r"$^", **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(20_000)
+        page.on("console", lambda message: said.append(message.text) if not re.search(expected, message.text) else None)
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(address)
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith("http://127.0.0.1:")] == []
+
+
+def ask(page, question=QUESTION):
+    page.get_by_label("Your question").fill(question)
+    page.get_by_label("Your question").press("Enter")
+    settled(page)
+
+
+def settled(page):
+    expect(page.locator("#answer")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("#answer .status")).to_contain_text("passage")
+
+
+def example(page):
+    page.get_by_role("button", name="Fill in an example").click()
+    settled(page)
