@@ -251,6 +251,74 @@ def test_errors_are_told_in_words_and_tried_again(open_page, service, status, bo
     assert len(order(page)) == 10
 
 
+def test_a_filter_that_cannot_be_read_leaves_no_answer_under_another_question(open_page, service):
+    page = open_page(service)
+    ask(page)
+    page.get_by_text("More", exact=True).click()
+    page.get_by_label("Only where").fill("{page")
+    page.get_by_label("Only where").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The filter is no JSON")
+    expect(page.locator("#found.stale")).to_be_visible()  # it answers this question still, and is marked
+    expect(page.locator("#answer .status")).to_contain_text("from before")
+    page.get_by_label("Your question").fill("When was the lighthouse finished?")
+    page.get_by_label("Your question").press("Enter")
+    expect(page.locator("#found")).to_be_hidden()
+    expect(page).to_have_title(re.compile("^When was the lighthouse"))
+    page.get_by_label("Only where").fill("")
+    page.get_by_label("Only where").press("Enter")
+    settled(page)
+    expect(page.locator("#found:not(.stale)")).to_be_visible()
+
+
+def test_an_answer_on_its_way_does_not_come_under_a_filter_that_cannot_be_read(open_page, service):
+    page = open_page(service)
+    ask(page)
+    page.get_by_text("More", exact=True).click()
+    page.evaluate("""() => {
+        const real = window.fetch;
+        window.fetch = (path, { signal, ...options }) => new Promise((done, fail) => {
+            signal.addEventListener("abort", () => fail(signal.reason));
+            window.arrive = async () => {
+                const answer = await real(path, options);
+                await answer.clone().text();
+                done(answer);
+                await new Promise((frame) => requestAnimationFrame(() => requestAnimationFrame(frame)));
+            };
+        });
+    }""")
+    page.get_by_label("Class match").check()
+    page.get_by_label("Only where").fill("{page")
+    page.get_by_label("Only where").press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("The filter is no JSON")
+    page.evaluate("window.arrive()")
+    expect(page.get_by_role("alert")).to_contain_text("The filter is no JSON")
+    expect(page.locator("#found.stale")).to_be_visible()
+
+
+def test_a_question_of_which_nothing_is_known_leaves_no_answer(open_page, service):
+    page = open_page(service, expected="Failed to load resource")
+    ask(page)
+    page.route("**/api/search", lambda route: route.fulfill(status=500, body="{}"))
+    page.get_by_label("Your question").fill("When was the lighthouse finished?")
+    page.get_by_label("Your question").press("Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator("#found")).to_be_hidden()
+
+
+def test_text_that_could_not_be_classified_stands_above_no_classes_of_another(open_page, service):
+    page = open_page(f"{service}#tab=classify", expected="Failed to load resource")
+    box = page.get_by_label("Text to classify")
+    box.fill("How tall is the tower?")
+    box.press("Control+Enter")
+    expect(page.locator("#classified > li")).to_have_count(1)
+    page.route("**/api/classify/*", lambda route: route.fulfill(status=500, body="{}"))
+    box.fill("Who built it?")
+    box.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.locator("#classified > li")).to_have_count(0)
+    expect(page.locator("#classify-cost")).to_be_empty()
+
+
 def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, ranker, retriever):
     key = "open-sesame-open-sesame"
     with served(ranker, retriever, keys=(hashlib.sha256(key.encode()).digest(),)) as address:

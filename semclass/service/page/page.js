@@ -100,7 +100,7 @@ let notBefore = 0; // after 429, when the service wants to be asked again
 
 async function call(path, body, signal) {
   const pause = notBefore - Date.now();
-  if (pause > 0) await new Promise((done) => setTimeout(done, pause));
+  if (pause > 0) await new Promise((done) => { setTimeout(done, pause); signal?.addEventListener("abort", done); });
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body) headers["Content-Type"] = "application/json";
@@ -275,6 +275,7 @@ const split = (text) => {
   return pieces.map((piece) => piece.replace(/\s+/g, " ").trim()).filter(Boolean);
 };
 
+// What to send: path and body.
 function request() {
   const { weight, ...method } = METHODS[state.method];
   const body = { question: state.q, explain: true, ...method };
@@ -285,18 +286,23 @@ function request() {
   }
   if (state.source === "own") {
     const passages = split($("passages").value).map((text, i) => ({ id: String(i + 1), text }));
+    if (passages.length === 0) throw new Problem(422, { message: "There are no passages yet: paste some above." });
     return ["api/rerank", { ...body, passages }];
   }
   const found = { ...body, k: state.n, candidates: state.n };
-  if (state.where.trim()) found.where = JSON.parse(state.where);
+  try {
+    if (state.where.trim()) found.where = JSON.parse(state.where);
+  } catch { throw new Problem(422, { message: `The filter is no JSON: ${state.where}` }); }
   return ["api/search", found];
 }
 
 let shown = ""; // the question whose answer is shown
-const send = latest(async ([path, body], signal, newer) => {
+const send = latest(async (job, signal, newer) => {
   const answer = $("answer");
   answer.setAttribute("aria-busy", "true");
   try {
+    if (job instanceof Problem) throw job;
+    const [path, body] = job;
     const start = performance.now();
     const found = await call(path, body, signal);
     const trip = performance.now() - start;
@@ -308,8 +314,9 @@ const send = latest(async ([path, body], signal, newer) => {
   } catch (problem) {
     if (signal.aborted) return;
     showProblem(answer, problem, () => search(true));
-    if (body.question !== shown) $("found").hidden = true;
+    if (state.q !== shown) $("found").hidden = true;
     $("found").classList.add("stale");
+    if (!$("found").hidden) say(answer, "Below is the answer from before.");
   } finally {
     if (!newer()) answer.removeAttribute("aria-busy");
   }
@@ -320,12 +327,10 @@ function search(urgent) {
   asked = true;
   $("empty").hidden = true;
   $("controls").hidden = false;
-  const refuse = (message) => showProblem($("answer"), new Problem(422, { message }), () => search(true));
-  let job;
-  try { job = request(); } catch { return refuse(`The filter is no JSON: ${state.where}`); }
-  if (job[1].passages?.length === 0) return refuse("There are no passages yet: paste some above.");
-  if (urgent) say($("answer"), "Asking …");
   document.title = `${state.q} · semclass`;
+  let job;
+  try { job = request(); } catch (problem) { return send(problem, true); }
+  if (urgent) say($("answer"), "Asking …");
   send(job, urgent);
 }
 
@@ -370,6 +375,7 @@ $("example").addEventListener("click", () => {
 
 function clearAnswer() {
   asked = false;
+  send(null, true); // what is on its way is not waited for
   $("controls").hidden = true;
   $("found").hidden = true;
   $("empty").hidden = false;
@@ -662,7 +668,9 @@ const classify = latest(async ({ kind, texts }, signal) => {
     showCost($("classify-cost"), calls, why, answer.milliseconds, performance.now() - start);
     say(area, `${plural(n, kind.slice(0, -1))} classified.`);
   } catch (problem) {
-    if (!signal.aborted) showProblem(area, problem, () => $("classify").requestSubmit());
+    if (signal.aborted) return;
+    for (const old of ["classified", "classify-cost"]) $(old).replaceChildren();
+    showProblem(area, problem, () => $("classify").requestSubmit());
   } finally {
     area.removeAttribute("aria-busy");
   }
