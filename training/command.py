@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,15 @@ ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a s
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Give a parser that shows a module's docstring as it stands."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+STARTED = time.perf_counter()
+"""When the script began, near enough: scripts import this first."""
+
+
+def seconds_so_far() -> float:
+    """Seconds since the script began, for the manifest: what training took, what it measured for the card included."""
+    return round(time.perf_counter() - STARTED, 1)
 
 
 def run(parser: argparse.ArgumentParser, job: Callable[[argparse.Namespace], object]) -> None:

@@ -5,7 +5,7 @@
 Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
 where it is there). The tables hold for any text; what they leave of texts from articles that were not seen is measured on
 the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The same
-data and seed give the same bytes.
+data and seed give the same bytes, but for the seconds that the manifest names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
 
-from command import ENCODER_HELP, make_parser, npy_bytes, run
+from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
 from semclass import artifacts
 from semclass.branch import Branch
@@ -101,6 +101,7 @@ def train(arguments: argparse.Namespace) -> None:
             "tokens": len(tokens),
             "sentences": len(sentences),
             "seed": arguments.seed,
+            "seconds": seconds_so_far(),
         },
         "metrics": metrics,
     }

@@ -11,7 +11,7 @@ mean, so that what would serve every question alike cannot be learned.
 
 The weight of the match is the best for questions whose articles the fit did not see. Models beside --out are used as they
 are: ``questions``, ``passages``, ``entailment`` and ``codebooks``; token vectors are those that an index gives back. The
-same data and settings give the same bytes on the same machine.
+same data and settings give the same bytes on the same machine, but for the seconds that the manifest names.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import onnx
 import onnxruntime
 from scipy.optimize import minimize
 
-from command import make_parser, npy_bytes, run
+from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl, training_passages
 from semclass import artifacts
 from semclass.branch import SENTENCE
@@ -262,6 +262,7 @@ def save(
             "candidates": N_CANDIDATES,
             "ridge": RIDGE,
             "steps": STEPS,
+            "seconds": seconds_so_far(),
         },
         "metrics": {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()},
     }

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from command import ENCODER_HELP, make_parser, npy_bytes, run
+from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import TUNED_ON, Domain, read_domains
 from semclass import artifacts
 from semclass.candidates import Candidates, Query
@@ -532,6 +532,7 @@ def train(arguments: argparse.Namespace) -> None:
         "questions": len(everything.answers),
         "candidates": N_CANDIDATES,
         "seed": arguments.seed,
+        "seconds": seconds_so_far(),
     }
     shared = {"interaction": models.reader.interaction}
     save(

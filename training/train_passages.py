@@ -28,7 +28,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_score, recall_score, roc_auc_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from command import ENCODER_HELP, make_parser, run
+from command import ENCODER_HELP, make_parser, run, seconds_so_far
 from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import news_passages, squad_passages
@@ -474,6 +474,7 @@ def write_head(
             "positives": dict(zip(COARSE, np.nansum(labels, axis=0).astype(int).tolist(), strict=True)),
             "strength": {name: one.strength for name, one in zip(COARSE, trained, strict=True)},
             "seed": arguments.seed,
+            "seconds": seconds_so_far(),
         },
         metrics=metrics,
         threshold=[round(one.threshold, 6) for one in trained],
@@ -585,8 +586,8 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
             "Limits",
             "English. Trained on encyclopedic text, much of it about computing and companies, and newswire, of 10 to 300 "
             "words; shorter texts provide less and get lower probabilities. ENTY is the weakest class: whether a thing "
-            "that is mentioned would be asked for is a matter of judgement, and of 36 of the worst errors that were read "
-            "about half are such cases. It tells that an answer of the type is there, not to which question.",
+            "that is mentioned would be asked for is a matter of judgement. It tells that an answer of the type is there, "
+            "not to which question.",
         ),
     ]
 

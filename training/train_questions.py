@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from command import ENCODER_HELP, make_parser, run
+from command import ENCODER_HELP, make_parser, run, seconds_so_far
 from question_data import (
     Questions,
     class_table,
@@ -184,6 +184,7 @@ def train(arguments: argparse.Namespace) -> None:
             "level": arguments.level,
             "seed": arguments.seed,
             "chosen": head.report["chosen"],
+            "seconds": seconds_so_far(),
         },
         metrics=metrics,
     )

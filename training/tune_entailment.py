@@ -28,7 +28,7 @@ from scipy.optimize import minimize
 
 import bert_graph
 from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
-from command import make_parser, npy_bytes, run
+from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl
 from export_encoder import SMOOTHING, find_source
 from semclass import artifacts
@@ -837,7 +837,13 @@ def train(arguments: argparse.Namespace) -> None:
     final = tune(task, np.arange(len(held)), weights, config, recipe, layer, arguments.seed)
     report = {
         "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{held.sum()} held-out questions"},
-        "training": {"data": "squad_sentences/train", "questions": len(held), "seed": arguments.seed, **asdict(recipe)},
+        "training": {
+            "data": "squad_sentences/train",
+            "questions": len(held),
+            "seed": arguments.seed,
+            "seconds": seconds_so_far(),
+            **asdict(recipe),
+        },
         "metrics": {"held_out": found},
     }
     branch = int8_branch(final, config, layers, task, arguments.seed)

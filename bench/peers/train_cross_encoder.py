@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 import bert_graph
 from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
-from command import make_parser, run
+from command import make_parser, run, seconds_so_far
 from datasets_io import read_jsonl, sentence_windows
 from export_encoder import SMOOTHING, find_source
 from semclass import HybridRetriever, Passage, PassageIndex, Ranker, artifacts
@@ -433,7 +433,13 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
     tokenizer = pair_tokenizer(source / "tokenizer.json", MAX_LENGTH)
     model = int8_network(arrays(network.parameters), network.config, tokenizer.encode_batch(some))
     files = {"model.onnx": model, "tokenizer.json": (source / "tokenizer.json").read_bytes()}
-    training = {"data": "squad_sentences/train", "questions": len(rows), "seed": seed, **asdict(recipe)}
+    training = {
+        "data": "squad_sentences/train",
+        "questions": len(rows),
+        "seed": seed,
+        "seconds": seconds_so_far(),
+        **asdict(recipe),
+    }
     training |= {"sentences_per_passage": list(LENGTHS), "candidates": N_CANDIDATES}
     fields: dict[str, Any] = {"max_length": MAX_LENGTH, "training": training}
     artifacts.save(folder, "cross-encoder", files, fields)
