@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from bench import facts, readme, report
+from bench import facts, report
 from bench.steps import Bench
 from semclass import artifacts
 from semclass.errors import SemclassError
@@ -41,13 +41,14 @@ SECTIONS = {
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.
 
-A section may have ``table(results)``: the report's table, and the README's between marks that name it, if it has them; and
-``pictures(results)``: PNG by file name. Both are made from what is written, never from what is in memory alone.
+A section may have ``table(results)``: the report's table, and that of the README and of pages between marks that name it,
+see :func:`bench.readme.table`; and ``pictures(results)``: PNG by file name. Both are made from what is written, never from
+what is in memory alone.
 """
 
 
 def run_section(name: str, bench: Bench) -> None:
-    """Run a section, write ``<name>.json`` and its pictures, and put its table into the README."""
+    """Run a section, write ``<name>.json`` and its pictures."""
     started, first = time.perf_counter(), len(bench.steps)
     section = importlib.import_module(f"bench.{name}")
     found: dict[str, Any] = section.run(bench)
@@ -71,8 +72,6 @@ def run_section(name: str, bench: Bench) -> None:
     if hasattr(section, "pictures"):
         for file, picture in section.pictures(results).items():
             artifacts.write_atomic(bench.results / file, picture)
-    if hasattr(section, "table") and bench.results == RESULTS and readme.has_place(name):
-        readme.update(name, section.table(results))
 
 
 @click.command(help=__doc__)

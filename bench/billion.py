@@ -120,13 +120,13 @@ def serving(row: Mapping[str, Any], memory: float, machine: Mapping[str, Any]) -
 
 
 def prompting() -> dict[str, Any]:
-    """The same classes of passages by the reference's prompts."""
+    """The same classes of passages by the reference's prompts, at the second a call that the reference assumes."""
     _, calls = prices.THESIS_CALLS["passage classes"]
-    seconds = PASSAGES * calls * prices.THESIS_SECONDS
+    seconds = PASSAGES * calls * prices.ASSUMED_SECONDS
     gpu = prices.find("machines", "gpu")
     return {
         "calls_per_passage": calls,
-        "seconds_per_call": prices.THESIS_SECONDS,
+        "assumed_seconds_per_call": prices.ASSUMED_SECONDS,
         "gpu_years": round(seconds / 3600 / 24 / 365),
         "usd": round(seconds / 3600 * gpu["usd_per_hour"]),
     }

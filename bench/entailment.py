@@ -18,7 +18,18 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
 from bench import measures
-from bench.peers.rows import VECTORS, Entry, constant, fitted, keep, prompted_model, recorded, rows
+from bench.peers.rows import (
+    VECTORS,
+    Entry,
+    constant,
+    fitted,
+    keep,
+    prompted_model,
+    recorded,
+    rows,
+    seconds_of,
+    trained_seconds,
+)
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from semclass.artifacts import default_models, read_json
@@ -134,13 +145,14 @@ def shipped() -> list[Entry]:
     what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
     loader, heads = "bench.peers.loaders:semclass_entailment", "bench.peers.loaders:semclass_pair_head"
     meant = "meant for the first ten passages of a retriever; here the one sentence is all that was found."
+    took, pairs = trained_seconds("entailment"), trained_seconds("entailment", "pairs/learned")
     return [
-        Entry("semclass", "semclass", what, loader, {"threads": 1}),
-        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, like="semclass"),
+        Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
+        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"),
         Entry("semclass, pair head learned", "semclass", f"The shipped re-ranker's head over all evidence, {meant}",
-              heads, {"threads": 1, "rerank": "learned"}),
+              heads, {"threads": 1, "rerank": "learned"}, train_s=pairs),
         Entry("semclass, pair head entailment", "semclass", f"The shipped re-ranker's head over the two texts, {meant}",
-              heads, {"threads": 1, "rerank": "stable"}),
+              heads, {"threads": 1, "rerank": "stable"}, train_s=pairs),
     ]  # fmt: skip
 
 
@@ -191,7 +203,9 @@ def _cross_encoder(
     some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
     pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
     options = {"folder": str(bench.cross_encoder), "threads": 1}
-    entry = Entry(name, "peer", what, "bench.peers.loaders:onnx_pairs", options)
+    entry = Entry(
+        name, "peer", what, "bench.peers.loaders:onnx_pairs", options, train_s=seconds_of(bench.cross_encoder)
+    )
     given = keep(folder / "cross-encoder.json", pairs)
 
     def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:

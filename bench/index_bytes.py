@@ -8,11 +8,12 @@ candidates on one thread, decoding included.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from bench import timing
+from bench import readme, timing
 from bench.steps import Bench
 from semclass import HybridRetriever, Ranker, evaluation
 from semclass.documents import read_corpus
@@ -78,6 +79,25 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
         "error_removed_ci": None if result is None else list(result.error_removed_ci),
         **timing.percentiles({"rerank_10_ms": seconds}, 1e3, 3),
     }
+
+
+def table(results: Mapping[str, Any]) -> str:
+    """The README's table: bytes of a passage in each form, and what they bring on the first set."""
+    sets = dict(sorted(results["sets"].items(), reverse=True))  # squad4, which is always measured, first
+    name, first = next(iter(sets.items()))
+    head = (
+        "form",
+        *(f"bytes: {place}, {forms[0]['terms_per_passage']:.0f} terms" for place, forms in sets.items()),
+        f"ms to re-rank 10, {name}",
+        f"error removed, {name}",
+    )
+    rows = []
+    for place, row in enumerate(first):
+        sizes = (f"{forms[place]['bytes']:,.0f}" for forms in sets.values())
+        removed = row["error_removed"]
+        shown = removed if isinstance(removed, str) else f"{removed:.0%}"
+        rows.append((f"`{row['form']}`", *sizes, f"{row['rerank_10_ms_p50']:,.2f}", shown))
+    return readme.markdown(head, rows)
 
 
 def run(bench: Bench) -> dict[str, Any]:

@@ -24,7 +24,7 @@ STYLES = {
 }
 """Marks by kind of system."""
 
-TITLES = {"semclass": "semclass", "peer": "peers", "prompted": "prompted, as recorded"}
+TITLES = {"semclass": "semclass", "peer": "peers", "prompted": "prompted, time assumed"}
 
 PALE = {"alpha": 0.45, "markersize": 3.5}
 """How systems look that have no label of their own."""
@@ -122,7 +122,7 @@ def draw(panels: Sequence[Panel], alone: Panel) -> bytes:
     marks = [last.plot([], [], linestyle="none", label=TITLES[kind], **style)[0] for kind, style in STYLES.items()]
     marks += last.plot([], [], linestyle="none", label="semclass, other methods", **(STYLES["semclass"] | PALE))
     marks += last.plot([], [], color=figures.INK, linewidth=0.9, alpha=0.6, label="nothing cheaper is better")
-    last.legend(handles=marks, fontsize=SIZE, frameon=False, loc="lower right", labelcolor=figures.INK)
+    last.legend(handles=marks, fontsize=SIZE, frameon=False, loc="lower left", labelcolor=figures.INK)
     last.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     figure.tight_layout()  # labels are placed on what this makes of the panels
     for place, panel in zip(places.flat, (*panels, alone), strict=False):

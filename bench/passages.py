@@ -15,7 +15,18 @@ import numpy.typing as npt
 
 import train_passages as training
 from bench import measures
-from bench.peers.rows import VECTORS, Entry, constant, file_digest, fitted, keep, prompted_model, recorded, rows
+from bench.peers.rows import (
+    VECTORS,
+    Entry,
+    constant,
+    file_digest,
+    fitted,
+    keep,
+    prompted_model,
+    recorded,
+    rows,
+    trained_seconds,
+)
 from bench.steps import Bench
 from semclass.artifacts import default_models, read_json
 from semclass.taxonomy import COARSE
@@ -119,10 +130,10 @@ def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
-    loader = "bench.peers.loaders:semclass_passages"
+    loader, took = "bench.peers.loaders:semclass_passages", trained_seconds("passages")
     return [
-        Entry("semclass", "semclass", what, loader, {"threads": 1}),
-        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2),
+        Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
+        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took),
     ]
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from bench import reference
 from semclass import artifacts
 from semclass.errors import InputError
 
@@ -28,8 +29,8 @@ _NUMBERS: dict[str, tuple[str, ...]] = {
 _OPTIONAL = ("usd_per_million_cached_tokens",)
 _TEXTS = ("name", "unit", "source", "date", "checked")
 
-THESIS_SECONDS = 1.0
-"""What a call of the prompted model took in the reference, about."""
+ASSUMED_SECONDS = reference.assumed_seconds()
+"""What a call of the prompted model is taken to last: an assumption of the reference, which nobody measured."""
 
 THESIS_CALLS: dict[str, tuple[str, int]] = {
     "question class": ("a question", 1),
@@ -158,16 +159,16 @@ def rerank_call(service: str, *, path: Path = FILE) -> float:
 
 
 def prompting(
-    counted: Mapping[str, Mapping[str, float]], *, seconds: float = THESIS_SECONDS, path: Path = FILE
+    counted: Mapping[str, Mapping[str, float]], *, seconds: float = ASSUMED_SECONDS, path: Path = FILE
 ) -> list[dict[str, Any]]:
-    """What a second for each call costs: the reference's three uses of a prompted model, in time and money.
+    """What an assumed second for each call costs: the reference's three uses of a prompted model, in time and money.
 
     Parameters
     ----------
     counted
         By use, ``{"prompt": tokens, "answer": tokens}`` of one call.
     seconds
-        Seconds of a call.
+        Seconds of a call, the reference's assumption if not said.
     path
         File of prices.
 

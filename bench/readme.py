@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from semclass.artifacts import write_atomic
 from semclass.errors import ArtifactError
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
+
+
+NOT_RECORDED = "not recorded"
+"""Stands for what training a shipped head took, where its training did not write it down."""
 
 
 def block(name: str, text: str) -> str:
@@ -26,6 +32,19 @@ def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def money(dollars: float) -> str:
     """USD as a table shows them: two digits that count, or whole dollars."""
     return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
+
+
+def table(name: str, found: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The table of a section, from the results of all sections; None if it has none.
+
+    A section that names others in ``NEEDS`` shows figures of theirs, so that one thing has one figure: each is handed over
+    by its name, None if it was not measured.
+    """
+    section = importlib.import_module(f"bench.{name}")
+    if not hasattr(section, "table"):
+        return None
+    others = {other: found.get(other) for other in getattr(section, "NEEDS", ())}
+    return str(section.table(found[name], **others))
 
 
 def places(name: str) -> list[Path]:

@@ -45,6 +45,8 @@ class ReportError(SemclassError):
 def write(results: Path) -> None:
     """Write ``REPORT.md`` and ``report.html`` from the files of results that are there.
 
+    Of the project's own results the tables of the README and of the documentation are written, too.
+
     Parameters
     ----------
     results
@@ -64,6 +66,9 @@ def write(results: Path) -> None:
     write_atomic(results / "REPORT.md", text.encode())
     pictures = {path.name: path.read_bytes() for path in sorted(results.glob("*.png"))}
     write_atomic(results / "report.html", render(text, said("title"), pictures).encode())
+    if results.resolve() == RESULTS.resolve():
+        for name in filter(readme.has_place, found):
+            readme.update(name, readme.table(name, found) or "")
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
@@ -93,7 +98,7 @@ def markdown(found: Results, folder: Path) -> str:
         ("What should I use?", answers(found)),
         ("What is compared", said("groups")),
         ("How it was measured", how(found)),
-        *((title_of(name), _of_file(folder, name, found[name])) for name in found),
+        *((title_of(name), _of_file(folder, name, found)) for name in found),
         ("Targets", targets(found)),
         ("Prices", f"{said('prices')}\n\n{_prices()}" if found else ""),
         ("Where each figure comes from", traces(found)),
@@ -106,10 +111,10 @@ def markdown(found: Results, folder: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _of_file(folder: Path, name: str, results: Mapping[str, Any]) -> str:
+def _of_file(folder: Path, name: str, found: Results) -> str:
     """A section; whatever is wrong with its results is told with the file's name."""
     try:
-        return section(name, results, sorted(path.name for path in folder.glob(f"{name}*.png")))
+        return section(name, found, sorted(path.name for path in folder.glob(f"{name}*.png")))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
         raise _strange(folder / f"{name}.json", f"{type(error).__name__}: {error}") from error
 

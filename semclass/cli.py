@@ -281,7 +281,7 @@ cli.add_command(serve)
 @click.option("--rerank", type=_RERANK, default="learned", show_default=True, help="Method of re-ranking.")
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
-@click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25 + lambda * match.")
+@click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25.")
 @click.option(
     "--fusion", type=_FUSION, default="linear", show_default=True, help="How dense and BM25 become one score."
 )

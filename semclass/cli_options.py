@@ -39,7 +39,7 @@ take_encoder = click.option(
 take_form = click.option(
     "--form",
     type=click.Choice(["standard", "lean", "exact"]),
-    help="What the index keeps: about 3 kB a passage by default, under 1 kB (slower re-ranking), or 20 kB.",
+    help="What the index keeps: all vectors in few bytes (the default), none of words and sentences, or all nearly exact.",
 )
 take_similarity = click.option(
     "--similarity",

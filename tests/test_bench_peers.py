@@ -1,5 +1,7 @@
 """What systems are measured with, on answers that can be checked by hand."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -188,21 +190,34 @@ def test_the_table_of_questions_shows_what_was_skipped():
     rows = [
         {
             "name": "semclass",
+            "kind": "semclass",
             "p50_ms": 1.0,
             "per_second": 9.0,
             "peak_mb": 1.0,
             "disk_mb": 1.0,
+            "train_s": None,
             "usd_per_million": 0.01,
             **figures,
         },
+        {"name": "tf-idf, linear svm", "kind": "peer", "p50_ms": 2.0, "train_s": 3.4, **figures},
         {"name": "model2vec: logistic", "skipped": "needs a package"},
         {"name": "flan-ul2, prompted", "p50_ms": 1000.0, "recorded": True, **figures},
         {"name": "a model", "kind": "prompted", "p50_ms": 250.0, **figures},
     ]
     table = questions.table({"systems": rows})
-    assert "| semclass | 100.0% (100.0 to 100.0) | - | 1.00 | 9 | 1 | 1.0 | 0.01 |" in table
+    assert "| semclass | 100.0% (100.0 to 100.0) | - | 1.00 | 9 | 1 | 1.0 | not recorded | 0.01 |" in table
+    assert "| - | 2.00 | - | - | - | 3 | - |" in table
     assert "| model2vec: logistic | not measured: needs a package |" in table
-    assert "| 1,000 |" in table
+    assert "| 1,000 (assumed) |" in table
     assert "| a model | 100.0%" in table
     rows[-1] = {"name": "any prompted model", "kind": "prompted", "skipped": "give --endpoint URL"}
     assert "| any prompted model | not measured: give --endpoint URL |" in questions.table({"systems": rows})
+
+
+def test_seconds_of_training_are_those_of_the_manifests(tmp_path, monkeypatch):
+    for name, training in {"old": {"seed": 0}, "new": {"seconds": 12.5}, "newer": {"seconds": 30}}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "manifest.json").write_text(json.dumps({"training": training}))
+    monkeypatch.setattr(peer_rows, "default_models", lambda: tmp_path)
+    assert peer_rows.trained_seconds("new", "newer") == 42.5
+    assert peer_rows.trained_seconds("new", "old") is None

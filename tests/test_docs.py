@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from collections import Counter
@@ -53,14 +52,6 @@ def test_extras_that_pages_install_are_those_of_the_package():
     named = {name for found in lists for name in found.split(",")}
     assert named
     assert named <= set(known)
-
-
-@pytest.mark.parametrize(("name", "section"), [
-    (name, section) for name, text in TEXTS.items() for section in re.findall(r"written by bench/(\w+)\.py", text)
-])  # fmt: skip
-def test_the_tables_of_a_page_are_the_measured_ones(name, section):
-    table = importlib.import_module(f"bench.{section}").table(json.loads(RESULTS[section].read_text()))
-    assert readme.block(section, table) in TEXTS[name]
 
 
 def test_what_is_said_of_the_experiments_is_what_came_out():

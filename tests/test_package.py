@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import re
 import subprocess
 import sys
@@ -13,7 +11,6 @@ import pytest
 from conftest import ROOT
 
 import semclass
-from bench import readme
 from semclass.errors import MissingExtraError, SemclassError, import_extra
 
 README = (ROOT / "README.md").read_text()
@@ -90,11 +87,3 @@ def test_the_readmes_code_prints_what_the_readme_says(tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in found:
         blocks.run_python(block.text, names, "README.md", block.line)
-
-
-@pytest.mark.parametrize("path", sorted((ROOT / "bench" / "results").glob("*.json")), ids=lambda path: path.stem)
-def test_the_readmes_tables_are_the_measured_ones(path):
-    section = importlib.import_module(f"bench.{path.stem}")
-    if not hasattr(section, "table"):
-        pytest.skip("the README has no table of this section")
-    assert readme.block(path.stem, section.table(json.loads(path.read_text()))) in README

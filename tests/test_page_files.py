@@ -82,7 +82,7 @@ def test_what_prompting_costs_is_reckoned_with_the_figures_of_the_benchmark():
         "pair": tokens_of_a_call("entailment"),
     }
     assert found == {
-        "seconds": prices.THESIS_SECONDS,
+        "seconds": prices.ASSUMED_SECONDS,
         "gpuHour": known["machines"]["gpu"]["usd_per_hour"],
         "cpuHour": known["machines"]["cpu"]["usd_per_hour"],
         "cpus": known["machines"]["cpu"]["vcpus"],

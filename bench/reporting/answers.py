@@ -10,6 +10,7 @@ from bench.reporting.tables import (
     NONE,
     Results,
     at,
+    cost,
     measured,
     name_of,
     number,
@@ -146,9 +147,14 @@ def _in_short(row: Mapping[str, Any], contest: Contest, best: float) -> str:
     plain = {key: value for key, value in row.items() if key != f"{contest.key}_ci"}
     quality = contest.shown(plain, contest.key)
     parts = [f"**{quality}**" if row[contest.key] == best else quality]
-    parts += [f"{number(row['p50_ms'])} ms"] if row.get("p50_ms") is not None else []
+    parts += [_time(row)] if row.get("p50_ms") is not None else []
     parts += [f"{number(row['usd_per_million'])} USD"] if row.get("usd_per_million") is not None else []
     return f"{', '.join(parts)} ({name_of(row)})"
+
+
+def _time(row: Mapping[str, Any]) -> str:
+    """Milliseconds; those of a recorded model are assumed."""
+    return f"{number(row['p50_ms'])} ms{' (assumed)' if row.get('recorded') else ''}"
 
 
 def statement(contest: Contest) -> str:
@@ -157,12 +163,12 @@ def statement(contest: Contest) -> str:
     ours = best.get("kind") == "semclass"
     rival = next((row for row in contest.ranked if (row.get("kind") == "semclass") != ours), None)
     text = f"**{name_of(best)}** has the highest {contest.quality}, {contest.shown(best, contest.key)}"
-    text += f", in {number(best['p50_ms'])} ms." if best.get("p50_ms") is not None else "."
+    text += f", in {_time(best)}." if best.get("p50_ms") is not None else "."
     if rival is None:
         return text
     who = "The best that is not semclass" if ours else "semclass's best"
     text += f" {who}, **{name_of(rival)}**, reaches {contest.shown(rival, contest.key)}"
-    text += f" in {number(rival['p50_ms'])} ms" if rival.get("p50_ms") is not None else ""
+    text += f" in {_time(rival)}" if rival.get("p50_ms") is not None else ""
     if contest.equal(rival):
         return f"{text}: within the intervals, so that quality alone does not decide between the two."
     return f"{text}: {'a clear lead of semclass' if ours else 'here a peer is clearly better'}."
@@ -184,7 +190,7 @@ def picks(contest: Contest) -> str:
             need,
             f"{name_of(row)}" + ("" if row.get("kind") == "semclass" else " (**a peer**)"),
             contest.shown(row, contest.key),
-            *(number(row.get(key)) for key in ("p50_ms", "peak_mb", "usd_per_million")),
+            *(cost(row, key) for key in ("p50_ms", "peak_mb", "usd_per_million")),
         ]
         for need, found in chosen.items()
         for row in found

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
+from bench import readme
 from bench.reporting.answers import main_figure, on_sample
 from bench.reporting.corpora import PARTS, in_parts
 from bench.reporting.tables import (
     FRAME,
+    Results,
     anything,
     at,
     columns,
@@ -26,9 +28,11 @@ from bench.reporting.tables import (
     prompted_calls,
     prompted_prices,
     systems_table,
+    table,
     with_interval,
 )
 from bench.reporting.words import TASKS, has, said
+from semclass.artifacts import read_json
 
 QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
 RETRIEVAL_KEYS = {
@@ -40,16 +44,17 @@ RETRIEVAL_KEYS = {
 """Columns of quality, with their keys."""
 
 
-def section(name: str, results: Mapping[str, Any], pictures: Sequence[str]) -> str:
-    """What a section found, as Markdown."""
+def section(name: str, found: Results, pictures: Sequence[str]) -> str:
+    """What a section found, as Markdown; its table may show figures of others."""
+    results = found[name]
     if name in TASKS:
         parts = _task(name, results)
     elif name == "retrieval":
         parts = _retrieval(name, results)
     elif name in PARTS:
-        parts = _corpora(name, results)
+        parts = _corpora(name, found)
     else:
-        parts = [said(name, "what"), _brief(name, results)]
+        parts = [said(name, "what"), _brief(name, found)]
     quick = "> Of a quick run: not to be quoted." if is_quick(results) else ""
     shown = [f"![{caption(picture)}]({picture})\n\n*{caption(picture)}*" for picture in pictures]
     source = f"*From [{name}.json]({name}.json).*"
@@ -82,6 +87,24 @@ def _task(name: str, results: Mapping[str, Any]) -> list[str]:
         _named(said("ratios"), anything(results.get("ratios") or {})),
         f"The systems:\n\n{descriptions(systems)}",
         _limits(name),
+        *_evidence(name),
+    ]
+
+
+EVIDENCE = Path(__file__).parent.parent / "evidence.json"
+
+
+def _evidence(name: str) -> list[str]:
+    """What choices brought when they were made, and how far seeds are from one another, where that was recorded."""
+    found = read_json(EVIDENCE).get(name)
+    if found is None:
+        return []
+    seeds = {level: [*given, f"mean {mean(given):.4g}", f"deviation {stdev(given):.2g}"]
+             for level, given in found["seeds"].items() if level != "what"}  # fmt: skip
+    rows = [[level, ", ".join(map(str, given))] for level, given in seeds.items()]
+    return [
+        _named(said(name, "brought"), anything(found["brought"])),
+        _named(said(name, "seeds"), table((found["seeds"]["what"], "right"), rows)),
     ]
 
 
@@ -107,11 +130,15 @@ def as_text(value: Any) -> str:
     return number(value) if isinstance(value, int | float) else escape(value)
 
 
-def _corpora(name: str, results: Mapping[str, Any]) -> list[str]:
+def _corpora(name: str, found: Results) -> list[str]:
     """The README's table, if there is one, and the parts."""
     opening = said(name, "about" if name == "scale" else "what")
-    table = _readme_table(name, results)
-    return [opening, table or "", in_parts(name, results), _limits(name) if has(name, "limits") else ""]
+    return [
+        opening,
+        _readme_table(name, found) or "",
+        in_parts(name, found[name]),
+        _limits(name) if has(name, "limits") else "",
+    ]
 
 
 def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
@@ -177,16 +204,15 @@ def _retrieval_table(systems: Sequence[Mapping[str, Any]]) -> str:
     return systems_table([{**row, "threads": None} for row in systems], "mrr@10", quality)
 
 
-def _readme_table(name: str, results: Mapping[str, Any]) -> str | None:
+def _readme_table(name: str, found: Results) -> str | None:
     """The README's table of a section; None if it has none."""
     try:
-        made = getattr(importlib.import_module(f"bench.{name}"), "table", None)
+        return readme.table(name, found)
     except ImportError as error:
         return f"*The table needs a package that is not installed: {escape(error)}.*"
-    return None if made is None else str(made(results))
 
 
-def _brief(name: str, results: Mapping[str, Any]) -> str:
+def _brief(name: str, found: Results) -> str:
     """The README's table of a section if it has one, otherwise its figures as they are."""
-    made = _readme_table(name, results)
-    return anything({key: value for key, value in results.items() if key not in FRAME}) if made is None else made
+    made = _readme_table(name, found)
+    return anything({key: value for key, value in found[name].items() if key not in FRAME}) if made is None else made

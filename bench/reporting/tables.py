@@ -133,7 +133,16 @@ COSTS = {
 
 
 def cost(row: Mapping[str, Any], key: str) -> str:
-    """A figure of what a system costs; money of a graphics card by the hour where tokens have no price."""
+    """A figure of what a system costs; money of a graphics card by the hour where tokens have no price.
+
+    The time of a recorded model is assumed, and the training of a shipped head may not have been recorded.
+    """
+    if key == "p50_ms" and row.get("recorded") and row.get(key) is not None:
+        return f"{number(row[key])} (assumed)"
+    if key == "per_second" and row.get("recorded"):
+        return NONE
+    if key == "train_s" and row.get(key, 0) is None and row.get("kind") == "semclass":
+        return readme.NOT_RECORDED
     if key == "usd_per_million" and row.get(key) is None and row.get("usd_per_million_gpu") is not None:
         return f"{number(row['usd_per_million_gpu'])} (GPU)"
     return number(row.get(key))

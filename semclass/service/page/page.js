@@ -42,7 +42,7 @@ const PARTS = {
 
 // Figures of the reference, prompts and prices as bench/ has them; tests compare them.
 const PROMPTED = {
-  seconds: 1, // of a call; bench/prices.py, THESIS_SECONDS
+  seconds: 1, // of a call, assumed; bench/prices.py, ASSUMED_SECONDS
   gpuHour: 3.673, // bench/prices.json, machines/gpu
   cpuHour: 0.08925, cpus: 2, // machines/cpu
   tokenIn: 0.02e-6, tokenOut: 0.04e-6, // tokens, the cheapest: Llama 3.1 8B on DeepInfra
@@ -67,7 +67,7 @@ function showCost(place, calls, why, server, roundTrip) {
     el("dd", {}, el("b", {}, bold), rest),
     el("dd", { class: "beam", "aria-hidden": true, vars: { share: part } }));
   const told = [
-    `${why} A call takes about a second, as in the thesis that prompted flan-ul2 (20 B parameters), and has a GPU for itself`
+    `${why} A call is assumed to take a second, as in a thesis that prompted flan-ul2 (20 B parameters), with a GPU for itself`
       + ` meanwhile: an A100 with 80 GB at $${PROMPTED.gpuHour} an hour (Azure, on demand, November 2026).`,
     "The same prompts to the cheapest hosted model of our list (Llama 3.1 8B on DeepInfra, by tokens) are"
       + ` ${money(tokens)}; its answers were not measured.`,
@@ -78,7 +78,7 @@ function showCost(place, calls, why, server, roundTrip) {
   place.replaceChildren(
     el("dl", {},
       row("This answer", "ours", time(server), ` in the service, ${time(roundTrip)} with the way here`, share),
-      row("A prompted model", "theirs", `about ${time(seconds * 1000)}`, `, ${money(gpu)}: ${plural(count, "call")}`, 1)),
+      row("A prompted model", "theirs", `${time(seconds * 1000)} assumed`, `, ${money(gpu)}: ${plural(count, "call")}`, 1)),
     el("details", { open }, el("summary", {}, "How this is reckoned"), ...told.map((text) => el("p", {}, text))));
 }
 

@@ -1,0 +1,219 @@
+"""Every figure that is printed comes from a file: tables are generated, prose and model cards are compared.
+
+Where one of these tests fails after a measurement, ``python -m bench.report`` writes the tables and the report again; a
+sentence that no longer holds is for a person to mend.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from bench import readme, reference, report
+from bench.reporting.words import SECTIONS
+
+pytest.importorskip("ir_measures")
+pytest.importorskip("sklearn")
+
+FOUND = report.read(report.RESULTS)
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "models" / "README.md",
+        *(ROOT / "docs").rglob("*.md"),
+    )
+    if "examples" not in path.parts
+}
+CARDS = [path for path in sorted((ROOT / "models").rglob("README.md")) if (path.parent / "manifest.json").is_file()]
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("page", "section"),
+    [(page, name) for page, text in PAGES.items() for name in re.findall(r"written by bench/(\w+)\.py", text)],
+)
+def test_a_table_of_a_page_is_the_measured_one(page, section):
+    assert readme.block(section, readme.table(section, FOUND)) in PAGES[page]
+
+
+def test_the_report_is_that_of_the_results():
+    assert (report.RESULTS / "REPORT.md").read_text(encoding="utf-8") == report.markdown(FOUND, report.RESULTS)
+
+
+def test_one_thing_has_one_figure(monkeypatch):
+    """A question's time is that of section questions, wherever it is shown."""
+    changed = json.loads(json.dumps(FOUND))
+    (ours,) = (row for row in changed["questions"]["systems"] if row["name"] == "semclass")
+    ours["p50_ms"] = 123.456
+    shown = {name: readme.table(name, changed) for name in SECTIONS if name in changed}
+    assert {name for name, table in shown.items() if table and "123.46" in table} == {"main_job", "questions"}
+    assert not any("question_to" in key for name in ("main_job", "classifiers") for key in _keys(FOUND[name]))
+
+
+def _keys(value):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _keys(item)
+
+
+# -- what others print, and what nobody measured ----------------------------------------------------------------------
+
+
+def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
+    rows = {row.split(" | ")[0].strip("| `"): row for row in readme.table("thesis", FOUND).split("\n")}
+    for name in reference.SETS:
+        for method, figures in reference.methods(name).items():
+            assert f"{figures['mrr']:.3f}" in rows[method]
+    assert "0.899 (+31.5%)" in rows["entail-stable"]
+    assert "0.694 (-108%)" in rows["class-stable"]
+    assert "0.874 (+46%)" in rows["entail-stable"]
+    assert "0.877 (+47%)" in rows["entail-integrated-hard"]
+
+
+def test_the_thesis_is_as_its_curves_say(data_folder):
+    """Where a label's weight is the largest, passages with the label come first: that is what stable means."""
+    for signal, file in (("class", "trec"), ("entail", "qnli")):
+        lines = (data_folder / "thesis" / f"weight_search_{file}_wikipedia.csv").read_text().splitlines()[1:]
+        mrr = [float(line.split(",")[1]) for line in lines]
+        known = reference.methods("wikipedia")
+        assert known[f"{signal}-stable"]["mrr"] == pytest.approx(mrr[-1], abs=5e-4)
+        assert known[f"{signal}-integrated-hard"]["mrr"] == pytest.approx(max(mrr), abs=5e-4)
+
+
+def test_what_is_said_of_labels_and_probabilities_holds():
+    """README and docs/explanation/classes.md, below the table."""
+    for ours, theirs in (("squad4", "wikipedia"), ("pubmedqa", "pubmed")):
+        methods, known = FOUND["thesis"][ours]["methods"], reference.methods(theirs)
+        for label in ("entail-stable", "entail-integrated-hard"):
+            assert known[label]["error_removed"] > methods[label]["error_removed"]
+            for better in ("entail-integrated", "learned"):
+                assert methods[better]["error_removed"] > known[label]["error_removed"]
+    known = reference.methods("wikipedia")
+    assert known["class-stable"]["error_removed"] < 0 < known["class-integrated-hard"]["error_removed"]
+    assert known["class-integrated-hard"]["error_removed"] < known["entail-stable"]["error_removed"]
+
+
+def test_the_assumed_second_is_named_wherever_it_stands():
+    for name in ("main_job", "questions"):
+        for row in readme.table(name, FOUND).split("\n"):
+            if re.search(r"\b10?,000\b", row):
+                assert re.search(r"10?,000 \(assumed\)", row), row
+    assert "an assumed second" in readme.table("retrieval", FOUND)
+    text = (report.RESULTS / "REPORT.md").read_text(encoding="utf-8")
+    for page, found in {**PAGES, "REPORT.md": text}.items():
+        for sentence in re.split(r"(?<=[.:;|])\s", found):
+            if re.search(r"a second (a|for each|for a) (call|pair)|takes a second|a call took a\s+second", sentence):
+                assert re.search(r"assum|\bif\b", sentence), f"{page}: {sentence}"
+    recorded = [row for section in FOUND.values() for row in section.get("systems", []) if row.get("recorded")]
+    assert recorded
+    assert all("assumption" in row["what"] for row in recorded)
+
+
+# -- prose ------------------------------------------------------------------------------------------------------------
+
+
+def _question_ms():
+    return next(row["p50_ms"] for row in FOUND["questions"]["systems"] if row["name"] == "semclass")
+
+
+CHECKED = {
+    "about a millisecond": lambda: 0.5 < _question_ms() < 2,
+    "3,000 questions": lambda: FOUND["thesis"]["squad4"]["questions"] == 3000,
+    "1,000 over PubMedQA": lambda: FOUND["thesis"]["pubmedqa"]["questions"] == 1000,
+    "a thousand questions": lambda: min(
+        item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(FOUND["engines"][name])
+    ) >= 1000,
+    "24 MB": lambda: round(sum(path.stat().st_size for path in (ROOT / "models/encoder").glob("*.onnx")) / 1e6) == 24,
+    "by [bm25s](https://github.com/xhluca/bm25s) when this was measured": lambda: "with bm25s"
+    in FOUND["retrieval"]["sets"]["squad4"]["systems"][0]["what"],
+}  # fmt: skip
+"""What prose says of measurements, and whether it holds."""
+
+NO_FIGURES = {
+    "80 %": "what a probability of 0.8 means",
+    "95 %": "what an interval is",
+    "a second": "the second that is assumed, or one after a first",
+    "three times": "a setting of segments",
+    "four times": "Spark's",
+    "five seconds": "a setting of the service",
+    "ten seconds": "an example of a setting",
+    "10 seconds": "a limit of the service",
+    "30 seconds": "a limit of the service",
+    "128 MiB": "a limit of the service",
+    "10 GB": "room to make, not what was measured",
+    "7 GB": "room to make, not what was measured",
+    "ten minutes": "a lesson",
+    "2,000 questions": "tried by hand, and said so",
+}
+"""Phrases that look like figures and are none, and what they are."""
+
+UNITS = r"(?:%|ms|milliseconds?|microseconds?|seconds?|minutes?|hours?|[kMGT]B|MiB|points?|times|USD|questions)"
+NUMBER = (
+    r"(?:\d[\d,.]*\d|\d|(?:a|half an?|a (?:quarter|third|tenth) of an?|about an?|three|four|five|six|ten|a thousand))"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_figure_in_prose_is_compared_or_is_none(page):
+    text = re.sub(r"^(```+).*?^\1\s*$", "", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<!-- table: begin.*?<!-- table: end -->", "", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`\n]*`", "`", text)
+    found = {" ".join(match.split()) for match in re.findall(rf"(?<![\w.$-]){NUMBER}\s?{UNITS}(?!\w)", text)}
+    assert found <= CHECKED.keys() | NO_FIGURES.keys()
+
+
+@pytest.mark.parametrize("phrase", CHECKED)
+def test_what_prose_says_is_what_was_measured(phrase):
+    said = [page for page, text in PAGES.items() if phrase in " ".join(text.split())]
+    assert said, f"nothing says {phrase!r} any more: leave it out here"
+    assert CHECKED[phrase]()
+
+
+def _engines(value):
+    if isinstance(value, dict):
+        if "questions" in value:
+            yield value
+        for item in value.values():
+            yield from _engines(item)
+
+
+# -- model cards ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda path: path.parent.relative_to(ROOT / "models").as_posix())
+def test_the_figures_of_a_card_are_those_of_its_manifest(card: Path):
+    known = list(_numbers(json.loads((card.parent / "manifest.json").read_text(encoding="utf-8"))))
+    text = card.read_text(encoding="utf-8").split("---", 2)[2]
+    text = re.sub(r"\| (class \| precision \| recall \| F1 \| questions|true .*?) \|\n(\|.*\n)+", "", text)
+    for figure, percent in re.findall(r"(?<![\w.(])(\d+\.\d+)(%?)(?!\w)", text):
+        scale, place = (100 if percent else 1), 0.5001 * 10 ** -len(figure.partition(".")[2])
+        assert any(abs(scale * value - float(figure)) <= place for value in known), figure
+
+
+def _numbers(value):
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield float(value)
+
+
+def test_the_tables_of_classes_on_the_card_of_questions_add_up_to_its_manifest():
+    folder = ROOT / "models" / "questions"
+    metrics = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["metrics"]
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    right = [metrics[part][level]["right"] for part in ("natural_dev", "test") for level in ("coarse", "fine")]
+    tables = re.findall(r"\| class \| precision \| recall \| F1 \| questions \|\n\|[-|]+\n((?:\|.*\n)+)", text)
+    assert len(tables) == len(right)
+    for table, expected in zip(tables, right, strict=True):
+        cells = [[float(cell) for cell in row.strip("| \n").split(" | ")[1:]] for row in table.splitlines()]
+        assert sum(recall * count for _, recall, _, count in cells) == pytest.approx(expected, abs=0.5)
