@@ -520,6 +520,7 @@ def test_printed_pages_have_the_answer_and_no_controls(open_page, service):
     expect(page.locator("#controls")).to_be_hidden()
     expect(page.get_by_role("tab", name="Ask")).to_be_hidden()
     expect(page.locator("#after .why").first).to_be_visible()
+    expect(page.locator("#strands")).to_be_hidden()  # which breaks between pages would cut off
 
 
 def test_marks_are_whole_words_and_numbers(open_page, service):

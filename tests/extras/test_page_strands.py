@@ -27,7 +27,7 @@ FAR = """() => new Promise((done) => requestAnimationFrame(() => requestAnimatio
     const number = (list, id) => {
         const item = document.querySelector(`#${list} > [data-id="${CSS.escape(id)}"]`);
         const box = item.querySelector(".rank").getBoundingClientRect();
-        return { x: box.x + box.width / 2, y: box.y + box.height / 2 - rest(item) };
+        return { x: list === "before" ? box.right : box.left, y: box.y + box.height / 2 - rest(item) };
     };
     const shown = [...document.querySelectorAll("#after > li")].map((item) => item.dataset.id);
     const seen = [];
@@ -38,7 +38,7 @@ FAR = """() => new Promise((done) => requestAnimationFrame(() => requestAnimatio
         if (look.stroke === "none" || parseFloat(look.strokeWidth) < 1) return `${id} is not drawn`;
         const end = (at) => path.getPointAtLength(at).matrixTransform(path.getScreenCTM());
         const ends = [[end(0), number("before", id), "before"], [end(path.getTotalLength()), number("after", id), "after"]];
-        return ends.filter(([end, { x, y }]) => Math.abs(end.y - y) > 1 || Math.abs(end.x - x) > 30)
+        return ends.filter(([end, { x, y }]) => Math.abs(end.y - y) > 1 || Math.abs(end.x - x) > 4)
             .map(([end, { x, y }, list]) => `${id} ${list}: ${end.x - x}, ${end.y - y}`);
     });
     const missing = seen.sort().join() === shown.sort().join() ? [] : [`strands of ${seen}, cards of ${shown}`];
@@ -91,6 +91,37 @@ def by_keyboard(page, chance):
         page.get_by_label("Your question").fill(chance.choice(QUESTIONS))
         page.keyboard.press("Enter")
     return f"{what} {times}"
+
+
+def test_strands_follow_another_width_and_larger_text(open_page, service):
+    page = open_page(f"{service}#q={QUESTION}&method=class")
+    settled(page)
+    for width in (390, 820, 1440, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(FAR) == []
+    for size in ("125%", "200%", "80%"):
+        page.evaluate("size => { document.documentElement.style.fontSize = size; }", size)
+        assert page.evaluate(FAR) == []
+    page.evaluate("() => { document.body.style.lineHeight = 2.2; document.body.style.fontFamily = 'monospace'; }")
+    assert page.evaluate(FAR) == []
+
+
+def test_a_strand_is_lit_with_the_passage_that_it_belongs_to(open_page, service):
+    page = open_page(f"{service}#q={QUESTION}&method=class")
+    settled(page)
+    page.set_viewport_size({"width": 1280, "height": 2400})
+    page.locator("#after > li").nth(1).hover()
+    assert page.locator("#strands .lit").count() == 1
+    assert len(set(page.locator(".board .lit").evaluate_all("all => all.map((one) => one.dataset.id)"))) == 1
+    ends = """() => {
+        const path = document.querySelectorAll("#strands path")[3];
+        const { x, y } = path.getPointAtLength(0).matrixTransform(path.getScreenCTM());
+        return [x + 1, y, path.closest("[data-id]").dataset.id];
+    }"""
+    x, y, passage = page.evaluate(ends)
+    page.mouse.move(x, y)
+    lit = page.locator(".board .lit").evaluate_all("all => all.map((one) => one.dataset.id)")
+    assert lit == [passage] * 3
 
 
 @pytest.mark.parametrize("motion", ["no-preference", "reduce"])

@@ -376,6 +376,7 @@ $("example").addEventListener("click", () => {
 function clearAnswer() {
   asked = false;
   send(null, true); // what is on its way is not waited for
+  document.title = "semclass";
   $("controls").hidden = true;
   $("found").hidden = true;
   $("empty").hidden = false;
@@ -484,7 +485,7 @@ function fillCard(card, question, hit, scale, colour) {
       el("span", { class: "source" }, state.source === "own" ? "" : source ? `${source} · ${hit.id}` : hit.id),
       explanation ? stack(explanation.parts, scale, colour) : null,
       el("span", { class: "score" },
-        el("b", {}, probability ? percent(hit.score) : hit.score.toFixed(2)), el("small", {}, probability ? " probable" : " score"))),
+        el("b", {}, probability ? percent(hit.score) : signed(hit.score).replace("+", "")), el("small", {}, probability ? " probable" : " score"))),
     el("p", { class: "text" }, ...marked(hit.text, words)),
     el("ul", { class: "chips", "aria-label": "Provides" }, ...(provided.length ? provided : [el("li", { class: "hint" }, "no class")])));
   const [summary, why] = card.lastChild.children;
