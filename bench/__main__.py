@@ -23,6 +23,7 @@ SECTIONS = {
     "questions": "question classes: accuracy against cost, beside peers and prompted models",
     "passages": "passage classes, likewise",
     "entailment": "does this sentence answer the question, likewise",
+    "defaults": "how a search ranks by default: settings chosen over sets of all kinds, with each set left out",
     "retrieval": "retrieval and re-ranking: quality against time, beside peers",
     "thesis": "the reference's methods by its own protocol",
     "domains": "re-ranking on text of other kinds, with 10 and with 50 candidates",

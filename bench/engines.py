@@ -81,8 +81,8 @@ def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Seque
     same, order = 0, 0
     for place, query in enumerate(queries):
         match = MATCHES[place % len(MATCHES)]
-        mine = retriever.candidates(query, N, match=match, evidence=False)
-        theirs = found.candidates(query, N, match=match, evidence=False)
+        mine = retriever.candidates(query, N, match=match, evidence=False, fusion="linear")
+        theirs = found.candidates(query, N, match=match, evidence=False, fusion="linear")
         ids = [passage.id for passage in index.passages(mine.rows)]
         others = [passage.id for passage in theirs.passages or ()]
         same += set(ids) == set(others)
@@ -101,12 +101,14 @@ def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Seque
 def lost_by_depth(retriever: HybridRetriever, found: HybridRetriever, queries: Sequence[Query]) -> dict[str, float]:
     """Share of the ten best of a full search that the engine finds with each depth; soft class match."""
     index: Any = found.index
-    rows = [retriever.retrieve(query, N, match="soft") for query in queries]
+    rows = [retriever.retrieve(query, N, match="soft", fusion="linear") for query in queries]
     wanted = [{passage.id for passage in retriever.index.passages(row)} for row in rows]
     shares = {}
     for depth in DEPTHS:
         at = replace(found, index=replace(index, depth=depth))
-        given = [at.candidates(query, N, match="soft", evidence=False).passages or () for query in queries]
+        given = [
+            at.candidates(query, N, match="soft", evidence=False, fusion="linear").passages or () for query in queries
+        ]
         hits = [len(want & {item.id for item in items}) for want, items in zip(wanted, given, strict=True)]
         shares[str(depth)] = round(float(np.mean(hits)) / N, 4)
     return shares
@@ -148,7 +150,7 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
             result[name] = agreement(retriever, full, queries)
         result["recall_by_depth"] = lost_by_depth(retriever, found["rust_core"], queries)
         jobs = {
-            name: lambda query, used=used: used.candidates(query, N, match="soft", evidence=False)
+            name: lambda query, used=used: used.candidates(query, N, match="soft", evidence=False, fusion="linear")
             for name, used in {"embedded": retriever, **found}.items()
         }
         seconds = timing.by_turns(queries[:40], jobs)  # type: ignore[arg-type]

@@ -146,11 +146,7 @@ def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: b
     memory["searched"] = resident()
     peak = peak_megabytes()
     texts = asked[:: max(len(asked) // timed, 1)][:timed]
-    seconds = timing.by_turns(
-        texts,
-        {"plain": lambda text: retriever.search(text, rerank=None), "learned": lambda text: retriever.search(text)},
-        block=10,
-    )
+    seconds = timing.by_turns(texts, timing.searches(retriever), block=10)
     started = time.perf_counter()
     PassageIndex.load(index)
     opened = time.perf_counter() - started
@@ -178,7 +174,7 @@ def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     for query in retriever.ranker.encode(texts, classes=False, tokens=False):
         dense, lexical = index.scores(query)
         best = top_k(dense + weight * lexical, K)
-        found.append(len(np.intersect1d(best, retriever.retrieve(query, K))) / len(best))
+        found.append(len(np.intersect1d(best, retriever.retrieve(query, K, fusion="linear"))) / len(best))
     return round(float(np.mean(found)), 4)
 
 
@@ -237,7 +233,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
     for text in texts:
         query = take("encode", lambda text=text: timing.encode(retriever, text, {"rerank": "learned"}))
         with watching() as spent:
-            found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False))
+            found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False, fusion="linear"))
         for name, seconds in spent.items():
             taken.setdefault(name, []).append(seconds)
         tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, reader))

@@ -206,7 +206,7 @@ def ranking(models: Path) -> Scores:
         {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
     )
     queries = retriever.encode(list(dataset.questions.values()))
-    found = [retriever.candidates(query, evaluation.DEPTH) for query in queries]
+    found = [retriever.candidates(query, evaluation.DEPTH, fusion="linear") for query in queries]
     scores: Scores = {}
     for model, method in RANKING.items():
         how = evaluation.METHODS[method]

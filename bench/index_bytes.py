@@ -66,7 +66,7 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
     lean = form == "lean"
     result = None if lean else evaluation.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:timed])
-    pairs = [(query, retriever.candidates(query, 10)) for query in queries]
+    pairs = [(query, retriever.candidates(query, 10, fusion="linear")) for query in queries]
     seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"}))
     lengths = index.postings.lengths
     return {

@@ -364,16 +364,13 @@ def segments(index: str, data: str, timed: int) -> dict[str, Any]:
         }
         jobs = {}
         for name, retriever in found.items():
-            jobs[f"{name}/plain"] = lambda text, used=retriever: used.search(text, rerank=None)
-            jobs[f"{name}/learned"] = lambda text, used=retriever: used.search(text)
+            jobs |= {f"{name}/{method}": job for method, job in timing.searches(retriever).items()}
         seconds = timing.by_turns(asked, jobs, block=10)
         rows = [
             {
                 "what": name,
                 "passages": len(found[name].index),
-                **timing.percentiles(
-                    {f"{kind}_ms": seconds[f"{name}/{kind}"] for kind in ("plain", "learned")}, 1e3, 3
-                ),
+                **timing.percentiles({f"{kind}_ms": seconds[f"{name}/{kind}"] for kind in timing.METHODS}, 1e3, 3),
             }
             for name in found
         ]

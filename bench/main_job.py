@@ -46,7 +46,7 @@ def times(folder: Path, retriever: HybridRetriever) -> dict[str, float]:
     """Milliseconds per question, one thread; that of a class is told by section ``questions``."""
     asked = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines()[:500]]
     queries = retriever.encode(asked)
-    found = [retriever.candidates(query, 10) for query in queries]
+    found = [retriever.candidates(query, 10, fusion="linear") for query in queries]
     pairs = list(zip(queries, found, strict=True))
     measured = {
         "rerank_10": timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"})),

@@ -118,7 +118,7 @@ class Systems:
 
         def job(text: str) -> Found:
             query = timing.encode(self.retriever, text, how)
-            found = self.retriever.candidates(query, n, evidence=False)
+            found = self.retriever.candidates(query, n, evidence=False, fusion=how["fusion"])
             started = time.perf_counter()
             order = timing.rerank(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
@@ -135,7 +135,7 @@ class Systems:
 
         def alone(text: str) -> Found:
             (query,) = retriever.ranker.encode([text], classes=False, tokens=False)
-            found = retriever.candidates(query, DEPTH, evidence=False)
+            found = retriever.candidates(query, DEPTH, evidence=False, fusion="linear")
             started = time.perf_counter()
             logits = network.scores(text, self.texts(found.rows))
             order = np.argsort(-logits, kind="stable")
@@ -147,7 +147,7 @@ class Systems:
 
         def few(text: str) -> Found:
             query = timing.encode(retriever, text, evaluation.METHODS["learned"])
-            found = retriever.candidates(query, DEPTH, evidence=False)
+            found = retriever.candidates(query, DEPTH, evidence=False, fusion="linear")
             started = time.perf_counter()
             learned = timing.rerank(retriever, query, found, evaluation.METHODS["learned"])
             logits = np.zeros(len(found), np.float32)

@@ -86,7 +86,9 @@ def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
         method: [passages for name, passages in zip(dataset.questions, ranking, strict=True) if found[name]]
         for method, ranking in rankings.items()
     }
-    components = collect(retriever, retriever.encode(list(answered.questions.values())), evaluation.DEPTH)
+    components = collect(
+        retriever, retriever.encode(list(answered.questions.values())), evaluation.DEPTH, fusion="linear"
+    )
     relevant = np.array(
         [
             [retriever.index.passage(row).id in answered.relevance[name] for row in rows]

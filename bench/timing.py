@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 if TYPE_CHECKING:  # steps that time other systems must not hold semclass in memory
     from semclass import HybridRetriever
     from semclass.candidates import Candidates, Order, Query
+    from semclass.types import Hit
 
 WARM_UP = 20
 """Items that are run before the clock starts."""
@@ -27,6 +29,19 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
         job(item)
         values.append(time.perf_counter() - started)
     return values
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "plain": {"rerank": None, "fusion": "linear"},
+    "learned": {"rerank": "learned", "fusion": "linear", "candidates": 10},
+    "default": {},
+}
+"""Searches whose times are compared as a corpus grows: options by name."""
+
+
+def searches(retriever: HybridRetriever) -> dict[str, Callable[[str], list[Hit]]]:
+    """A search by each of `METHODS`."""
+    return {name: partial(retriever.search, **options) for name, options in METHODS.items()}
 
 
 def encode(retriever: HybridRetriever, text: str, how: Mapping[str, Any]) -> Query:

@@ -278,17 +278,17 @@ cli.add_command(serve)
 @click.argument("question")
 @click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
 @click.option("--match", type=_MATCH, default="none", show_default=True, help="Class match in the score.")
-@click.option("--rerank", type=_RERANK, default="learned", show_default=True, help="Method of re-ranking.")
+@click.option("--rerank", type=_RERANK, default="integrated", show_default=True, help="Method of re-ranking.")
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
-@click.option("--bm25-weight", type=float, help="w of score = dense + w * BM25.")
 @click.option(
-    "--fusion", type=_FUSION, default="linear", show_default=True, help="How dense and BM25 become one score."
+    "--fusion", type=_FUSION, default="convex", show_default=True, help="How dense and BM25 become one score."
 )
+@click.option("--bm25-weight", type=float, help="w of --fusion linear, dense + w * BM25.")
 @click.option("--alpha", type=float, help="Weight of dense in --fusion convex, from 0 to 1.")
 @click.option("--match-weight", type=float, help="lambda.")
 @click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
-@click.option("--candidates", type=int, help="Passages that are re-ranked.")
+@click.option("--candidates", type=int, default=50, show_default=True, help="Passages that are re-ranked.")
 @_where
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
@@ -341,7 +341,9 @@ def search(
 @click.argument("question")
 @click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
 @click.option("-k", type=int, help="Passages to give; all by default.")
-@click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
+@click.option(
+    "--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="integrated", show_default=True
+)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
 @click.option(

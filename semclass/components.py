@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.candidates import Query
+from semclass.fusion import FUSION
 from semclass.ranker import weight_name
 from semclass.retriever import CANDIDATES, HybridRetriever
 from semclass.types import DoubleArray, IntArray
@@ -33,7 +34,7 @@ class Components:
     dense, bm25
         Similarity of the vectors, and BM25 score.
     score
-        What they are ordered by, largest first: dense + w * BM25.
+        What they are ordered by, largest first: the two, fused.
     match_soft, match_hard
         Class match as re-ranking has it, see :meth:`semclass.Ranker.signals`.
     entailment, entails
@@ -100,6 +101,8 @@ def collect(
     depth: int = CANDIDATES,
     *,
     bm25_weight: float | None = None,
+    fusion: str = FUSION,
+    alpha: float | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Components:
     """Find every question's candidates and compute all their components, each once.
@@ -112,8 +115,8 @@ def collect(
         q encoded questions.
     depth
         Candidates of each; as many as the index holds if that is less.
-    bm25_weight
-        w; that of the index or the models if None.
+    bm25_weight, fusion, alpha
+        How scores are fused, see :meth:`semclass.HybridRetriever.search`.
     progress
         Called with the number of questions done.
 
@@ -124,7 +127,7 @@ def collect(
     """
     columns: dict[str, list[npt.NDArray[Any]]] = {item.name: [] for item in fields(Components)}
     for query in queries:
-        found = retriever.candidates(query, depth, bm25_weight=bm25_weight)
+        found = retriever.candidates(query, depth, bm25_weight=bm25_weight, fusion=fusion, alpha=alpha)
         parts = {"rows": found.rows, "dense": found.dense, "bm25": found.bm25, "score": found.score}
         for name, values in {**parts, **retriever.ranker.signals(query, found)}.items():
             columns[name].append(values)

@@ -23,9 +23,10 @@ from semclass.components import collect
 from semclass.documents import read_corpus, read_json_lines
 from semclass.errors import ArtifactError, InputError, import_extra
 from semclass.evidence import PassageReader
+from semclass.fusion import FUSION
 from semclass.index import PassageIndex
 from semclass.ranker import weight_name
-from semclass.retriever import HybridRetriever
+from semclass.retriever import CANDIDATES, HybridRetriever
 from semclass.types import DoubleArray
 
 DEPTH = 10
@@ -35,21 +36,32 @@ RUN_DEPTH = 100
 """Passages of a run: those that were re-ranked, and behind them the rest as it was retrieved."""
 
 BASELINE = "hybrid"
-"""The method that all others are compared with: dense + w * BM25, nothing else."""
+"""The method that all others are compared with: dense + w * BM25, the reference system's sum, nothing else."""
+
+_PLAIN: dict[str, Any] = {"rerank": None}
+_SUM: dict[str, Any] = {"fusion": "linear"}
 
 METHODS: dict[str, dict[str, Any]] = {
-    BASELINE: {"rerank": None},
-    "match-soft": {"rerank": None, "match": "soft"},
-    "match-hard": {"rerank": None, "match": "hard"},
-    "class-stable": {"rerank": "stable", "by": "class"},
-    "class-integrated": {"rerank": "integrated", "by": "class"},
-    "class-integrated-hard": {"rerank": "integrated", "by": "class", "hard": True},
-    "entail-stable": {"rerank": "stable", "by": "entailment"},
-    "entail-integrated": {"rerank": "integrated", "by": "entailment"},
-    "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True},
-    "learned": {"rerank": "learned"},
+    "default": {"rerank": "integrated", "by": "entailment", "fusion": FUSION, "candidates": CANDIDATES},
+    "bm25": {**_PLAIN, "fusion": "convex", "alpha": 0.0},
+    "dense": {**_PLAIN, "fusion": "convex", "alpha": 1.0},
+    "convex": {**_PLAIN, "fusion": "convex"},
+    "rrf": {**_PLAIN, "fusion": "rrf"},
+    BASELINE: {**_PLAIN, **_SUM},
+    "match-soft": {**_PLAIN, **_SUM, "match": "soft"},
+    "match-hard": {**_PLAIN, **_SUM, "match": "hard"},
+    "class-stable": {"rerank": "stable", "by": "class", **_SUM},
+    "class-integrated": {"rerank": "integrated", "by": "class", **_SUM},
+    "class-integrated-hard": {"rerank": "integrated", "by": "class", "hard": True, **_SUM},
+    "entail-stable": {"rerank": "stable", "by": "entailment", **_SUM},
+    "entail-integrated": {"rerank": "integrated", "by": "entailment", **_SUM},
+    "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True, **_SUM},
+    "learned": {"rerank": "learned", **_SUM},
 }
-"""Each method by name: arguments of :meth:`semclass.HybridRetriever.search`."""
+"""Each method by name: arguments of :meth:`semclass.HybridRetriever.search`.
+
+``default`` is what a search without options does, `bm25` and `dense` are the two lists, `convex` and `rrf` their plain
+fusions. From `BASELINE` on, methods are the reference system's, on its sum and with as many candidates as asked for."""
 
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
 """Measures that are given beside the fixed ones where none are named."""
@@ -327,10 +339,10 @@ def rank(
     retriever
         Over the data set's passages.
     candidates
-        Passages that are re-ranked. If that is not 10, each method that re-ranks appears twice: with 10, and as
-        ``NAME@candidates``.
+        Passages that are re-ranked. If that is not 10, each method of the reference system that re-ranks appears twice:
+        with 10, and as ``NAME@candidates``.
     depth
-        Length of each ranking; behind what was re-ranked follows the rest as the hybrid has it.
+        Length of each ranking; behind what was re-ranked follows the rest in the order before.
     progress
         Called with the number of questions done.
 
@@ -342,30 +354,45 @@ def rank(
     """
     methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(**how)}
     queries = retriever.encode(list(dataset.questions.values()))
-    found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name, how in methods.items() if how["rerank"] is None}
-    longest = max(depth, candidates, DEPTH)
+    plain = {name: _scoring(how) for name, how in methods.items() if how["rerank"] is None}
+    found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in plain}
     for query in queries:
-        for name in found:
-            found[name].append(retriever.retrieve(query, longest, match=METHODS[name].get("match")))
+        for name, scoring in plain.items():
+            # the two lists of the other fusions are no longer than the run: longer ones would change their scores
+            n = max(depth, candidates, DEPTH) if scoring["fusion"] == "linear" else depth
+            found[name].append(retriever.retrieve(query, n, **scoring))
         if progress is not None:
             progress(1)
     retrieved = {name: np.stack(rows) for name, rows in found.items()}
-    base = retrieved[BASELINE]
-    for n in sorted({DEPTH, candidates}) if len(methods) > len(found) else []:
-        parts = collect(retriever, queries, n)
-        for name, how in methods.items():
-            if how["rerank"] is None:
+    behind = {"linear": retrieved[BASELINE], "convex": retrieved["convex"]}
+    reranked = [(name, how, n) for name, how in methods.items() if name not in plain for n in _depths(how, candidates)]
+    for fusion, n in sorted({(how["fusion"], n) for _, how, n in reranked}):
+        parts = collect(retriever, queries, n, fusion=fusion)
+        for name, how, own in reranked:
+            if (how["fusion"], own) != (fusion, n):
                 continue
-            weight = retriever.weights[weight_name(how["by"], hard=how.get("hard", False))] if "by" in how else None
-            order = parts.order(**how, weight=weight)
+            hard = how.get("hard", False)
+            weight = retriever.weights[weight_name(how["by"], hard=hard, fusion=fusion)] if "by" in how else None
+            order = parts.order(rerank=how["rerank"], by=how.get("by", "entailment"), hard=hard, weight=weight)
             moved = np.take_along_axis(parts.rows, order, axis=1)
-            retrieved[name if n == DEPTH else f"{name}@{n}"] = np.concatenate(
-                [moved, base[:, moved.shape[1] :]], axis=1
+            retrieved[name if n == DEPTH or "candidates" in how else f"{name}@{n}"] = np.concatenate(
+                [moved, behind[fusion][:, moved.shape[1] :]], axis=1
             )
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
-    seen = np.unique(np.concatenate(list(retrieved.values())))
+    retrieved = {name: rows[:, :depth] for name, rows in retrieved.items()}
+    seen = np.unique(np.concatenate([rows.ravel() for rows in retrieved.values()]))
     ids = {row: passage.id for row, passage in zip(seen.tolist(), retriever.index.passages(seen), strict=True)}
-    return {name: [[ids[row] for row in rows] for rows in retrieved[name][:, :depth].tolist()] for name in names}
+    return {name: [[ids[row] for row in rows] for rows in retrieved[name].tolist()] for name in names}
+
+
+def _scoring(how: Mapping[str, Any]) -> dict[str, Any]:
+    """What a method without re-ranking hands to :meth:`semclass.HybridRetriever.retrieve`."""
+    return {name: value for name, value in how.items() if name in ("match", "fusion", "alpha")}
+
+
+def _depths(how: Mapping[str, Any], candidates: int) -> tuple[int, ...]:
+    """How many candidates a method re-ranks: as many as it names, or 10 and as many as are asked for."""
+    return (how["candidates"],) if "candidates" in how else tuple(dict.fromkeys((DEPTH, candidates)))
 
 
 def measure(

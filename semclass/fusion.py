@@ -27,6 +27,9 @@ Row = TypeVar("Row", DoubleArray, IntArray)
 METHODS = ("linear", "convex", "rrf")
 """Ways to fuse the scores of vectors and of BM25: :func:`linear`, :func:`convex` and :func:`rrf`."""
 
+FUSION = "convex"
+"""What is used where a caller names no method."""
+
 KINDS = ("min-max", "z-score", "theoretical")
 """Ways to bring scores to one scale, see :func:`normalise`."""
 
@@ -42,6 +45,14 @@ RRF_K = 60
 
 DENSE_LOW, BM25_LOW = -1.0, 0.0
 """The least that a cosine and a BM25 score can be."""
+
+
+def check_fusion(fusion: str, *, bm25_weight: float | None = None, alpha: float | None = None) -> None:
+    """Refuse what is no method, or a weight that the method has not."""
+    check_choice(fusion, METHODS, "fusion")
+    for name, value, method in (("bm25_weight", bm25_weight, "linear"), ("alpha", alpha, "convex")):
+        if value is not None and fusion != method:
+            raise InputError(f"{name} is given with fusion={fusion!r}, which has none; it belongs to fusion={method!r}")
 
 
 class Fused(NamedTuple):
@@ -118,7 +129,7 @@ def normalise(scores: DoubleArray, kind: str, *, low: float | None = None, high:
 
 
 def linear(dense: DoubleArray, bm25: DoubleArray, weight: float) -> DoubleArray:
-    """Give dense + weight * bm25, the scores as they are: what the library ranks by where nothing else is asked for.
+    """Give dense + weight * bm25, the scores as they are: the sum of the reference system.
 
     It needs no list and no other passage, so that shards of a corpus agree on it. BM25 has no upper bound, so the weight is
     small: 0.1 in the reference system.

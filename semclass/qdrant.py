@@ -9,7 +9,9 @@ class alone) those of its class vector. So one request has the server compute
 
 as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by
 vector and the best by BM25, and every route scores all of them. A second request reads the components of the n best back,
-from which the score is summed here; the engine's own number, in float32, decides only which passages these are.
+from which the score is summed here; the engine's own number, in float32, decides only which passages these are. Of other
+fusions the server gives the two lists and the scores of all that is in either; they are fused here, and a third request
+reads the n best.
 
 The statistics of the corpus (N, document frequencies) live in the metadata of the collection. They follow each
 :meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length in the sparse vectors stays that of the upload,
@@ -30,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25, filters
+from semclass import artifacts, bm25, filters, fusion
 from semclass.bm25 import Statistics
 from semclass.candidates import Candidates, Query, Scoring, no_evidence, sum_of
 from semclass.errors import ArtifactError, InputError, import_extra
@@ -497,7 +499,9 @@ class QdrantIndex:
         """
         idf = self.idf
         routes = self._routes(query, scoring, idf)
-        points = self._best(routes, n, _filter(where), codes=reader is not None and self.form != "lean")
+        chosen, codes, depth = _filter(where), reader is not None and self.form != "lean", max(fusion.DEPTH, n)
+        linear = scoring.fusion == "linear"
+        points = self._best(routes, n, chosen, codes=codes) if linear else self._lists(routes, depth, chosen)
         read = self._components([point.id for point in points], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in points if point.id in read["dense"]]
@@ -505,13 +509,20 @@ class QdrantIndex:
         lexical = np.array([read["bm25"].get(point.id, 0.0) for point in points], np.float64)
         classes = [point.vector["classes"][: len(self.classes)] if self.classes else [] for point in points]
         probabilities = np.array(classes, np.float32).reshape(len(points), len(self.classes))
-        parts, matched = {"dense": dense, "bm25": scoring.bm25_weight * lexical}, None
+        lists = None if linear else depth
+        parts = fusion.fused(
+            dense, lexical, scoring.fusion, weight=scoring.bm25_weight, alpha=scoring.alpha, depth=lists
+        ).parts
+        matched = None
         if scoring.match is not None:
             matched = class_match(query.probabilities, probabilities, self.thresholds, scoring.match)
             parts["match"] = scoring.match_weight * matched
         score = sum_of(parts)
-        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -score))
+        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -score))[:n]
         points = [points[place] for place in order]
+        if not linear:
+            points, kept = self._read(points, codes=codes)
+            order = order[kept]
         passages = tuple(_passage(point.payload) for point in points)
         tokens, sentences, terms = (
             no_evidence(len(points)) if reader is None else self._evidence(points, passages, reader)
@@ -590,6 +601,37 @@ class QdrantIndex:
                 with_vectors=["classes"] if self.classes else False,
             ).points
         )
+
+    def _lists(self, routes: Sequence[_Route], depth: int, where: Any) -> list[Any]:
+        """The first points of each list, by vector and by BM25, with id and class vector, in order of the ids."""
+        models = _models()
+        requests = [
+            models.QueryRequest(
+                query=models.NearestQuery(nearest=route.vector),
+                using=route.using,
+                filter=where,
+                limit=depth,
+                params=models.SearchParams(exact=True) if self.exact else None,
+                with_payload=["_id"],
+                with_vector=["classes"] if self.classes else False,
+            )
+            for route in routes
+            if route.using != "classes"
+        ]
+        responses = self._server.query_batch_points(self.collection, requests)
+        found = {point.id: point for response in responses for point in response.points}
+        return sorted(found.values(), key=lambda point: point.payload["_id"])
+
+    def _read(self, points: Sequence[Any], *, codes: bool) -> tuple[list[Any], list[int]]:
+        """The same points with all that is shown, and which they are: one that was deleted meanwhile is left out."""
+        read = self._server.retrieve(
+            self.collection,
+            [point.id for point in points],
+            with_payload=[*_SHOWN, *(_CODES if codes else ())],
+        )
+        found = {point.id: point for point in read}
+        kept = [place for place, point in enumerate(points) if point.id in found]
+        return [found[points[place].id] for place in kept], kept
 
     def _components(self, points: Sequence[int], routes: Sequence[_Route]) -> dict[str, dict[int, float]]:
         """Similarity and BM25 score of some points, by name and point; a point without any of the terms has no BM25."""

@@ -14,7 +14,8 @@ from semclass.bulk import CHUNK, warn_of_cuts
 from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputError, InputTypeError
 from semclass.evidence import searchable
-from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker
+from semclass.fusion import FUSION, check_fusion, fused
+from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import Encoder, Hit, Passage
 from semclass.validation import check_choice, check_positive, check_text, check_texts, check_unique, check_weight, short
@@ -68,11 +69,12 @@ class Reranker:
         passages: Sequence[Passage],
         *,
         k: int | None = None,
-        rerank: str = "learned",
+        rerank: str = "integrated",
         by: str = "entailment",
         hard: bool = False,
         similarity: str | None = None,
-        bm25_weight: float = BM25_WEIGHT,
+        fusion: str = FUSION,
+        bm25_weight: float | None = None,
         rerank_weight: float | None = None,
         explain: bool = False,
     ) -> list[Hit]:
@@ -88,11 +90,13 @@ class Reranker:
             How many to give; all if None or larger than there are.
         rerank, by, hard, rerank_weight
             Method, see :meth:`Ranker.order`. ``"stable"`` starts from the order that the passages came in,
-            ``"integrated"`` from dense + w * BM25 among them.
+            ``"integrated"`` from the fused scores of vectors and BM25 among them.
         similarity
             How vectors are compared, see :func:`semclass.ranking.similarity`; as where the pair heads were trained if None.
+        fusion
+            How these are fused, over the passages that were handed in, see :meth:`semclass.HybridRetriever.search`.
         bm25_weight
-            w.
+            w of ``"linear"`` fusion; 0.1 if None.
         explain
             Whether hits say what their scores were made of.
 
@@ -107,7 +111,7 @@ class Reranker:
             If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
             heads of the method are not there.
         """
-        method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
+        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, k, explain)
         return self._ranked([check_text(question, "question")], [check_passages(passages, "passages")], method)[0]
 
     def rerank_many(
@@ -116,11 +120,12 @@ class Reranker:
         passages: Sequence[Sequence[Passage]],
         *,
         k: int | None = None,
-        rerank: str = "learned",
+        rerank: str = "integrated",
         by: str = "entailment",
         hard: bool = False,
         similarity: str | None = None,
-        bm25_weight: float = BM25_WEIGHT,
+        fusion: str = FUSION,
+        bm25_weight: float | None = None,
         rerank_weight: float | None = None,
         explain: bool = False,
     ) -> list[list[Hit]]:
@@ -133,7 +138,7 @@ class Reranker:
         passages
             n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
             those of :data:`semclass.bulk.CHUNK` passages.
-        k, rerank, by, hard, similarity, bm25_weight, rerank_weight, explain
+        k, rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, explain
             As for :meth:`rerank`.
 
         Returns
@@ -147,7 +152,7 @@ class Reranker:
         InputError, InputTypeError
             As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
-        method = self._method(rerank, by, hard, similarity, bm25_weight, rerank_weight, k, explain)
+        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, k, explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
@@ -165,7 +170,8 @@ class Reranker:
         by: str,
         hard: bool,
         similarity: str | None,
-        bm25_weight: float,
+        fusion: str,
+        bm25_weight: float | None,
         rerank_weight: float | None,
         k: int | None,
         explain: bool,
@@ -178,9 +184,12 @@ class Reranker:
         check_choice(compared, SIMILARITIES, "similarity")
         self.ranker.check_similarity(compared)
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
+        check_fusion(fusion, bm25_weight=bm25_weight)
+        share = BM25_WEIGHT if bm25_weight is None else check_weight(bm25_weight, "bm25_weight")
+        if weight is None and rerank == "integrated":
+            weight = self.ranker.weights[weight_name(by, hard=hard, fusion=fusion)]
         order = {"rerank": rerank, "by": by, "hard": hard, "weight": weight}
-        share = check_weight(bm25_weight, "bm25_weight")
-        return _Method(order, compared, share, None if k is None else check_positive(k, "k"), explain)
+        return _Method(order, compared, fusion, share, None if k is None else check_positive(k, "k"), explain)
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], method: _Method) -> list[list[Hit]]:
         """Re-rank the passages of questions, all of which are checked."""
@@ -228,7 +237,7 @@ class Reranker:
             own = evidence.take(rows)
             dense = similarity(pooled[rows], query.pooled, method.similarity)
             lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
-            parts = {"dense": dense, "bm25": method.bm25_weight * lexical}
+            parts = fused(dense, lexical, method.fusion, weight=method.bm25_weight).parts
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),
@@ -254,9 +263,15 @@ class _Method:
 
     order: dict[str, Any]
     similarity: str
+    fusion: str
     bm25_weight: float
     k: int | None
     explain: bool
+
+
+def at_least(hits: Sequence[Hit], threshold: float | None) -> list[Hit]:
+    """Hits whose probability of answering the question reaches a threshold; their score where the method has none."""
+    return [hit for hit in hits if threshold is None or hit.components.get("answers", hit.score) >= threshold]
 
 
 def check_passages(passages: Sequence[Passage], name: str) -> list[Passage]:

@@ -20,7 +20,7 @@ from semclass import fusion
 from semclass.candidates import Query
 from semclass.components import CUTOFF, Components, collect, ranks_along, reciprocal_ranks
 from semclass.errors import InputError
-from semclass.evaluation import Dataset
+from semclass.evaluation import DEPTH, Dataset
 from semclass.ranker import weight_name
 from semclass.ranking import class_match
 from semclass.retriever import CANDIDATES, HybridRetriever
@@ -50,7 +50,10 @@ FEW_MARGIN = 1.645
 SIGNALS = (("entailment", False), ("entailment", True), ("class", False), ("class", True))
 """The integrated methods: signal, and whether its 0/1 label takes its place."""
 
-TUNED = ("bm25", "alpha", "match_soft", "match_hard", *(weight_name(by, hard=hard) for by, hard in SIGNALS))
+TUNED = (
+    *("bm25", "alpha", "entailment_convex", "match_soft", "match_hard"),
+    *(weight_name(by, hard=hard) for by, hard in SIGNALS),
+)
 """Names of the weights, in the order in which they are searched."""
 
 
@@ -217,15 +220,16 @@ def tune(
     seed: int = 0,
     grid: DoubleArray = GRID,
     bm25_grid: DoubleArray = BM25_GRID,
-    depth: int = CANDIDATES,
+    depth: int = DEPTH,
     progress: Callable[[int], object] | None = None,
 ) -> Tuning:
     """Search the weights of a retriever on questions with known answers.
 
-    First w of BM25, in the ranking of the whole index, and alpha, for those who search with convex fusion in its place.
-    Then, with the w that came out of it: lambda of the class match in the ranking of the whole index, soft and hard, and
-    the weight of each signal in integrated re-ranking of the first `depth`. Ranks in the whole index are exact, whatever
-    the weight. What the models have no heads for is left out.
+    First w of BM25, in the ranking of the whole index, and alpha of convex fusion; with this alpha, the weight of
+    P(passage answers question) over the candidates of a search without options. Then, with the w that came out: lambda of
+    the class match in the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking
+    of the first `depth` by the linear sum. Ranks in the whole index are exact, whatever the weight. What the models have no
+    heads for is left out.
 
     Parameters
     ----------
@@ -240,7 +244,7 @@ def tune(
     grid, bm25_grid
         Weights to try, those of BM25 apart: ascending from 0.
     depth
-        Candidates that are re-ranked.
+        Candidates that are re-ranked, with linear fusion.
     progress
         Called with the number of questions done in each of the four rankings of the whole index.
 
@@ -278,7 +282,11 @@ def tune(
     )
     if retriever.ranker.pair_heads is None:
         return Tuning((first, alpha), len(texts), folds, seed)
-    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth)), alpha]
+    parts = collect(retriever, queries, CANDIDATES, alpha=alpha.weight)
+    relevant = _relevant(parts, places)
+    beside = before["entailment_convex"]
+    answers = search_integrated(parts, relevant, fold, by="entailment", fusion="convex", default=beside, grid=grid)
+    searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth)), alpha, answers]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
     for kind in ("soft", "hard") if classes else ():
@@ -287,7 +295,7 @@ def tune(
             retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step
         )
         searches.append(search(name, before[name], grid, ranks, current, fold))
-    parts = collect(retriever, queries, depth, bm25_weight=w)
+    parts = collect(retriever, queries, depth, bm25_weight=w, fusion="linear")
     relevant = _relevant(parts, places)
     for by, hard in [signal for signal in SIGNALS if classes or signal[0] != "class"]:
         default = before[weight_name(by, hard=hard)]
@@ -302,6 +310,7 @@ def search_integrated(
     *,
     by: str,
     hard: bool = False,
+    fusion: str = "linear",
     default: float,
     grid: DoubleArray = GRID,
 ) -> WeightSearch:
@@ -317,6 +326,8 @@ def search_integrated(
         Fold of each question, int64 of shape (q,), see :func:`fold_of`.
     by, hard
         The signal, see :meth:`semclass.components.Components.signal`.
+    fusion
+        How the candidates were scored.
     default
         The weight to compare with.
     grid
@@ -330,7 +341,7 @@ def search_integrated(
     signal = components.signal(by, hard=hard)
     ranks = ranks_along(components.score, signal, relevant, grid)
     at_default = reciprocal_ranks(components.score + default * signal, relevant)
-    return search(weight_name(by, hard=hard), default, grid, ranks, at_default, fold)
+    return search(weight_name(by, hard=hard, fusion=fusion), default, grid, ranks, at_default, fold)
 
 
 def search(
@@ -560,7 +571,7 @@ def _learned(
         rows = np.flatnonzero(fold == part).tolist()
         answers = [places[row] for row in rows]
         for values, w in ((before, found.default), (after, weight)):
-            parts = collect(retriever, [queries[row] for row in rows], depth, bm25_weight=w)
+            parts = collect(retriever, [queries[row] for row in rows], depth, bm25_weight=w, fusion="linear")
             values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
     error = float((after - before).std(ddof=1) / np.sqrt(len(fold)))
     return Comparison(float(before.mean()), float(after.mean()), error)

@@ -20,23 +20,25 @@ def retriever(ranker, corpus):
 
 @pytest.fixture(scope="module")
 def components(retriever):
-    return collect(retriever, retriever.encode(QUESTIONS), 8)
+    return collect(retriever, retriever.encode(QUESTIONS), 8, fusion="linear")
 
 
-@pytest.mark.parametrize("name", [name for name, how in METHODS.items() if "match" not in how])
-def test_methods_over_stored_components_order_as_the_search_does(retriever, components, name):
-    how = METHODS[name]
-    weight = retriever.weights[weight_name(how["by"], hard=how.get("hard", False))] if "by" in how else None
-    order = components.order(**how, weight=weight)
+@pytest.mark.parametrize("name", [name for name, how in METHODS.items() if how["rerank"] is not None])
+def test_methods_over_stored_components_order_as_the_search_does(retriever, name):
+    how = {**METHODS[name], "candidates": 8}
+    by, hard, fusion = how.get("by", "entailment"), how.get("hard", False), how["fusion"]
+    components = collect(retriever, retriever.encode(QUESTIONS), 8, fusion=fusion)
+    weight = retriever.weights[weight_name(by, hard=hard, fusion=fusion)]
+    order = components.order(rerank=how["rerank"], by=by, hard=hard, weight=weight)
     for row, question in enumerate(QUESTIONS):
-        hits = retriever.search(question, k=8, candidates=8, **how)
+        hits = retriever.search(question, k=8, **how)
         expected = [retriever.index.passage(place).id for place in components.rows[row, order[row]]]
         assert [hit.id for hit in hits] == expected
 
 
 def test_components_are_those_of_the_hits(retriever, components):
     for row, question in enumerate(QUESTIONS):
-        hits = retriever.search(question, k=8, candidates=8, rerank="learned")
+        hits = retriever.search(question, k=8, candidates=8, rerank="learned", fusion="linear")
         for hit in hits:
             place = hit.rank_before - 1
             assert components.dense[row, place] == pytest.approx(hit.components["dense"], abs=1e-6)

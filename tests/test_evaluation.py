@@ -204,6 +204,18 @@ def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
     assert len(rank(asked(**LIGHTHOUSE), retriever, depth=7)["learned"][0]) == 7
 
 
+def test_the_default_is_what_a_search_without_options_gives(retriever):
+    found = rank(asked(**LIGHTHOUSE), retriever)
+    for row, question in enumerate(asked(**LIGHTHOUSE).questions.values()):
+        assert found["default"][row][:10] == [hit.id for hit in retriever.search(question)]
+        for name, options in (("convex", {"fusion": "convex"}), ("rrf", {"fusion": "rrf"})):
+            assert found[name][row][:10] == [hit.id for hit in retriever.search(question, rerank=None, **options)]
+        (query,) = retriever.encode([question])
+        for name, scores in zip(("dense", "bm25"), retriever.scores(query), strict=True):
+            best = [retriever.index.passage(place).id for place in np.argsort(-scores, kind="stable")[:3].tolist()]
+            assert found[name][row][:3] == best
+
+
 def test_a_run_is_read_as_it_was_written(tmp_path):
     data = dataset("a", "b", "c")
     ranking = [TEN, ["b", "a"], ["c"]]

@@ -37,7 +37,7 @@ def test_parts_add_up_to_the_score(retriever, method):
 
 
 def test_passages_from_elsewhere_are_explained_too(ranker, corpus):
-    hits = Reranker(ranker).rerank(QUESTION, corpus[:5], explain=True)
+    hits = Reranker(ranker).rerank(QUESTION, corpus[:5], rerank="learned", explain=True)
     for hit in hits:
         assert hit.score == pytest.approx(1 / (1 + math.exp(-sum(hit.explanation.parts.values()))), abs=1e-5)
 
@@ -83,7 +83,7 @@ def test_nothing_is_explained_unasked(retriever):
 
 def test_the_command_line_explains(retriever, tmp_path):
     retriever.index.save(tmp_path / "index")
-    command = ["search", str(tmp_path / "index"), QUESTION, "-k", "2", "--models", str(MODELS)]
+    command = ["search", str(tmp_path / "index"), QUESTION, "-k", "2", "--rerank", "learned", "--models", str(MODELS)]
     text = CliRunner().invoke(cli, [*command, "--explain"])
     assert "the log-odds of the score" in text.output
     assert "words:" in text.output

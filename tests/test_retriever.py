@@ -50,13 +50,17 @@ def test_answers_of_each_type_are_found(retriever, question, answer):
 
 
 def test_a_hit_tells_what_its_score_is_made_of(retriever, ranker):
-    for hit in retriever.search(QUESTION, rerank=None, match="soft", match_weight=0.5):
+    for hit in retriever.search(QUESTION, rerank=None, match="soft", match_weight=0.5, fusion="linear"):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
         assert hit.rank == hit.rank_before
-    hit = retriever.search(QUESTION)[0]
+    hit = retriever.search(QUESTION, rerank="learned")[0]
     assert set(hit.components) == {"dense", "bm25", "answers"}
     assert hit.score == hit.components["answers"]
+    (hit,) = retriever.search(QUESTION, 1, explain=True)
+    dense, bm25, answers = (hit.explanation.parts[name] for name in ("dense", "bm25", "entailment"))
+    assert hit.score == pytest.approx(dense + bm25 + answers, abs=1e-9)
+    assert answers == pytest.approx(retriever.weights["entailment_convex"] * hit.components["answers"], abs=1e-9)
     assert set(hit.probabilities) == set(ranker.passages.classes) >= set(hit.labels)
     assert hit.text.startswith("The tower was designed")
 
@@ -70,7 +74,7 @@ def test_results_are_plain_python_values(retriever):
 
 def test_integrated_adds_the_weighted_signal(retriever):
     for by, part in (("entailment", "answers"), ("class", "match")):
-        hits = retriever.search(QUESTION, rerank="integrated", by=by, rerank_weight=0.7)
+        hits = retriever.search(QUESTION, rerank="integrated", by=by, rerank_weight=0.7, fusion="linear")
         for hit in hits:
             base = hit.components["dense"] + 0.1 * hit.components["bm25"]
             assert hit.score == pytest.approx(base + 0.7 * hit.components[part], abs=1e-9)
@@ -142,7 +146,7 @@ def test_a_question_without_any_known_word_still_gets_an_answer(retriever):
         ({"match": "strong"}, InputError, r"match is 'strong'; it must be one of None, 'soft', 'hard'"),
         ({"rerank": "best"}, InputError, "rerank is 'best'"),
         ({"by": "magic"}, InputError, "by is 'magic'"),
-        ({"bm25_weight": -1}, InputError, "bm25_weight is -1"),
+        ({"fusion": "linear", "bm25_weight": -1}, InputError, "bm25_weight is -1"),
         ({"match_weight": 1.0}, InputError, "match_weight is given without match"),
         ({"match": "soft", "match_weight": float("nan")}, InputError, "finite"),
         ({"candidates": 0}, InputError, "candidates is 0"),
@@ -173,10 +177,10 @@ def counting(ranker):
 @pytest.mark.parametrize(
     ("options", "asks"),
     [
-        ({}, False),
+        ({}, True),  # the shipped entailment head weighs it
         ({"rerank": None}, False),
-        ({"by": "class"}, False),  # `learned` has no use for `by`
-        ({"rerank": "integrated"}, True),  # the shipped entailment head weighs it
+        ({"rerank": "learned"}, False),
+        ({"rerank": "learned", "by": "class"}, False),  # `learned` has no use for `by`
         ({"rerank": "stable", "by": "class"}, True),
         ({"rerank": "integrated", "by": "class"}, True),
         ({"match": "soft"}, True),
@@ -190,7 +194,7 @@ def test_a_question_is_classified_only_where_something_asks_for_its_class(retrie
     assert found == retriever.search(QUESTION, **options)
 
 
-@pytest.mark.parametrize(("options", "asks"), [({}, False), ({"by": "class", "rerank": "stable"}, True)])
+@pytest.mark.parametrize(("options", "asks"), [({"rerank": "learned"}, False), ({"by": "class", "rerank": "stable"}, True)])
 def test_so_it_is_with_passages_from_elsewhere(counting, corpus, options, asks):
     (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], **options)
     assert counting.questions.seen == [QUESTION] * asks

@@ -216,7 +216,7 @@ def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
     found = {item.name: item for item in tune(retriever, dataset, folds=2).searches}
     w = found["bm25"].weight
     for weight in (0.0, 0.3, 2.0):
-        options = {"rerank": None, "k": 10, "bm25_weight": w, "match": "soft", "match_weight": weight}
+        options = {"rerank": None, "k": 10, "fusion": "linear", "bm25_weight": w, "match": "soft", "match_weight": weight}
         reciprocal = []
         for text, answer in QUESTIONS.items():
             ids = [hit.id for hit in retriever.search(text, **options)]
@@ -274,10 +274,11 @@ def test_stored_weights_are_the_defaults_of_search_and_can_be_removed(retriever,
     store_tuned(folder, {"weights": {"bm25": 0.03, "entailment": 2.5}, "found_on": {"questions": 7}})
     assert weights_of(folder, ranker) == {**before, "bm25": 0.03, "entailment": 2.5}
     tuned = HybridRetriever(PassageIndex.load(folder), ranker)
-    asked = {"rerank": "integrated", "by": "entailment"}
+    asked = {"rerank": "integrated", "by": "entailment", "fusion": "linear"}
     explicit = retriever.search(question, bm25_weight=0.03, rerank_weight=2.5, **asked)
     assert tuned.search(question, **asked) == explicit
-    assert tuned.search(question, bm25_weight=0.1, rerank=None) == retriever.search(question, rerank=None)
+    plain = {"rerank": None, "fusion": "linear"}
+    assert tuned.search(question, bm25_weight=0.1, **plain) == retriever.search(question, **plain)
     assert tuned.untuned().weights == before
     tuned.index.save(folder.with_name("copy"))
     assert weights_of(folder.with_name("copy"), ranker) == tuned.weights

@@ -147,7 +147,7 @@ def find_candidates(asked: list[str], passages: Mapping[int, list[str]], length:
         for part in np.array_split(chosen, -(-len(chosen) // 512)):
             queries = ranker.encode([asked[row] for row in part], classes=False, tokens=False)
             for row, query in zip(part, queries, strict=True):
-                found = retriever.candidates(query, N_CANDIDATES, evidence=False)
+                found = retriever.candidates(query, N_CANDIDATES, evidence=False, fusion="linear")
                 rows[row], score[row] = found.rows, found.score
         print(f"passages of {size} sentences: {len(texts)}, questions: {len(chosen)}", flush=True)
     return rows, score

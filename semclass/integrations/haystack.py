@@ -33,7 +33,7 @@ from semclass.errors import InputError, InputTypeError, SemclassError, import_ex
 from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranker import RERANKERS, SIGNALS, Ranker
-from semclass.rerank import Reranker
+from semclass.rerank import Reranker, at_least
 from semclass.retriever import CANDIDATES, HybridRetriever
 from semclass.taxonomy import ABSTAIN, COARSE
 from semclass.texts import TextModel, open_encoder
@@ -76,7 +76,8 @@ class SemclassRanker:
     top_k
         How many documents to give, at least 1.
     score_threshold
-        Documents with a lower score are left out; none if None. Scores of the method ``"learned"`` are probabilities.
+        Documents that answer the query with a lower probability are left out, or with a lower score where the method has
+        no probability (``by="class"``); none if None.
     rerank, by
         Method, see :meth:`semclass.ranker.Ranker.order`.
     meta_fields_to_embed
@@ -109,7 +110,7 @@ class SemclassRanker:
         threads: int = 1,
         top_k: int = 10,
         score_threshold: float | None = None,
-        rerank: str = "learned",
+        rerank: str = "integrated",
         by: str = "entailment",
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",
@@ -195,8 +196,7 @@ class SemclassRanker:
         found = {item.id: item for item in unique}
         ranked = [
             replace(found[hit.id], score=hit.score, meta=_meta(found[hit.id].meta, hit, details=self.details))
-            for hit in hits
-            if least is None or hit.score >= least
+            for hit in at_least(hits, least)
         ]
         silent = [replace(item, score=None) for item in unique if not texts[item.id].strip() and least is None]
         return {"documents": [*ranked, *silent][:limit]}
@@ -263,7 +263,7 @@ class SemclassRetriever:
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         top_k: int = 10,
         candidates: int = CANDIDATES,
-        rerank: str | None = "learned",
+        rerank: str | None = "integrated",
         by: str = "entailment",
         match: str | None = None,
         details: bool = False,

@@ -25,7 +25,7 @@ from semclass.index import PassageIndex
 from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranker import Ranker
-from semclass.rerank import Reranker
+from semclass.rerank import Reranker, at_least
 from semclass.retriever import HybridRetriever
 from semclass.taxonomy import ABSTAIN
 from semclass.types import Hit, Passage, QuestionLabel
@@ -246,10 +246,10 @@ class SemclassCompressor(BaseDocumentCompressor):
     top_n
         How many documents to give; None for all.
     score_threshold
-        Documents with less are left out; None keeps all. With the default method the score is the calibrated probability
-        that the document answers the question, in [0, 1].
+        Documents that answer the question with a lower probability are left out, or with a lower score where the method
+        has no probability (``by="class"``); None keeps all.
     rerank_kwargs
-        Options of :meth:`semclass.Reranker.rerank`, such as ``{"rerank": "integrated"}``.
+        Options of :meth:`semclass.Reranker.rerank`, such as ``{"rerank": "learned"}``.
     details
         As for :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
     """
@@ -304,11 +304,9 @@ class SemclassCompressor(BaseDocumentCompressor):
             Passage(str(place), document.page_content, document.metadata) for place, document in enumerate(given)
         ]
         hits = self._opened().rerank(query, passages, k=self.top_n, **self.rerank_kwargs)
-        least = float("-inf") if self.score_threshold is None else self.score_threshold
         return [
             given[int(hit.id)].model_copy(update={"metadata": _metadata(hit, details=self.details)})
-            for hit in hits
-            if hit.score >= least
+            for hit in at_least(hits, self.score_threshold)
         ]
 
     acompress_documents = in_thread(compress_documents)

@@ -24,7 +24,7 @@ from semclass.errors import InputError, InputTypeError, import_extra
 from semclass.integrations.details import DETAILS, read_details, write_details
 from semclass.questions import QuestionClassifier
 from semclass.ranking import unit
-from semclass.rerank import Reranker
+from semclass.rerank import Reranker, at_least
 from semclass.retriever import CANDIDATES, HybridRetriever
 from semclass.taxonomy import coarse_of
 from semclass.texts import TextModel
@@ -242,7 +242,7 @@ class SemclassRetriever(BaseRetriever):
     callback_manager, object_map, objects, verbose
         As other retrievers of LlamaIndex take them.
     **options
-        Any of :meth:`semclass.HybridRetriever.search` but `explain`, such as ``rerank=None`` or ``candidates=50``.
+        Any of :meth:`semclass.HybridRetriever.search` but `explain`, such as ``rerank=None`` or ``candidates=20``.
 
     Raises
     ------
@@ -307,7 +307,7 @@ def _search_by(
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
     asked = encode([question], classes=options.get("match") is not None, tokens=False)
     query = replace(asked[0], pooled=mean)
-    rerank = options.get("rerank", "learned")
+    rerank = options.get("rerank", "integrated")
     depth = k if rerank is None else max(k, check_positive(options.get("candidates", CANDIDATES), "candidates"))
     scoring = {name: options[name] for name in _SCORING if name in options}
     found = retriever.candidates(query, depth, evidence=False, where=options.get("where"), **scoring)
@@ -332,7 +332,8 @@ class SemclassRerank(BaseNodePostprocessor):
     top_n
         How many nodes to give, at least 1.
     score_threshold
-        Least score of a node; with the default options a probability that the node answers the question, in [0, 1].
+        Least probability that a node answers the question, in [0, 1], or least score where the method has no probability
+        (``{"by": "class"}``).
     keep_retrieval_score
         Whether ``metadata["retrieval_score"]`` tells the score that a node had before. Neither embedding nor language
         models read it.
@@ -341,7 +342,7 @@ class SemclassRerank(BaseNodePostprocessor):
     models, encoder, threads
         What :meth:`semclass.Reranker.load` takes, as strings; loaded when nodes are first re-ranked.
     options
-        Options of :meth:`semclass.Reranker.rerank` but `k` and `explain`, such as ``{"rerank": "integrated"}``.
+        Options of :meth:`semclass.Reranker.rerank` but `k` and `explain`, such as ``{"rerank": "learned"}``.
 
     Raises
     ------
@@ -446,7 +447,7 @@ class SemclassRerank(BaseNodePostprocessor):
         passages = [_candidate(nodes[place].node, place) for place in places]
         hits = self._model().rerank(question, passages, k=self.top_n, **self.options)
         if self.score_threshold is not None:
-            hits, silent = [hit for hit in hits if hit.score >= self.score_threshold], []
+            hits, silent = at_least(hits, self.score_threshold), []
         ranked = [self._copy(nodes[places[hit.rank_before - 1]], hit) for hit in hits]
         return [*ranked, *(self._copy(nodes[place], None) for place in silent)][: self.top_n]
 

@@ -172,11 +172,13 @@ def _weights_of_search(body: schemas.SearchRequest, usual: dict[str, float]) -> 
 
 
 def _weights_of_reranking(body: schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
-    return {**_used(body, [("bm25_weight", "bm25")], {"bm25": BM25_WEIGHT}), **_weight_of_signal(body, usual)}
+    wanted = [("bm25_weight", "bm25")] if body.fusion == "linear" else []
+    return {**_used(body, wanted, {"bm25": BM25_WEIGHT}), **_weight_of_signal(body, usual)}
 
 
 def _weight_of_signal(body: schemas.SearchRequest | schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
-    wanted = [("rerank_weight", weight_name(body.by, hard=body.hard))] if body.rerank == "integrated" else []
+    signal = weight_name(body.by, hard=body.hard, fusion=body.fusion)
+    wanted = [("rerank_weight", signal)] if body.rerank == "integrated" else []
     return _used(body, wanted, usual)
 
 
@@ -207,7 +209,7 @@ def _info(engine: Engine) -> dict[str, Any]:
             "rerank": [name for name in RERANKERS if name is None or (signals if name != "learned" else pairs)],
             "by": signals,
             "match": MATCHES if ranker.has_classes else [None],
-            "fusion": FUSIONS if embedded else FUSIONS[:1],
+            "fusion": FUSIONS,
         },
         "weights": own if retriever is None else retriever.weights,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},

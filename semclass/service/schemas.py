@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from semclass.retriever import CANDIDATES
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
 
@@ -71,8 +72,8 @@ def _only_with(option: str, field: str, *values: str, usual: bool = False) -> di
 
 _WEIGHTS: dict[str, Any] = {
     "allOf": [
-        _only_with("bm25_weight", "fusion", "linear", usual=True),
-        _only_with("alpha", "fusion", "convex"),
+        _only_with("bm25_weight", "fusion", "linear"),
+        _only_with("alpha", "fusion", "convex", usual=True),
         _only_with("match_weight", "match", "soft", "hard"),
     ]
 }
@@ -87,16 +88,16 @@ class SearchRequest(Request):
     question: Text
     k: Count = 10
     match: Literal["soft", "hard"] | None = None
-    rerank: Literal["stable", "integrated", "learned"] | None = "learned"
+    rerank: Literal["stable", "integrated", "learned"] | None = "integrated"
     by: Literal["entailment", "class"] = "entailment"
     hard: bool = False
     bm25_weight: Weight | None = None
     match_weight: Weight | None = None
     rerank_weight: Weight | None = None
-    candidates: Count = 10
+    candidates: Count = CANDIDATES
     explain: bool = False
     where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
-    fusion: Literal["linear", "convex", "rrf"] = "linear"
+    fusion: Literal["linear", "convex", "rrf"] = "convex"
     alpha: Probability | None = None
     classify: bool = True
 
@@ -115,9 +116,10 @@ class RerankRequest(Request):
     question: Text
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
-    rerank: Literal["stable", "integrated", "learned"] = "learned"
+    rerank: Literal["stable", "integrated", "learned"] = "integrated"
     by: Literal["entailment", "class"] = "entailment"
     hard: bool = False
+    fusion: Literal["linear", "convex", "rrf"] = "convex"
     bm25_weight: Weight | None = None
     rerank_weight: Weight | None = None
     similarity: Literal["cosine", "ip", "l2"] | None = None
