@@ -194,7 +194,9 @@ def test_a_question_is_classified_only_where_something_asks_for_its_class(retrie
     assert found == retriever.search(QUESTION, **options)
 
 
-@pytest.mark.parametrize(("options", "asks"), [({"rerank": "learned"}, False), ({"by": "class", "rerank": "stable"}, True)])
+@pytest.mark.parametrize(
+    ("options", "asks"), [({"rerank": "learned"}, False), ({"by": "class", "rerank": "stable"}, True)]
+)
 def test_so_it_is_with_passages_from_elsewhere(counting, corpus, options, asks):
     (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], **options)
     assert counting.questions.seen == [QUESTION] * asks

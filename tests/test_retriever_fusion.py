@@ -78,7 +78,11 @@ def test_alpha_is_what_the_index_stores(retriever):
     ("options", "error", "says"),
     [
         ({"fusion": "sum"}, InputError, "fusion is 'sum'; it must be one of 'linear', 'convex', 'rrf'"),
-        ({"alpha": 0.5, "fusion": "linear"}, InputError, "alpha is given with fusion='linear', .* belongs to fusion='convex'"),
+        (
+            {"alpha": 0.5, "fusion": "linear"},
+            InputError,
+            "alpha is given with fusion='linear', .* belongs to fusion='convex'",
+        ),
         ({"alpha": 0.5, "fusion": "rrf"}, InputError, "alpha is given with fusion='rrf'"),
         ({"bm25_weight": 0.1, "fusion": "rrf"}, InputError, "bm25_weight is given with fusion='rrf'"),
         ({"bm25_weight": 0.1}, InputError, "bm25_weight .* belongs to fusion='linear'"),

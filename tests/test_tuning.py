@@ -216,7 +216,14 @@ def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
     found = {item.name: item for item in tune(retriever, dataset, folds=2).searches}
     w = found["bm25"].weight
     for weight in (0.0, 0.3, 2.0):
-        options = {"rerank": None, "k": 10, "fusion": "linear", "bm25_weight": w, "match": "soft", "match_weight": weight}
+        options = {
+            "rerank": None,
+            "k": 10,
+            "fusion": "linear",
+            "bm25_weight": w,
+            "match": "soft",
+            "match_weight": weight,
+        }
         reciprocal = []
         for text, answer in QUESTIONS.items():
             ids = [hit.id for hit in retriever.search(text, **options)]
