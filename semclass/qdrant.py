@@ -510,9 +510,9 @@ class QdrantIndex:
         classes = [point.vector["classes"][: len(self.classes)] if self.classes else [] for point in points]
         probabilities = np.array(classes, np.float32).reshape(len(points), len(self.classes))
         lists = None if linear else depth
-        parts = fusion.fused(
+        parts = fusion.fuse(
             dense, lexical, scoring.fusion, weight=scoring.bm25_weight, alpha=scoring.alpha, depth=lists
-        ).parts
+        )
         matched = None
         if scoring.match is not None:
             matched = class_match(query.probabilities, probabilities, self.thresholds, scoring.match)

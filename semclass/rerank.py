@@ -14,11 +14,20 @@ from semclass.bulk import CHUNK, warn_of_cuts
 from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputError, InputTypeError
 from semclass.evidence import searchable
-from semclass.fusion import FUSION, check_fusion, fused
+from semclass.fusion import ALPHA, FUSION, check_fusion, fuse
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import Encoder, Hit, Passage
-from semclass.validation import check_choice, check_positive, check_text, check_texts, check_unique, check_weight, short
+from semclass.validation import (
+    check_choice,
+    check_positive,
+    check_probability,
+    check_text,
+    check_texts,
+    check_unique,
+    check_weight,
+    short,
+)
 from semclass.waiting import in_thread
 
 
@@ -75,6 +84,7 @@ class Reranker:
         similarity: str | None = None,
         fusion: str = FUSION,
         bm25_weight: float | None = None,
+        alpha: float | None = None,
         rerank_weight: float | None = None,
         explain: bool = False,
     ) -> list[Hit]:
@@ -97,6 +107,8 @@ class Reranker:
             How these are fused, over the passages that were handed in, see :meth:`semclass.HybridRetriever.search`.
         bm25_weight
             w of ``"linear"`` fusion; 0.1 if None.
+        alpha
+            Weight of the vectors in ``"convex"`` fusion; 0.55 if None.
         explain
             Whether hits say what their scores were made of.
 
@@ -111,7 +123,7 @@ class Reranker:
             If the question or a passage is empty or of the wrong kind, an id comes twice, an option is not allowed, or the
             heads of the method are not there.
         """
-        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, k, explain)
+        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, alpha, rerank_weight, k, explain)
         return self._ranked([check_text(question, "question")], [check_passages(passages, "passages")], method)[0]
 
     def rerank_many(
@@ -126,6 +138,7 @@ class Reranker:
         similarity: str | None = None,
         fusion: str = FUSION,
         bm25_weight: float | None = None,
+        alpha: float | None = None,
         rerank_weight: float | None = None,
         explain: bool = False,
     ) -> list[list[Hit]]:
@@ -138,7 +151,7 @@ class Reranker:
         passages
             n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
             those of :data:`semclass.bulk.CHUNK` passages.
-        k, rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, explain
+        k, rerank, by, hard, similarity, fusion, bm25_weight, alpha, rerank_weight, explain
             As for :meth:`rerank`.
 
         Returns
@@ -152,7 +165,7 @@ class Reranker:
         InputError, InputTypeError
             As for :meth:`rerank`, and if there are not as many sequences of passages as questions.
         """
-        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, rerank_weight, k, explain)
+        method = self._method(rerank, by, hard, similarity, fusion, bm25_weight, alpha, rerank_weight, k, explain)
         texts = check_texts(questions, "questions")
         items = [check_passages(some, f"passages[{row}]") for row, some in enumerate(passages)]
         if len(items) != len(texts):
@@ -172,6 +185,7 @@ class Reranker:
         similarity: str | None,
         fusion: str,
         bm25_weight: float | None,
+        alpha: float | None,
         rerank_weight: float | None,
         k: int | None,
         explain: bool,
@@ -184,12 +198,16 @@ class Reranker:
         check_choice(compared, SIMILARITIES, "similarity")
         self.ranker.check_similarity(compared)
         weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
-        check_fusion(fusion, bm25_weight=bm25_weight)
-        share = BM25_WEIGHT if bm25_weight is None else check_weight(bm25_weight, "bm25_weight")
+        check_fusion(fusion, bm25_weight=bm25_weight, alpha=alpha)
+        fusing = {
+            "method": fusion,
+            "weight": BM25_WEIGHT if bm25_weight is None else check_weight(bm25_weight, "bm25_weight"),
+            "alpha": ALPHA if alpha is None else check_probability(alpha, "alpha"),
+        }
         if weight is None and rerank == "integrated":
             weight = self.ranker.weights[weight_name(by, hard=hard, fusion=fusion)]
         order = {"rerank": rerank, "by": by, "hard": hard, "weight": weight}
-        return _Method(order, compared, fusion, share, None if k is None else check_positive(k, "k"), explain)
+        return _Method(order, compared, fusing, None if k is None else check_positive(k, "k"), explain)
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], method: _Method) -> list[list[Hit]]:
         """Re-rank the passages of questions, all of which are checked."""
@@ -237,7 +255,7 @@ class Reranker:
             own = evidence.take(rows)
             dense = similarity(pooled[rows], query.pooled, method.similarity)
             lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
-            parts = fused(dense, lexical, method.fusion, weight=method.bm25_weight).parts
+            parts = fuse(dense, lexical, **method.fusing)
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),
@@ -259,12 +277,11 @@ class Reranker:
 
 @dataclass(frozen=True)
 class _Method:
-    """The options of :meth:`Reranker.rerank`, checked; `order` holds those of :meth:`Ranker.order`."""
+    """The options of :meth:`Reranker.rerank`, checked: `order` holds those of :meth:`Ranker.order`, `fusing` of :func:`fuse`."""
 
     order: dict[str, Any]
     similarity: str
-    fusion: str
-    bm25_weight: float
+    fusing: dict[str, Any]
     k: int | None
     explain: bool
 

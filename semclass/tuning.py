@@ -409,7 +409,7 @@ def search_weights(
     method: str = "convex",
     *,
     default: float = fusion.ALPHA,
-    kind: str = "min-max",
+    kind: str | None = None,
     depth: int | None = fusion.DEPTH,
     grid: DoubleArray | None = None,
     folds: int = 5,
@@ -432,7 +432,7 @@ def search_weights(
     default
         The weight to compare with and to keep.
     kind, depth
-        As for :func:`semclass.fusion.fused`.
+        As for :func:`semclass.fusion.fused`; without a kind, as a search has it, see :func:`semclass.fusion.kind_for`.
     grid
         Weights to try, ascending from 0; `ALPHA_GRID` or `BM25_GRID` if None.
     folds, seed
@@ -470,7 +470,7 @@ def ranks_fused(
     default: float,
     *,
     method: str = "linear",
-    kind: str = "min-max",
+    kind: str | None = None,
     depth: int | None = None,
 ) -> tuple[npt.NDArray[np.int8], float]:
     """Rank passages for one question along the weight of a fusion.
@@ -494,7 +494,7 @@ def ranks_fused(
     """
     dense, bm25 = scores
     rows = np.arange(len(dense)) if depth is None else fusion.pool(dense, bm25, depth)
-    base, signal = fusion.line(dense[rows], bm25[rows], method, kind=kind)
+    base, signal = fusion.line(dense[rows], bm25[rows], method, kind=kind or fusion.kind_for(len(rows)))
     return _ranks_on_line(base, signal, np.isin(rows, place), weights, default)
 
 

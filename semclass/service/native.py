@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request
 
 import semclass
 from semclass.errors import InputError
+from semclass.fusion import ALPHA
 from semclass.fusion import METHODS as FUSIONS
 from semclass.index import PassageIndex
 from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
@@ -162,18 +163,21 @@ def _placed(hits: Sequence[Hit], given: Sequence[schemas.PassageIn]) -> list[dic
     return found
 
 
+_FUSING = {"linear": [("bm25_weight", "bm25")], "convex": [("alpha", "alpha")]}
+"""The weight of a fusion: field of a request, and its name in :attr:`semclass.HybridRetriever.weights`."""
+
+
 def _weights_of_search(body: schemas.SearchRequest, usual: dict[str, float]) -> dict[str, float]:
     """The weights that a ranking was made with, by the names of the request's fields."""
-    names = {"linear": ("bm25_weight", "bm25"), "convex": ("alpha", "alpha")}
-    wanted = [names[body.fusion]] if body.fusion in names else []
+    wanted = _FUSING.get(body.fusion, [])
     if body.match is not None:
-        wanted.append(("match_weight", f"match_{body.match}"))
+        wanted = [*wanted, ("match_weight", f"match_{body.match}")]
     return {**_used(body, wanted, usual), **_weight_of_signal(body, usual)}
 
 
 def _weights_of_reranking(body: schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
-    wanted = [("bm25_weight", "bm25")] if body.fusion == "linear" else []
-    return {**_used(body, wanted, {"bm25": BM25_WEIGHT}), **_weight_of_signal(body, usual)}
+    found = _used(body, _FUSING.get(body.fusion, []), {"bm25": BM25_WEIGHT, "alpha": ALPHA})
+    return {**found, **_weight_of_signal(body, usual)}
 
 
 def _weight_of_signal(body: schemas.SearchRequest | schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
@@ -197,7 +201,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         None if retriever is None else {"passages": len(retriever.index), "kind": "folder" if embedded else "qdrant"}
     )
     pairs = ranker.pair_heads is not None
-    own = {"bm25": BM25_WEIGHT, **(ranker.weights if pairs else {})}
+    own = {"bm25": BM25_WEIGHT, "alpha": ALPHA, **(ranker.weights if pairs else {})}
     signals = [name for name, there in zip(SIGNALS, (pairs, ranker.has_classes), strict=True) if there]
     return {
         "version": semclass.__version__,

@@ -74,16 +74,17 @@ _WEIGHTS: dict[str, Any] = {
     "allOf": [
         _only_with("bm25_weight", "fusion", "linear"),
         _only_with("alpha", "fusion", "convex", usual=True),
-        _only_with("match_weight", "match", "soft", "hard"),
     ]
 }
-"""Which weights go with which methods; the retriever refuses others."""
+"""Which weights go with which fusion; others are refused."""
 
 
 class SearchRequest(Request):
     """A question to an index."""
 
-    model_config = ConfigDict(json_schema_extra=_WEIGHTS)
+    model_config = ConfigDict(
+        json_schema_extra={"allOf": [*_WEIGHTS["allOf"], _only_with("match_weight", "match", "soft", "hard")]}
+    )
 
     question: Text
     k: Count = 10
@@ -113,6 +114,8 @@ class PassageIn(Request):
 class RerankRequest(Request):
     """A question and the passages to re-rank for it."""
 
+    model_config = ConfigDict(json_schema_extra=_WEIGHTS)
+
     question: Text
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
@@ -121,6 +124,7 @@ class RerankRequest(Request):
     hard: bool = False
     fusion: Literal["linear", "convex", "rrf"] = "convex"
     bm25_weight: Weight | None = None
+    alpha: Probability | None = None
     rerank_weight: Weight | None = None
     similarity: Literal["cosine", "ip", "l2"] | None = None
     explain: bool = False

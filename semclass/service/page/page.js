@@ -33,7 +33,7 @@ const className = (name) => info.classes?.find((one) => one.name === name)?.desc
 const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `↳ ${FINE[fine] ?? fine}`; };
 
 const PARTS = {
-  dense: "meaning of the whole", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
+  dense: "(1 − w) · meaning", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
   entailment: "λ · answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
   words: "the same words", classes: "classes", average: "the average",
 };
@@ -185,22 +185,22 @@ $("key").addEventListener("submit", (event) => {
 // ---- settings, and the address that keeps them
 
 const METHODS = {
+  answers: { rerank: "integrated", by: "entailment", weights: ["entailment_convex", "entailment_hard"] },
+  class: { rerank: "integrated", by: "class", weights: ["class", "class_hard"] },
   learned: { rerank: "learned" },
-  class: { rerank: "integrated", by: "class", weight: "class" },
-  answers: { rerank: "integrated", by: "entailment", weight: "entailment" },
   none: { rerank: null },
 };
-const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
+const DEFAULTS = { tab: "ask", q: "", source: "index", method: "answers", w: null, l: null, n: 10, hard: false, where: "" };
 let state = { ...DEFAULTS };
 let asked = false; // whether there is an answer that the controls change
 let info = {}; // what api/info tells; `index` is null where passages can only be handed in
-let weights = { bm25: 0.1, class: 0.2418, class_hard: 0.501, entailment: 79.4, entailment_hard: 2.24 };
+let weights = { alpha: 0.55, class: 0.2418, class_hard: 0.501, entailment_convex: 1, entailment_hard: 2.24 };
 const hasIndex = () => info.index !== null;
 
 function readAddress() {
   const given = new URLSearchParams(location.hash.slice(1));
   const number = (name) => (given.has(name) && given.get(name) !== "" && Number(given.get(name)) >= 0 ? Number(given.get(name)) : null);
-  state = { ...DEFAULTS, q: given.get("q") ?? "", w: number("w"), l: number("l"), hard: given.get("hard") === "1", where: given.get("where") ?? "" };
+  state = { ...DEFAULTS, q: given.get("q") ?? "", w: number("w") <= 1 ? number("w") : null, l: number("l"), hard: given.get("hard") === "1", where: given.get("where") ?? "" };
   if (given.get("tab") === "classify") state.tab = "classify";
   if (given.get("source") === "own" || !hasIndex()) state.source = "own";
   if (given.get("method") in METHODS) state.method = given.get("method");
@@ -227,11 +227,12 @@ function fitMethod() {
   if (!possible(state.method)) state.method = Object.keys(METHODS).find(possible) ?? state.method;
 }
 
-const lambdaName = () => METHODS[state.method].weight && METHODS[state.method].weight + (state.hard ? "_hard" : "");
-const usual = (name) => weights[name] || 0.1;
+const lambdaName = () => METHODS[state.method].weights?.[Number(state.hard)];
+const usual = (name) => (name === "words" ? 1 - weights.alpha : weights[name] || 0.1);
 // The trained weight is in the middle of a slider; the cube gives small weights room.
-const toSlider = (value, name) => Math.round(100 * Math.cbrt(value / (8 * usual(name))));
+const toSlider = (value, name) => Math.round(100 * (name === "words" ? value : Math.cbrt(value / (8 * usual(name)))));
 const fromSlider = (place, name) => (Number(place) === 50 ? null : Number((8 * usual(name) * (place / 100) ** 3).toPrecision(3)));
+const wordsFrom = (place) => (Number(place) === toSlider(usual("words"), "words") ? null : place / 100);
 
 function showSettings() {
   for (const name of ["source", "method"]) {
@@ -247,10 +248,10 @@ function showSettings() {
   $("controls").hidden = !asked;
   const name = lambdaName();
   const ofHead = state.source === "own" && state.method === "learned"; // which does not look at the score
-  const wHint = ofHead ? "Learned needs none." : state.method === "learned" ? "Says what is found." : "score = meaning + w · BM25.";
+  const wHint = ofHead ? "Learned needs none." : state.method === "learned" ? "Says what is found." : "score = (1 − w) · meaning + w · words.";
   const lHint = name ? "score + λ · signal." : state.method === "none" ? "Nothing is re-ranked."
     : "Learned needs none; class match and answers do.";
-  slider("w", state.w, "bm25", !ofHead, wHint);
+  slider("w", state.w, "words", !ofHead, wHint);
   slider("l", state.l, name, Boolean(name), lHint);
   $("hard").disabled = !name;
   $("reset").hidden = ["method", "w", "l", "n", "hard", "where"].every((option) => state[option] === DEFAULTS[option]);
@@ -277,10 +278,10 @@ const split = (text) => {
 
 // What to send: path and body.
 function request() {
-  const { weight, ...method } = METHODS[state.method];
+  const { weights: own, ...method } = METHODS[state.method];
   const body = { question: state.q, explain: true, ...method };
-  if (state.w != null) body.bm25_weight = state.w;
-  if (weight) {
+  if (state.w != null) body.alpha = 1 - state.w;
+  if (own) {
     body.hard = state.hard;
     if (state.l != null) body.rerank_weight = state.l;
   }
@@ -351,7 +352,7 @@ $("ask").addEventListener("submit", (event) => {
 });
 for (const radio of named("method")) radio.addEventListener("change", () => change({ method: radio.value, l: null }));
 for (const radio of named("source")) radio.addEventListener("change", () => { clearAnswer(); change({ source: radio.value }); });
-$("w").addEventListener("input", (event) => change({ w: fromSlider(event.target.value, "bm25") }));
+$("w").addEventListener("input", (event) => change({ w: wordsFrom(event.target.value) }));
 $("l").addEventListener("input", (event) => change({ l: fromSlider(event.target.value, lambdaName()) }));
 $("n").addEventListener("change", (event) => change({ n: Number(event.target.value) }));
 $("hard").addEventListener("change", (event) => change({ hard: event.target.checked, l: null }));
@@ -360,7 +361,7 @@ $("reset").addEventListener("click", () => { const { method, w, l, n, hard, wher
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 
 const EXAMPLE = [
-  "When was the bridge built?",
+  "When was the bridge opened?",
   "The bridge was built of granite by the engineer Ada Merriweather.",
   "A film in the museum tells how the bridge was built, and what it cost.",
   "Nobody remembers when the old wooden bridge, over which carts came to market, was taken down.",
