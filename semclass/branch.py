@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 
 from semclass import artifacts
-from semclass.bulk import batches_by_length
+from semclass.bulk import batches_by_length, steps
 from semclass.encoder import check_encoder
 from semclass.sessions import open_session
 from semclass.types import FloatArray, Ragged
@@ -121,7 +121,7 @@ class Branch:
         vectors = np.zeros((offsets[-1], outputs["vectors"]), np.float32)
         weights = np.zeros(offsets[-1], np.float32)
         slots = np.zeros((len(states), outputs["slots"]), np.float32)
-        for batch in batches_by_length(lengths, BATCH):
+        for batch in steps(batches_by_length(lengths, BATCH)):
             found = self.session.run(
                 ["vectors", "weights", "slots"],
                 {"states": padded(states.take(batch)), "kind": np.array(kind, np.int64)},

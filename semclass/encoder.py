@@ -14,7 +14,7 @@ import onnxruntime
 import tokenizers
 
 from semclass import artifacts
-from semclass.bulk import batches_by_length
+from semclass.bulk import batches_by_length, steps
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
 from semclass.sessions import open_session
 from semclass.types import Encoder, Encoding, FloatArray, IntArray, Ragged, ragged
@@ -162,7 +162,7 @@ class OnnxEncoder:
         """
         checked = check_texts(texts)
         if self.threads == 1 or len(checked) == 1:
-            encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in checked]
+            encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in steps(checked)]
         else:
             encodings = self.tokenizer.encode_batch_fast(checked, add_special_tokens=False)
         return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
@@ -212,7 +212,7 @@ class OnnxEncoder:
             if name in PIECE_VIEWS
         }
         starts = terms.offsets[windows.owners] + windows.starts
-        for batch in batches_by_length(read, self.batch_size):
+        for batch in steps(batches_by_length(read, self.batch_size)):
             ids, mask = self._pad(terms, starts[batch], read[batch])
             for name, output in self._run(ids, mask, wanted).items():
                 if name in rows:

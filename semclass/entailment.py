@@ -21,7 +21,7 @@ import onnxruntime
 
 from semclass import artifacts
 from semclass.branch import QUESTION, SENTENCE, Branch
-from semclass.bulk import CHUNK, batches_by_length
+from semclass.bulk import CHUNK, batches_by_length, steps
 from semclass.encoder import open_models
 from semclass.errors import ArtifactError, InputError, InputTypeError
 from semclass.sessions import open_session
@@ -243,7 +243,7 @@ class EntailmentClassifier:
             float64 of shape (n,), in [0, 1]; 0 where a text has no word piece, such as one of control characters.
         """
         found = np.zeros(len(pairs))
-        for batch in batches_by_length(sentences.terms.lengths()[pairs[:, 1]], BATCH):
+        for batch in steps(batches_by_length(sentences.terms.lengths()[pairs[:, 1]], BATCH)):
             asked, given = pairs[batch].T
             words, pieces = padded_ids(questions.terms.take(asked)), padded_ids(sentences.terms.take(given))
             rarity = np.where(words >= 0, self.idf[words], 0)

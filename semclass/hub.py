@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.bulk import steps
 from semclass.encoder import pieces_of, term_flags
 from semclass.errors import InputError, TruncationWarning, import_extra
 from semclass.types import Encoding, FloatArray, ragged
@@ -136,7 +137,7 @@ class SentenceTransformerEncoder:
         layers = np.zeros((len(checked), self.views["layers"]), np.float32)
         tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
         order = np.argsort([len(row) for row in terms], kind="stable")
-        for start in range(0, len(order), self.batch_size):
+        for start in steps(range(0, len(order), self.batch_size)):
             batch = order[start : start + self.batch_size].tolist()
             rows = self._run([checked[place] for place in batch])
             for place, row in zip(batch, rows, strict=True):

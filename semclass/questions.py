@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.bulk import batches_by_length, classify_in_chunks
+from semclass.bulk import batches_by_length, classify_in_chunks, steps
 from semclass.encoder import open_models
 from semclass.errors import InputError
 from semclass.heads import Head
@@ -231,7 +231,7 @@ def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray
     if STATES not in head.inputs or len(texts) <= BATCH:
         return head.probabilities(gather([head], texts, encoding))
     found = np.zeros((len(texts), len(head.classes)))
-    for batch in batches_by_length(encoding.pieces(STATES).lengths(), BATCH):
+    for batch in steps(batches_by_length(encoding.pieces(STATES).lengths(), BATCH)):
         part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
         found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 
 from semclass import artifacts
 from semclass.branch import QUESTION, Branch
+from semclass.bulk import is_watched
 from semclass.candidates import Candidates, Order, Query
 from semclass.dense import Once
 from semclass.encoder import fingerprint_of, open_models
@@ -441,13 +443,18 @@ class Ranker:
         if rerank == "learned" or (rerank is not None and by == "entailment"):
             self.pairs  # noqa: B018 - says what is missing
 
-    @Once
-    def turns(self) -> threading.Semaphore:
+    @property
+    def turns(self) -> AbstractContextManager[object]:
         """To be held while a question is worked on: as many at a time as there are processors.
 
         More threads than that would not be faster, but wait for one another in the middle of their work: eight together did
-        1.2 times what one does on two processors, where two did 1.7 times.
+        1.2 times what one does on two processors, where two did 1.7 times. Who watches the work (see
+        :func:`semclass.bulk.watched`) counts for itself, and waits for nobody here.
         """
+        return nullcontext() if is_watched() else self._places
+
+    @Once
+    def _places(self) -> threading.Semaphore:
         return threading.Semaphore(available_threads())
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:

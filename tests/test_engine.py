@@ -10,9 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
+from semclass.bulk import steps
 from semclass.entailment import EntailmentClassifier
 from semclass.errors import ArtifactError
-from semclass.service.engine import Engine, NoIndexError, Overloaded, Stopping
+from semclass.service.engine import SEARCHED_TEXT, SHORT, Engine, NoIndexError
+from semclass.service.pace import Pace, Taken
+from semclass.service.queue import Overloaded, Stopping, TooMuch
 from semclass.service.settings import Settings
 
 PATIENCE = 20
@@ -61,7 +64,7 @@ async def started(work, workers=1, **limits):
         work.held = False
         work.let_go(1000)
         await engine.stop()
-        assert engine.waiting == engine.waiting_characters == 0
+        assert not any(count for some in (*engine._waiting.values(), engine._costs) for count in some.values())
         assert not engine._queues
         assert asyncio.all_tasks() <= before
 
@@ -130,11 +133,11 @@ async def test_a_large_request_is_cut_and_lets_small_ones_pass():
         large = await asked(engine, [f"large {place}" for place in range(12)])
         await work.begun()
         small = await asked(engine, ["small"])
-        work.let_go(3)
+        work.let_go(2)
         assert await asyncio.gather(*small) == [["small@0.0"]]
-        work.let_go()
+        work.let_go(2)
         assert await asyncio.gather(*large) == [[f"large {place}@0.0" for place in range(12)]]
-    assert [len(run) for run in work.runs] == [4, 4, 1, 4]
+    assert [len(run) for run in work.runs] == [4, 1, 4, 4]
 
 
 @in_loop
@@ -183,9 +186,7 @@ def test_large_searches_let_small_requests_pass(workers):
             await work.begun()
             small = asyncio.create_task(engine.classify_questions(["small"]))
             await asyncio.sleep(0)
-            if workers == 1:
-                work.let_go()
-            await work.begun()
+            await work.begun()  # beside it, also where there is one worker
             assert work.runs == [["large 0"], ["small"]]
             work.held = False
             work.let_go(2)
@@ -229,11 +230,53 @@ async def test_what_could_not_be_done_in_time_does_not_wait():
     async with searching(work, request_seconds=15) as engine:
         tasks = [asyncio.create_task(engine.search(text, candidates=1000)) for text in "ab"]
         await work.begun()
-        engine._seconds_of["search"] = 0.3
-        with pytest.raises(Overloaded, match=r"19\.8 s"):
-            await engine.search("c")
+        engine.pace = paced(search=6 / (66 * SEARCHED_TEXT))
+        with pytest.raises(Overloaded, match=r"6\.0 s"):
+            await engine.search("c", candidates=1000)
+        tasks.append(asyncio.create_task(engine.search("d")))  # a small one does not wait for large ones
+        await work.begun()
+        work.held = False
         work.let_go(2)
         await asyncio.gather(*tasks)
+
+
+def paced(slowness=1.0, **costs):
+    """A pace that knows what a character costs, s, and how much slower it is now."""
+    pace = Pace()
+    for name, cost in costs.items():
+        for _ in range(2):
+            pace.learn(name, 1, Taken(slowness * cost, cost, whole=True))
+    return pace
+
+
+@in_loop
+async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
+    work = Work(held=False)
+    passages = [Passage(str(place), "x" * 1000) for place in range(100)]
+    async with started(work, request_seconds=30) as engine:
+        engine.pace = paced(rerank=1e-4)
+        with pytest.raises(TooMuch, match=r"about 20 s.* 74,000 of its 100,001 characters"):
+            await engine.rerank("a", passages)
+        await engine.rerank("a", passages[:70])
+        engine.pace = paced(rerank=1e-4, slowness=2.0)
+        with pytest.raises(Overloaded, match=r"37,000 of its 70,001 characters"):
+            await engine.rerank("a", passages[:70])
+        await engine.rerank("a", passages[:35])
+    assert len(work.runs) == 2
+
+
+@in_loop
+async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
+    work = Work()
+    async with started(work, workers=2, batch_texts=64, batch_characters=5000) as engine:
+        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 3000)])) for name in "ab"]
+        await work.begun()
+        small = await asked(engine, ["d" * 100_000] * 3)
+        await work.begun()
+        assert work.runs == [["a"], ["d" * 100_000] * 3]
+        work.held = False
+        work.let_go(4)
+        await asyncio.gather(*large, *small)
 
 
 @in_loop
@@ -249,8 +292,8 @@ async def test_a_full_queue_is_told_with_the_time_that_it_will_take():
         tasks += await asked(engine, ["d"])
         work.let_go(2)
         await asyncio.gather(*tasks)
-        before, engine._seconds_of["questions"] = engine._seconds_of["questions"], 5.0
-        assert before > 0
+        assert engine.pace.alone("questions", 1) > 0
+        engine.pace = paced(questions=5 / (1 + SHORT))
         tasks = await asked(engine, ["a"])
         await work.begun(2)
         tasks += await asked(engine, ["b", "c"])
@@ -266,9 +309,10 @@ async def test_characters_count_too_and_what_is_larger_than_the_queue_is_done_wh
     async with started(work, queue=3, queue_characters=10) as engine:
         tasks = await asked(engine, ["a" * 50, *"bcdefg"])
         await work.begun()
+        tasks += await asked(engine, ["h" * 11])
         with pytest.raises(Overloaded):
-            await engine.classify_questions(["h" * 11])
-        work.let_go(2)
+            await engine.classify_questions(["i"])
+        work.let_go(4)
         await asyncio.gather(*tasks)
 
 
@@ -287,6 +331,29 @@ async def test_who_gives_up_leaves_the_queue_at_once():
         work.let_go(2)
         assert await asyncio.gather(later, *more) == [["c@0.0"], ["d@0.0"]]
     assert work.runs == [["a"], ["c", "d"]]
+
+
+@in_loop
+async def test_a_run_that_nobody_waits_for_ends_before_its_next_step():
+    work = Work()
+
+    def in_steps(texts, min_probability=0.0):
+        for _ in steps(range(100)):
+            work.predict(texts)
+        return texts
+
+    work.questions = SimpleNamespace(predict=in_steps)
+    async with started(work, workers=2) as engine:
+        first, second = await asked(engine, ["a"], ["b"])
+        await work.begun(2)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        engine.give_up()
+        work.let_go(2)
+        assert isinstance((await asyncio.gather(second, return_exceptions=True))[0], Stopping)
+        while engine.at_work:
+            await asyncio.sleep(0)
+    assert sorted(work.runs) == [["a"], ["b"]]
 
 
 @in_loop

@@ -21,8 +21,9 @@ from asked import asked
 
 from semclass.service import limits, server
 from semclass.service.app import create_app
-from semclass.service.engine import Engine, Overloaded, Stopping
+from semclass.service.engine import Engine
 from semclass.service.memory import give_back
+from semclass.service.queue import Overloaded, Stopping
 from semclass.service.server import Server, bind, limited_protocol
 from semclass.service.settings import Settings
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
+from itertools import islice
 from math import ceil
 
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -15,24 +16,31 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 import semclass
+from semclass.demo import CORPUS
+from semclass.documents import read_corpus
 from semclass.errors import ArtifactError, InputError, InputTypeError, SemclassError
 from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
-from semclass.service.engine import Engine, NoIndexError, Overloaded, Stopping
+from semclass.service.engine import Engine, NoIndexError
 from semclass.service.limits import Bounded, Uncrowded
 from semclass.service.living import QUESTION, follow, may_change
 from semclass.service.logs import Watched, fault_of, tell
 from semclass.service.metrics import Metrics
 from semclass.service.openapi import describe
+from semclass.service.queue import Overloaded, Stopping, TooMuch
 from semclass.service.settings import Settings
 from semclass.types import Passage
+
+MEASURED = 6
+"""Texts of two passages each that are read before clients are answered, to learn how long that takes."""
 
 _STATUS: dict[type[SemclassError], tuple[int, str]] = {
     bodies.MalformedError: (400, "malformed"),
     compat.EmptyError: (400, "empty"),
     NoIndexError: (404, "no_index"),
     bodies.TooLargeError: (413, "too_large"),
+    TooMuch: (413, "too_large"),
     bodies.MediaTypeError: (415, "media_type"),
     bodies.InvalidError: (422, "validation"),
     InputError: (422, "validation"),
@@ -132,15 +140,20 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
 
 
 async def _warm_up(engine: Engine) -> None:
-    """Do each kind of work once, as far as there are models for it."""
+    """Do each kind of work twice, as far as there are models for it: at first, and to learn how long it takes."""
     ranker = engine.ranker
-    if ranker.has_classes:
-        await engine.classify_questions([QUESTION])
-        await engine.classify_passages([QUESTION])
-    if ranker.pair_heads is not None:
-        await engine.rerank(QUESTION, [Passage("0", QUESTION)])
-    if engine.retriever is not None:
-        await engine.search(QUESTION, rerank=None if ranker.pair_heads is None else "learned")
+    passages = [passage.text for passage in islice(read_corpus(CORPUS), 2 * MEASURED)]
+    texts = [" ".join(pair) for pair in zip(passages[::2], passages[1::2], strict=True)]
+    for some in ([QUESTION], texts):
+        if ranker.has_classes:
+            await engine.classify_questions(some)
+            await engine.classify_passages(some)
+        if engine.entailment is not None:
+            await engine.entails([(QUESTION, text) for text in some])
+        if ranker.pair_heads is not None:
+            await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
+        if engine.retriever is not None:
+            await engine.search(QUESTION, rerank=None if ranker.pair_heads is None else "learned")
 
 
 async def _refuse(request: Request, error: Exception) -> Json:

@@ -50,7 +50,9 @@ class Settings:
     refresh_seconds
         Time between two looks at the folder of the index, whether it was changed; 0: it is served as it was at the start.
     batch_texts
-        Texts that one run of the encoder takes at most.
+        Texts that one run of the models takes at most; a request of more is large.
+    batch_characters
+        Characters that are read in one run at most, likewise; texts that are re-ranked are read twice.
     batch_seconds
         Time that a request waits for others to share a run with.
     queue
@@ -76,6 +78,7 @@ class Settings:
     stop_seconds: float = 30.0
     refresh_seconds: float = 5.0
     batch_texts: int = 64
+    batch_characters: int = 32_768
     batch_seconds: float = 0.002
     queue: int = 4096
     queue_characters: int = 16 * MIB

@@ -15,7 +15,8 @@ from served import Served
 from semclass import Passage, Ranker
 from semclass.entailment import EntailmentClassifier
 from semclass.rerank import Reranker
-from semclass.service.engine import Engine, Overloaded
+from semclass.service.engine import Engine
+from semclass.service.queue import Overloaded
 from semclass.service.settings import Settings
 from semclass.types import Hit
 
