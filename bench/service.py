@@ -7,7 +7,7 @@ from as many threads as the service has workers, the same with several requests 
 
 Then come a thousand connections at once, clients that send a byte now and then, that go away in the middle, bodies without
 an end and bodies that are none; and it is asked whether the service still lives, answers, and holds no more memory than
-before.
+before. At last the heaviest bodies come, beside small searches (:mod:`bench.heavy`).
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ def run(bench: Bench) -> dict[str, Any]:
         at_once=100 if few else AT_ONCE,
         part=10 if few else 1,
     )
+    heavy = bench.step("service/heavy", "bench.heavy:measure", data=data)
     return {
         "load": load["rows"],
         "processor": load["processor"],
@@ -96,6 +97,7 @@ def run(bench: Bench) -> dict[str, Any]:
         "memory": kept["memory"],
         "grown": kept["grown"],
         "unexpected": kept["unexpected"],
+        "heavy": heavy["rows"],
     }
 
 
