@@ -41,7 +41,17 @@ class Scripted(Engine):
         if question == QUESTION:  # and not what a service asks itself before it is ready
             self.asked.append((question, [item.text for item in passages]))
         return [
-            Hit(item.id, item.text, {}, 0.0, place, place, {"answers": self.scores[int(item.id)]}, (), {})
+            Hit(
+                item.id,
+                item.text,
+                {},
+                0.0,
+                place,
+                place,
+                {"answers": dict(enumerate(self.scores)).get(int(item.id), 0.0)},
+                (),
+                {},
+            )
             for place, item in enumerate(passages, 1)
         ]
 
@@ -193,6 +203,28 @@ def test_fields_of_documents_are_read_in_the_order_named(ranker):
         ['Head\n["a", "é"]\nbody', "only", "plain"],
         ["Head", "only", "plain"],
     ]
+
+
+def test_documents_without_a_text_are_read_by_the_fields_that_are_named(ranker):
+    engine = Scripted(ranker, [0.9, 0.5, 0.1])
+    documents = [{"Title": "Head", "Content": "Body"}, {"Content": "Only"}, {"Author": "Ada"}]
+    body = {"query": QUESTION, "documents": documents, "rank_fields": ["Title", "Content", "text"]}
+    answer = post(engine, "/v1/rerank", body)
+    assert engine.asked == [(QUESTION, ["Head\nBody", "Only"])]
+    told = {item["index"]: item["document"] for item in answer.json()["results"]}
+    read = ["Head\nBody", "Only", ""]
+    assert [told[place] for place in range(3)] == [documents[place] | {"text": read[place]} for place in range(3)]
+    for fields in ({}, {"rank_fields": []}, {"rank_fields": None}):
+        refused = post(engine, "/v1/rerank", {"query": QUESTION, "documents": ["a", *documents], **fields})
+        assert refused.status_code == 422
+        assert "documents.1" in refused.json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/invocations"])
+def test_tei_is_asked_where_its_container_is(engine, path):
+    body = {"query": QUESTION, "texts": TEXTS, "return_text": True}
+    assert post(engine, path, body).json() == post(engine, "/rerank", body).json()
+    assert post(engine, "/", None, "GET").headers["content-type"].startswith("text/html")
 
 
 def test_texts_are_data_whatever_they_look_like(ranker):

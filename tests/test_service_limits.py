@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import socket
 import threading
 import time
+import tracemalloc
 from contextlib import contextmanager
 from hashlib import sha256
 
@@ -137,6 +139,51 @@ def test_a_body_that_trickles_is_given_up(ranker):
         start, body = ask(client, [part(b"{")])
         assert (start["status"], body["error_type"]) == (408, "slow_body")
         assert (b"connection", b"close") in start["headers"]
+
+
+GZIP = {"content-encoding": "gzip"}
+
+
+def zipped(client, content, **headers):
+    return client.post(ASK, content=content, headers={"content-type": "application/json", **GZIP, **headers})
+
+
+def test_a_body_may_be_packed_by_gzip(ranker):
+    packed = gzip.compress(json.dumps(BODY).encode())
+    with held(ranker) as (client, engine):
+        engine.go.set()
+        assert zipped(client, packed).json()["results"] == client.post(ASK, BODY).json()["results"]
+        sent = [part(bytes([byte])) for byte in packed] + [part(b"", more=False)]
+        assert ask(client, sent, headers=[(b"content-encoding", b"x-gzip")])[0]["status"] == 200
+        plain = client.post(ASK, BODY, headers={"content-encoding": "identity"})
+        assert plain.status_code == 200
+
+
+def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(ranker):
+    with held(ranker, max_body=100_000) as (client, _):
+        bomb = gzip.compress(b"[" * 10**8)
+        assert len(bomb) < 100_000
+        tracemalloc.start()
+        assert kind(zipped(client, bomb)) == (413, "too_large")
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+        tracemalloc.stop()
+        # what unpacks to nothing is no longer, either
+        nothing = gzip.compress(b"", 0)[:10] + b"\x00\x00\x00\xff\xff" * 30_000
+        assert kind(zipped(client, nothing)) == (413, "too_large")
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"{}"])
+def test_what_is_no_gzip_is_malformed(ranker, content):
+    with held(ranker) as (client, _):
+        assert kind(zipped(client, content)) == (400, "malformed")
+
+
+@pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "zstd", "no such"])
+def test_bodies_that_are_packed_otherwise_are_told_how_to_be(ranker, encoding):
+    with held(ranker) as (client, _):
+        answer = zipped(client, b"{}", **{"content-encoding": encoding})
+        assert kind(answer) == (415, "media_type")
+        assert answer.headers["accept-encoding"] == "gzip"
 
 
 def test_the_bodies_of_all_requests_together_are_bounded(ranker, monkeypatch):
@@ -285,6 +332,44 @@ def test_what_the_engine_refuses_has_its_status(ranker, error, status, name):
         assert answer.headers.get("retry-after") == ("1" if status == 429 else None)
 
 
+# -- heavy work -------------------------------------------------------------------------------------------------------
+
+LONG = "Work on the bridge began in winter, said Ada number {}. It was opened in October. " * 50
+HEAVY = {"query": "When was it opened?", "documents": [LONG.format(*[n] * 50)[:4100] for n in range(400)]}
+
+
+def test_what_cannot_be_done_in_time_is_refused_at_once_with_what_can_and_small_requests_are_answered(ranker):
+    settings = Settings(request_seconds=4)
+    with asked(create_app(Engine(ranker, None, settings), settings)) as client:
+        heavy = [("POST", "/v2/rerank", {"json": HEAVY})] * 2
+        *refused, small = client.all([*heavy, ("POST", ASK, {"json": BODY})])
+        assert small.status_code == 200
+        for answer in refused:
+            assert kind(answer) == (413, "too_large")
+            found = re.search(r"about ([\d,]+) of its ([\d,]+) characters", answer.json()["error"])
+            fitting, whole = (int(number.replace(",", "")) for number in found.groups())
+            assert 0 < fitting < whole
+
+
+def test_nothing_is_computed_for_a_client_that_has_gone(ranker, monkeypatch):
+    settings, ran = Settings(request_seconds=100_000), []
+    engine = Engine(ranker, None, settings)
+    run = type(ranker.encoder)._run
+    monkeypatch.setattr(
+        type(ranker.encoder), "_run", lambda self, ids, *rest: ran.append(ids.size) or run(self, ids, *rest)
+    )
+    text = json.dumps(HEAVY).encode()
+    head = HEAD.replace(ASK.encode(), b"/v2/rerank") + b"Content-Length: %d\r\n\r\n" % len(text)
+    with listening(create_app(engine, settings), settings) as port:
+        before = len(ran)
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+            connection.sendall(head + text)
+            eventually(lambda: len(ran), lambda count: count > before)
+        eventually(lambda: engine.at_work, lambda at_work: not at_work)
+    # a word piece has fewer than five characters, so that all of them would be many more
+    assert sum(ran[before:]) < 4100 * 400 / 5 / 2
+
+
 # -- connections ------------------------------------------------------------------------------------------------------
 
 
@@ -390,6 +475,19 @@ def test_what_is_no_http_ends_the_connection_and_not_the_service(port, request_b
     with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
         connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         assert answer_of(connection).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("path", [b"/api/classify/questions", b"/health"])
+@pytest.mark.parametrize(("version", "length"), [(b"1.1", b"Content-Length: 4\r\n"), (b"1.0", b"")])
+def test_a_request_whose_end_is_in_doubt_is_refused_and_nothing_behind_it_is_answered(port, path, version, length):
+    head = b"POST %s HTTP/%s\r\nHost: localhost\r\n%s" % (path, version, length)
+    request = head + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(request + b"GET /api/info HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        found = answer_of(connection)
+    assert found.startswith(b"HTTP/1.1 400")
+    assert found.lower().count(b"x-request-id:") == 1
+    assert b"connection: close" in found
 
 
 def test_requests_one_after_another_share_a_connection(port):

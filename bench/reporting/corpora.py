@@ -17,7 +17,7 @@ PARTS = {
     "ann": ("libraries",),
     "concurrency": ("callers", "processes"),
     "memory": ("memory", "kinds"),
-    "service": ("processor", "survival", "memory"),
+    "service": ("processor", "survival", "memory", "heavy"),
     "engines": ("skipped", "agreement", "recall_by_depth", "milliseconds", "payload_bytes"),
     "bulk": ("questions",),
     "billion": ("what", "reading", "bytes", "serving", "prompting"),

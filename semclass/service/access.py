@@ -20,8 +20,7 @@ from semclass.service.static import PATHS
 PROBES = frozenset({"/health", "/ready"})
 """Paths that orchestrators look at, by any name or address: they hold nothing."""
 
-OPEN = frozenset({*PATHS, *PROBES})
-"""Paths that need no key: the page, which asks for one, and what orchestrators look at."""
+_LOOKS = frozenset({"GET", "HEAD"})
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 """What a service on the loopback device is called."""
@@ -81,6 +80,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_open(method: str, path: str) -> bool:
+    """Whether a request needs no key: one for the page, which asks for one, and what orchestrators look at."""
+    return path in PROBES or (path in PATHS and method in _LOOKS)
+
+
 class Gate:
     """Middleware that lets in requests with a name that the service has, and with a key where keys are set.
 
@@ -108,7 +112,11 @@ class Gate:
             answer = refusal(
                 scope, 400, "host", "the service does not answer to this name; start it with --allow-host NAME"
             )
-        elif self.keys and scope["path"] not in OPEN and not _is_key(_header(scope, b"authorization"), self.keys):
+        elif (
+            self.keys
+            and not is_open(scope["method"], scope["path"])
+            and not _is_key(_header(scope, b"authorization"), self.keys)
+        ):
             headers = {"WWW-Authenticate": "Bearer"}
             message = "a key is needed; send one that the service knows as Authorization: Bearer KEY"
             answer = refusal(scope, 401, "unauthorized", message, headers)

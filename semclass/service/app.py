@@ -23,7 +23,7 @@ from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
 from semclass.service.engine import Engine, NoIndexError
-from semclass.service.limits import Bounded, Uncrowded
+from semclass.service.limits import Bounded, Entrance
 from semclass.service.living import QUESTION, follow, may_change
 from semclass.service.logs import Watched, fault_of, tell
 from semclass.service.metrics import Metrics
@@ -110,7 +110,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     # the last that is added is the first that is asked
     app.add_middleware(Bounded, settings=settings)
     app.add_middleware(Gate, settings=settings)
-    app.add_middleware(Uncrowded)
+    app.add_middleware(Entrance)
     app.add_middleware(Watched, metrics=metrics, routes=paths)
     return app
 

@@ -1,7 +1,7 @@
 """Re-ranking in the shapes that clients of other services speak, so that a client changes only its URL.
 
-``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, ``/predict``
-and ``/info`` are those of text-embeddings-inference (TEI).
+``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank`` (as ``/`` and
+``/invocations``, too), ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI).
 
 The score that they give is the entailment head's, P(text answers query) *from the two texts alone*, and not that of
 ``rerank="learned"``, which looks at the other texts as well. These clients compare scores with a threshold, ask for one
@@ -27,7 +27,7 @@ from semclass.encoder import MAX_WINDOWS, OnnxEncoder
 from semclass.entailment import LABELS, EntailmentLabel
 from semclass.errors import SemclassError
 from semclass.service import compat_schemas as schemas
-from semclass.service.bodies import Json, check_length, json_body, read, take_texts
+from semclass.service.bodies import InvalidError, Json, check_length, json_body, read, take_texts
 from semclass.service.engine import Engine
 from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
@@ -35,6 +35,9 @@ from semclass.types import Encoder, Passage, QuestionLabel
 
 MODEL = "semclass"
 """Name of the model, where a client gives none."""
+
+TEI_RERANK = ("/rerank", "/", "/invocations")
+"""Where TEI re-ranks; the latter two are what clouds ask that run its container."""
 
 SEARCH_UNIT = 100
 """Documents of one of Cohere's search units."""
@@ -99,8 +102,8 @@ def router(engine: Engine) -> APIRouter:
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
             for result in results:
-                document = body.documents[result["index"]]
-                result["document"] = {"text": document} if isinstance(document, str) else document
+                place = result["index"]
+                result["document"] = _told(body.documents[place], texts[place])
         tokens = await asyncio.to_thread(_count, engine.ranker.encoder, [body.query, *texts])
         return Json(
             {
@@ -112,13 +115,6 @@ def router(engine: Engine) -> APIRouter:
             }
         )
 
-    @routes.post(
-        "/rerank",
-        response_model=schemas.TeiRerankAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.TeiRerankRequest),
-        tags=["text-embeddings-inference"],
-    )
     async def tei_rerank(request: Request) -> Json:
         """Re-rank texts, as clients of text-embeddings-inference ask for it."""
         body = await read(request, schemas.TeiRerankRequest, engine.settings)
@@ -129,6 +125,17 @@ def router(engine: Engine) -> APIRouter:
             for place in _best_first(scores)
         ]
         return Json(ranks)
+
+    for path in TEI_RERANK:
+        routes.add_api_route(
+            path,
+            tei_rerank,
+            methods=["POST"],
+            response_model=schemas.TeiRerankAnswer,
+            responses=WITHOUT_HEADS,
+            openapi_extra=json_body(schemas.TeiRerankRequest),
+            tags=["text-embeddings-inference"],
+        )
 
     @routes.post(
         "/predict",
@@ -158,16 +165,26 @@ def _texts(body: schemas.RerankRequest, settings: Settings) -> list[str]:
     """What is read of each document."""
     # a name that is given twice is read once: or a short body asks for a text of any length
     fields = tuple(dict.fromkeys(body.rank_fields or ()))
+    for place, item in enumerate(body.documents):
+        if not (fields or isinstance(item, str) or "text" in item.model_fields_set):
+            raise InvalidError(f"documents.{place}: Input should be {schemas.DOCUMENT}")
     return [item if isinstance(item, str) else _text(item, fields, settings) for item in body.documents]
 
 
 def _text(document: schemas.Document, fields: Sequence[str], settings: Settings) -> str:
     """The named fields that a document has, else its text; TooLargeError, before it is made, if it is too long."""
-    values: Mapping[str, JsonValue] = {"text": document.text, **document.__pydantic_extra__}
+    values: Mapping[str, JsonValue] = document.model_dump(exclude_unset=True)
     named = [values[name] for name in fields if values.get(name) is not None]
     check_length(sum(len(value) for value in named if isinstance(value, str)), settings)
     written = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in named]
     return "\n".join(written) if written else document.text
+
+
+def _told(document: str | schemas.Document, text: str) -> dict[str, Any]:
+    """A document as it was sent; a client of Cohere's wants a text, so one without has what was read of it."""
+    if isinstance(document, str):
+        return {"text": document}
+    return {"text": text, **document.model_dump(exclude_unset=True)}
 
 
 def check_pairs(engine: Engine) -> None:

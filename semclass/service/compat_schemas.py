@@ -56,12 +56,15 @@ class Sent(BaseModel):
 
 
 class Document(Sent):
-    """A document with fields: its text is read, or those that `rank_fields` names. Nothing in it is opened or fetched."""
+    """A document with fields: its text is read, or those that `rank_fields` names. Nothing in it is opened or fetched.
+
+    Where `rank_fields` names any, it need not have a text; one that has neither reads as an empty text.
+    """
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, JsonValue]
 
-    text: Text
+    text: Text = ""
 
 
 def _expecting(expected: str) -> WrapValidator:
@@ -76,12 +79,25 @@ def _expecting(expected: str) -> WrapValidator:
     return WrapValidator(validate)
 
 
+DOCUMENT = "a text, or an object with a text or, where rank_fields names any, with these fields; images are not read"
+
+_WITH_TEXT: dict[str, Any] = {
+    "anyOf": [
+        {"properties": {"documents": {"items": {"if": {"type": "object"}, "then": {"required": ["text"]}}}}},
+        {"properties": {"rank_fields": {"type": "array", "minItems": 1}}, "required": ["rank_fields"]},
+    ]
+}
+"""Says that documents have a text unless other fields are to be read."""
+
+
 class RerankRequest(Sent):
     """What Cohere's and Jina's clients send."""
 
+    model_config = ConfigDict(json_schema_extra=_WITH_TEXT)
+
     query: Written
     documents: Annotated[
-        list[Annotated[Text | Document, _expecting("a text, or an object with a text; images are not read")]],
+        list[Annotated[Text | Document, _expecting(DOCUMENT)]],
         FailFast(),
         Field(json_schema_extra={"minItems": 1, **TEXTS}),
     ]
@@ -114,7 +130,10 @@ class DocumentOut(BaseModel):
 
 
 class ResultWithDocument(Result):
-    """The same with the document as it was sent; a string becomes an object with a text."""
+    """The same with the document as it was sent; a string becomes an object with a text.
+
+    One that has fields but no text gets as its text what was read of them.
+    """
 
     document: DocumentOut
 

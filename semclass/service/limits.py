@@ -7,10 +7,12 @@ done beside a watch on the connection: it is given up when the client goes away,
 from __future__ import annotations
 
 import asyncio
+import zlib
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semclass.service.bodies import CLOSE, Json, TooLargeError, refusal
+from semclass.service.bodies import CLOSE, Json, MalformedError, MediaTypeError, TooLargeError, refusal
 from semclass.service.memory import give_back
 from semclass.service.settings import MIB, Settings
 
@@ -35,10 +37,12 @@ class _Full(Exception):  # noqa: N818 - a state, which never leaves this module
     """Too many bytes of bodies are held."""
 
 
-class Uncrowded:
-    """Middleware that refuses requests while too many connections are open, as the server marks them.
+class Entrance:
+    """Middleware that refuses requests whose end is in doubt, and others while too many connections are open.
 
-    It comes before keys are looked at: who has none may hold connections as well.
+    A request that tells its length and is sent in chunks as well may be two requests to a proxy that believes the other
+    header: it is refused, and the connection closed (RFC 9112, 6.1). The server marks requests where connections are too
+    many. Both come before keys are looked at: who has none may do so as well.
 
     Parameters
     ----------
@@ -51,6 +55,12 @@ class Uncrowded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it."""
+        names = {name for name, _ in scope["headers"]} if scope["type"] == "http" else set()
+        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
+            message = (
+                "the end of the request is in doubt; send Content-Length or, in HTTP/1.1, Transfer-Encoding, not both"
+            )
+            return await refusal(scope, 400, "malformed", message, CLOSE)(scope, receive, send)
         if not scope.get("semclass.crowded") or scope["path"] in ALWAYS:
             return await self.app(scope, receive, send)
         message = "too many connections at a time; try again later, and close connections that are not used"
@@ -120,6 +130,10 @@ class Bounded:
             await asyncio.wait_for(self._read_all(scope, receive, body), settings.body_seconds)
         except TooLargeError as error:
             return refusal(scope, 413, "too_large", str(error))
+        except MediaTypeError as error:
+            return refusal(scope, 415, "media_type", str(error), {"Accept-Encoding": "gzip"})
+        except MalformedError as error:
+            return refusal(scope, 400, "malformed", str(error))
         except _Full:
             return refusal(scope, 429, "overloaded", "too many large requests at a time; try again later", _RETRY)
         except asyncio.TimeoutError:
@@ -132,15 +146,18 @@ class Bounded:
         told = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
         if told.isdigit() and int(told[:20]) > most:
             raise TooLargeError(f"a body of {int(told[:20])} bytes is too large; at most {most} are read")
-        more = True
+        decode = _decoder(scope, most)
+        more, sent = True, 0
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 scope["semclass.gone"] = True
                 return
-            chunk = message.get("body", b"")
             more = message.get("more_body", False)
-            if len(body) + len(chunk) > most:
+            sent += len(message.get("body", b""))
+            # one byte too many is enough to know of it: a body never grows further, whatever it was packed from
+            chunk = decode(message.get("body", b""), most + 1 - len(body), more)
+            if max(sent, len(body) + len(chunk)) > most:
                 raise TooLargeError(f"the body is too large; at most {most} bytes are read")
             # small bodies always pass: those who send large ones slowly hold up only others of these
             if len(body) + len(chunk) > SMALL and self._held + len(chunk) > self.settings.max_buffered:
@@ -174,6 +191,33 @@ class Bounded:
                 await asyncio.wait({work})
             if not work.cancelled():
                 work.exception()  # looked at, so that it is not told as forgotten
+
+
+def _decoder(scope: Scope, most: int) -> Callable[[bytes, int, bool], bytes]:
+    """What gives the bytes of a body, at most so many, from a piece of it as it was sent, by whether more will come.
+
+    Raises
+    ------
+    MediaTypeError
+        If it is packed in a way that is not read.
+    """
+    told = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").strip().lower()
+    if told in (b"", b"identity"):
+        return lambda piece, _, __: piece
+    if told not in (b"gzip", b"x-gzip"):
+        raise MediaTypeError("of encodings of a body gzip is read; send it with Content-Encoding: gzip, or without any")
+    unpack = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    def decode(piece: bytes, room: int, more: bool) -> bytes:
+        try:
+            found = unpack.decompress(piece, room)
+        except zlib.error as error:
+            raise MalformedError(f"the body is no gzip: {error}") from None
+        if unpack.unused_data or not (more or unpack.eof or len(found) == room):
+            raise MalformedError("the body is no gzip: it is cut short, or goes on after its end")
+        return found
+
+    return decode
 
 
 class _Sent:

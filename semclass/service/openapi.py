@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from semclass.service.access import OPEN
+from semclass.service.access import is_open
 from semclass.service.bodies import LIMITS
 from semclass.service.filter_schema import FILTERS
 from semclass.service.limits import ALWAYS
@@ -15,12 +15,12 @@ from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
 
 _ERRORS = {
-    400: "The request is malformed, or names another host.",
+    400: "The request is malformed, its end is in doubt, or it names another host.",
     401: "The key is missing or unknown.",
     404: "There is no index.",
     408: "The body came too slowly.",
-    413: "The body or a text is too long, or there are too many texts.",
-    415: "The body is not JSON.",
+    413: "The body or a text is too long, there are too many texts, or all of them would take too long.",
+    415: "The body is not JSON, or packed otherwise than by gzip.",
     422: "The body holds something that is not allowed.",
     429: "There is too much to do; come back later.",
     500: "Something went wrong in the service.",
@@ -76,10 +76,11 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
     if settings.keys:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
-        for operation in operations.values():
-            if settings.keys and path not in OPEN:
+        for method, operation in operations.items():
+            asked = bool(settings.keys) and not is_open(method.upper(), path)
+            if asked:
                 operation["security"] = [{"key": []}]
-            for status in _statuses(path, operation, settings, no_index):
+            for status in _statuses(path, operation, no_index, asked=asked):
                 operation["responses"].setdefault(
                     str(status),
                     {
@@ -93,10 +94,10 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
     return document
 
 
-def _statuses(path: str, operation: dict[str, Any], settings: Settings, no_index: frozenset[str]) -> list[int]:
-    """Errors that an operation may answer."""
+def _statuses(path: str, operation: dict[str, Any], no_index: frozenset[str], *, asked: bool) -> list[int]:
+    """Errors that an operation may answer; `asked`: where it is asked for a key."""
     found = {400, 500}
-    if settings.keys and path not in OPEN:
+    if asked:
         found.add(401)
     if path in no_index:
         found.add(404)

@@ -196,7 +196,7 @@ class LimitedProtocol(OneBody):
     for a client to read, also where the connection is to be closed; here it is cut off.
 
     While all connections that may be are open, each is closed after its next answer, so that nobody keeps a place by asking
-    now and then. While more are, requests are marked, for :class:`semclass.service.limits.Uncrowded` to refuse them.
+    now and then. While more are, requests are marked, for :class:`semclass.service.limits.Entrance` to refuse them.
     uvicorn would refuse probes as well, with a text of its own and without a word in the log.
     """
 

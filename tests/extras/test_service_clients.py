@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import math
 import os
 from collections.abc import Iterator
@@ -99,6 +101,26 @@ def test_cohere_v1_with_documents_that_have_fields(served, expected):
     assert [item.document.model_dump() for item in named.results] == [documents[place] for place, _ in expected]
 
 
+def test_cohere_v1_with_documents_that_have_no_text(served, expected):
+    cohere = pytest.importorskip("cohere")
+    client = cohere.Client(api_key="any", base_url=served.url)
+    documents = [{"Title": title, "page": str(page)} for page, title in enumerate(TEXTS)]
+    found = client.rerank(query=QUESTION, documents=documents, rank_fields=["Title"], return_documents=True)
+    assert told(found.results) == expected
+    assert [item.document.Title for item in found.results] == [TEXTS[place] for place, _ in expected]
+    assert [item.document.text for item in found.results] == [TEXTS[place] for place, _ in expected]
+    with pytest.raises(cohere.UnprocessableEntityError):
+        client.rerank(query=QUESTION, documents=documents)
+
+
+def test_a_body_that_is_packed(served, expected):
+    httpx = pytest.importorskip("httpx")
+    content = gzip.compress(json.dumps({"query": QUESTION, "documents": TEXTS}).encode())
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    results = httpx.post(f"{served.url}/v2/rerank", content=content, headers=headers).json()["results"]
+    assert [(item["index"], pytest.approx(item["relevance_score"], abs=1e-6)) for item in results] == expected
+
+
 def test_cohere_raises_its_own_errors(served):
     cohere = pytest.importorskip("cohere")
     client = cohere.ClientV2(api_key="any", base_url=served.url)
@@ -134,7 +156,11 @@ def test_cohere_waits_as_long_as_it_is_told_and_comes_back(ranker, expected, mon
 
 @pytest.mark.parametrize(
     ("provider", "path"),
-    [("cohere", "/v1/rerank"), ("jina", "/v1/rerank"), ("text-embeddings-inference", "/rerank")],
+    [
+        ("cohere", "/v1/rerank"),
+        ("jina", "/v1/rerank"),
+        *(("text-embeddings-inference", path) for path in ("/rerank", "/", "/invocations")),
+    ],
 )
 def test_rerankers(served, expected, provider, path):
     rankers = pytest.importorskip("rerankers.models.api_rankers")
