@@ -526,6 +526,9 @@ def test_a_key_is_asked_for_where_keys_are_set(ranker, key_file, log):
             refused = client.get(path)
             check_error(refused, 401)
             assert refused.headers["www-authenticate"] == "Bearer"
+        check_error(
+            client.post("/", {"query": QUESTION, "texts": ["a"]}), 401
+        )  # the page is open, re-ranking there is not
         for value in (f"Bearer {KEY}", "bearer another-key-of-someone"):
             assert client.get("/api/info", headers={"authorization": value}).status_code == 200
         for value in (KEY, f"Basic {KEY}", f"Bearer {KEY}x", "Bearer", "Bearer # of the two teams", "Bearer \xff"):

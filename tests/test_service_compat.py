@@ -40,18 +40,9 @@ class Scripted(Engine):
     async def rerank(self, question: str, passages, **options: Any) -> list[Hit]:
         if question == QUESTION:  # and not what a service asks itself before it is ready
             self.asked.append((question, [item.text for item in passages]))
+        scores = dict(enumerate(self.scores))
         return [
-            Hit(
-                item.id,
-                item.text,
-                {},
-                0.0,
-                place,
-                place,
-                {"answers": dict(enumerate(self.scores)).get(int(item.id), 0.0)},
-                (),
-                {},
-            )
+            Hit(item.id, item.text, {}, 0.0, place, place, {"answers": scores.get(int(item.id), 0.0)}, (), {})
             for place, item in enumerate(passages, 1)
         ]
 
@@ -225,6 +216,7 @@ def test_tei_is_asked_where_its_container_is(engine, path):
     body = {"query": QUESTION, "texts": TEXTS, "return_text": True}
     assert post(engine, path, body).json() == post(engine, "/rerank", body).json()
     assert post(engine, "/", None, "GET").headers["content-type"].startswith("text/html")
+    assert post(engine, "/", body, "PUT").headers["allow"] == "GET, HEAD, POST"
 
 
 def test_texts_are_data_whatever_they_look_like(ranker):

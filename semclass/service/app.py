@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -104,7 +105,11 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     routers = (native.router(engine), compat.router(engine), static.router(), _operations(app, engine, metrics))
     for routes in routers:
         app.include_router(routes)
-    paths = {str(app.openapi_url), *(getattr(route, "path", "") for routes in routers for route in routes.routes)}
+    app.state.methods = methods = defaultdict[str, set[str]](set)
+    for routes in routers:
+        for route in routes.routes:
+            methods[getattr(route, "path", "")].update(getattr(route, "methods", None) or ())
+    paths = {str(app.openapi_url), *methods}
     document = describe(app, settings, native.SEARCHES)
     app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it
     # the last that is added is the first that is asked
@@ -174,10 +179,14 @@ async def _refuse_request(request: Request, error: Exception) -> Json:
     """Answer what no route takes."""
     if not isinstance(error, HTTPException):
         raise error
-    phrase = HTTPStatus(error.status_code).phrase
+    phrase, headers = HTTPStatus(error.status_code).phrase, dict(error.headers or {})
+    if error.status_code == 405:
+        # of several routes with the same path the framework tells only the first one's
+        known = request.app.state.methods.get(request.scope["path"])
+        headers |= {"Allow": ", ".join(sorted(known))} if known else {}
     kind = phrase.lower().replace(" ", "_")
     messages = {
         404: "there is no such path; GET /openapi.json lists those that there are",
-        405: f"this path is asked by {(error.headers or {}).get('Allow', 'another method')}; see GET /openapi.json",
+        405: f"this path is asked by {headers.get('Allow', 'another method')}; see GET /openapi.json",
     }
-    return refusal(request.scope, error.status_code, kind, messages.get(error.status_code, phrase), error.headers)
+    return refusal(request.scope, error.status_code, kind, messages.get(error.status_code, phrase), headers)

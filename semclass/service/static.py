@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -27,9 +28,9 @@ def router() -> APIRouter:
     Returns
     -------
     APIRouter
-        ``GET`` and ``HEAD`` of :data:`PATHS`, which are no part of the OpenAPI description.
+        ``GET`` and ``HEAD`` of :data:`PATHS`; of them the OpenAPI description has ``GET /``.
     """
-    routes = APIRouter(include_in_schema=False)
+    routes = APIRouter(tags=["page"])
     for path, (name, kind) in zip(PATHS, _TYPES.items(), strict=True):
         _serve(routes, path, (_FOLDER / name).read_bytes(), kind)
     return routes
@@ -40,8 +41,11 @@ def _serve(routes: APIRouter, path: str, body: bytes, kind: str) -> None:
     headers = {"Cache-Control": "no-cache", "ETag": etag}  # a newer version is seen at once, an unchanged one costs 304
 
     async def page(request: Request) -> Response:
+        """Show the page to try it."""
         if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(body, media_type=kind, headers=headers)
 
-    routes.add_api_route(path, page, methods=["GET", "HEAD"])
+    given: dict[int | str, dict[str, Any]] = {200: {"content": {kind.partition(";")[0]: {}}}}
+    routes.add_api_route(path, page, response_class=Response, responses=given, include_in_schema=path == "/")
+    routes.add_api_route(path, page, methods=["HEAD"], include_in_schema=False)
