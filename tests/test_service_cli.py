@@ -86,7 +86,10 @@ def test_a_service_answers_and_finishes_what_it_took_when_it_is_stopped(index):
 
 
 def test_a_stop_takes_no_longer_than_it_may(index):
-    with serving(index, "--stop-timeout", "0.05", "--timeout", 36_000) as (process, told), ThreadPoolExecutor(1) as pool:
+    with (
+        serving(index, "--stop-timeout", "0.05", "--timeout", 36_000) as (process, told),
+        ThreadPoolExecutor(1) as pool,
+    ):
         # many runs, each of which takes a second or so
         many = {"texts": [f"{place} {QUESTION} " * 500 for place in range(100)]}
         with httpx.Client(base_url=address(told), timeout=120) as client:
