@@ -11,13 +11,18 @@ import errno
 import hashlib
 import json
 import os
+import re
+import stat
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy.typing as npt
+
 from semclass.errors import ArtifactError
+from semclass.npy import array_of
 
 PROTOCOL = 1
 """Version of the folder format. A reader refuses newer ones; raise it whenever an older reader would go wrong."""
@@ -44,9 +49,10 @@ class Artifact:
 
     folder: Path
     manifest: Mapping[str, Any]
+    _verified: dict[str, bytes] = field(default_factory=dict, repr=False, compare=False)
 
     def path(self, name: str) -> Path:
-        """Path of a file that the manifest lists.
+        """Path of a file that the manifest lists, for messages: what is used of it is what :meth:`read` gives.
 
         Raises
         ------
@@ -56,6 +62,36 @@ class Artifact:
         if name not in self.manifest["files"]:
             raise ArtifactError(f"{self.folder / MANIFEST} lists no file {name!r}; {_RETRAIN}")
         return self.folder / name
+
+    def read(self, name: str) -> bytes:
+        """Bytes of a file that the manifest lists: the very ones whose SHA-256 was found right.
+
+        They are given away, so that nobody keeps them; who asks again has the file read and compared again.
+
+        Raises
+        ------
+        ArtifactError
+            If the manifest does not list it, or the file was changed.
+        """
+        data = self._verified.pop(name, None)
+        if data is not None:
+            return data
+        return read_file(self.path(name), self.manifest["files"][name], _RETRAIN)
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """The array of a ``.npy`` file that the manifest lists, read-only.
+
+        Raises
+        ------
+        ArtifactError
+            As :meth:`read`, or if it is no array.
+        """
+        try:
+            return array_of(self.read(name))
+        except ArtifactError:
+            raise
+        except ValueError as error:
+            raise ArtifactError(f"{self.path(name)} cannot be read ({error}); {_RETRAIN}") from error
 
     def field(self, name: str) -> Any:
         """Value of a manifest field that must be there.
@@ -152,13 +188,29 @@ def read_json(path: Path) -> dict[str, Any]:
         If it is missing, unreadable or not a JSON object.
     """
     try:
-        value = json.loads(path.read_bytes())
+        data = path.read_bytes()
     except FileNotFoundError as error:
         raise ArtifactError(f"{path} does not exist") from error
-    except (OSError, ValueError) as error:
-        raise ArtifactError(f"{path} cannot be read as JSON ({error}); {_RETRAIN}") from error
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {_RETRAIN}") from error
+    return parse_json(data, path, _RETRAIN)
+
+
+def parse_json(data: bytes, path: Path, remedy: str) -> dict[str, Any]:
+    """Parse the bytes of a JSON file that must hold an object, and one that can be written again.
+
+    Raises
+    ------
+    ArtifactError
+        If they do not; the message names the file, and ends with `remedy`.
+    """
+    try:
+        value = json.loads(data)
+        dump_json(value)  # half of a surrogate pair cannot be written, nor shown
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is damaged (it cannot be read as JSON: {error}); {remedy}") from error
     if not isinstance(value, dict):
-        raise ArtifactError(f"{path} holds no JSON object; {_RETRAIN}")
+        raise ArtifactError(f"{path} is damaged (it holds no JSON object); {remedy}")
     return value
 
 
@@ -238,15 +290,70 @@ def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: 
     for name, record in records.items():
         path = folder / name
         try:
-            size = path.stat().st_size
-            if size != record["bytes"]:
-                raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
-            if hashes and sha256_of(path) != record["sha256"]:
-                raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
+            compare(path, path.stat().st_size, None, record, remedy)
+            if hashes:
+                compare(path, record["bytes"], sha256_of(path), record, remedy)
         except (FileNotFoundError, NotADirectoryError) as error:  # also one that is removed just now
             raise ArtifactError(f"{path} is missing; {remedy}") from error
         except OSError as error:
             raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from error
+
+
+def read_file(path: Path, record: Mapping[str, Any] | None, remedy: str, *, hashes: bool = True) -> bytes:
+    """Read a whole file, and compare what was read with its record: nobody can change it in between.
+
+    Parameters
+    ----------
+    path
+        The file.
+    record
+        ``bytes`` and ``sha256``; None to compare with nothing.
+    remedy
+        What to do if it differs; the message ends with it.
+    hashes
+        Whether to compare the SHA-256, too.
+
+    Returns
+    -------
+    bytes
+        Its content.
+
+    Raises
+    ------
+    ArtifactError
+        If it is missing, no file, cut short or changed.
+    """
+    try:
+        # a pipe would be waited for
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(number, "rb", buffering=0) as file:
+            found = os.fstat(number)
+            if not stat.S_ISREG(found.st_mode):
+                raise ArtifactError(f"{path} is no regular file; {remedy}")
+            if record is not None:
+                compare(path, found.st_size, None, record, remedy)
+            data = file.readall()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ArtifactError(f"{path} is missing; {remedy}") from error
+    except OSError as error:
+        raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from error
+    if record is not None:
+        compare(path, len(data), hashlib.sha256(data).hexdigest() if hashes else None, record, remedy)
+    return data
+
+
+def compare(path: Path, size: int, sha256: str | None, record: Mapping[str, Any], remedy: str) -> None:
+    """Compare what was found of a file with its record; a hash that is None was not asked for.
+
+    Raises
+    ------
+    ArtifactError
+        If they differ.
+    """
+    if size != record["bytes"]:
+        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
+    if sha256 is not None and sha256 != record["sha256"]:
+        raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
 
 
 def load(folder: str | Path, kind: str) -> Artifact:
@@ -262,12 +369,13 @@ def load(folder: str | Path, kind: str) -> Artifact:
     Returns
     -------
     Artifact
-        Its manifest, with every file's hash found right.
+        Its manifest, with every file's hash found right, and their bytes until they are used.
 
     Raises
     ------
     ArtifactError
-        If anything is missing, changed, of another kind or of another protocol.
+        If anything is missing, changed, of another kind or of another protocol; if a file is somewhere else, by its name or
+        by a link.
     """
     folder = Path(folder)
     manifest = read_json(folder / MANIFEST)
@@ -275,8 +383,35 @@ def load(folder: str | Path, kind: str) -> Artifact:
     records = manifest.get("files")
     if not isinstance(records, dict) or not records:
         raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
-    check_files(folder, records, _RETRAIN)
-    return Artifact(folder, manifest)
+    if not all(map(is_record, records.values())):
+        raise ArtifactError(f"{folder / MANIFEST} lists files without their sizes and hashes; {_RETRAIN}")
+    return Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
+
+
+def is_record(record: object) -> bool:
+    """Whether a file is described by its size and its hash."""
+    if (
+        not isinstance(record, dict)
+        or not isinstance(record.get("sha256"), str)
+        or isinstance(record.get("bytes"), bool)
+    ):
+        return False
+    return isinstance(record.get("bytes"), int) and re.fullmatch("[0-9a-f]{64}", record["sha256"]) is not None
+
+
+def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
+    """Read a file of a folder, and refuse one that is somewhere else."""
+    place = PurePosixPath(name)
+    path = folder / place
+    try:
+        inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError) as error:  # no name of a file, or links in a circle
+        raise ArtifactError(f"{str(path)!r} cannot be read ({error}); {_RETRAIN}") from error
+    if not inside or place.is_absolute() or ".." in place.parts:
+        raise ArtifactError(
+            f"{path} leads out of {folder}: a model is read from its own folder alone; copy what links lead to (cp -rL)"
+        )
+    return read_file(path, record, _RETRAIN)
 
 
 def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:

@@ -92,7 +92,7 @@ class Branch:
         """Open the branch of an entailment model whose files were checked already; arguments and errors as :meth:`load`."""
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, (STATES,))
         # it is written with fused operators already, and loads faster as it is
-        session = open_session(artifact.path("branch.onnx"), threads, optimise=False)
+        session = open_session(artifact, "branch.onnx", threads, optimise=False)
         return cls(str(artifact.manifest["files"]["branch.onnx"]["sha256"])[:12], session)
 
     @property

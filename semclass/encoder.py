@@ -106,14 +106,14 @@ class OnnxEncoder:
         if not 3 <= length <= limit:
             raise InputError(f"max_length is {length}; this encoder takes 3 to {limit} word pieces")
         try:
-            tokenizer = tokenizers.Tokenizer.from_file(str(artifact.path("tokenizer.json")))
+            tokenizer = tokenizers.Tokenizer.from_buffer(artifact.read("tokenizer.json"))
         except Exception as error:  # the tokenizers library raises bare Exception
             raise ArtifactError(f"{artifact.path('tokenizer.json')} cannot be read: {error}") from error
         # cutting and padding are done here, so that the whole text's terms are known and no call changes shared state
         tokenizer.no_truncation()
         tokenizer.no_padding()
         first, last = artifact.field("special_ids")
-        lower, upper = (open_session(artifact.path(name), threads, optimise=False) for name in NETWORKS)
+        lower, upper = (open_session(artifact, name, threads, optimise=False) for name in NETWORKS)
         views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:

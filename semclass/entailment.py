@@ -136,8 +136,8 @@ class EntailmentClassifier:
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
         branch = Branch.of(artifact, encoder=used.fingerprint, threads=threads)
-        head = open_session(artifact.path("head.onnx"), threads)
-        idf = np.load(artifact.path("idf.npy"), allow_pickle=False)
+        head = open_session(artifact, "head.onnx", threads)
+        idf = artifact.array("idf.npy")
         if idf.shape != used.is_term.shape:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"

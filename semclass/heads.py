@@ -69,7 +69,7 @@ class Head:
         if made_for is not None:
             check_encoder(artifact.folder, str(made_for), encoder, artifact.field("inputs"))
         # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
-        session = open_session(artifact.path("model.onnx"), threads=1)
+        session = open_session(artifact, "model.onnx", threads=1)
         head = cls(
             artifact=artifact,
             classes=tuple(artifact.field("classes")),

@@ -109,7 +109,7 @@ class PlacedModel:
                     f"{artifact.folder} was made for other {_MEANING[name]} than are used here; make it again with "
                     "training/train_match.py"
                 )
-        arrays = {name: np.load(artifact.path(f"{name}.npy"), allow_pickle=False) for name in ARRAYS}
+        arrays = {name: artifact.array(f"{name}.npy") for name in ARRAYS}
         columns = READINGS * arrays["probe"].shape[-1]
         wanted = {"usual": (len(classes),), "centre": (columns,), "scale": (columns,), "table": (len(classes), columns)}
         for name, shape in wanted.items():

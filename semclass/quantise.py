@@ -181,16 +181,17 @@ class Codebooks:
             )
         names = ("tokens.npy", "sentences.npy")
         hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
-        tokens, sentences = (_read(artifact.path(name)) for name in names)
+        tokens, sentences = (_read(artifact, name) for name in names)
         return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
 
 
-def _read(path: Path) -> Codebook:
+def _read(artifact: artifacts.Artifact, name: str) -> Codebook:
     """Read one table, stored as float16."""
+    table = artifact.array(name)
     try:
-        return Codebook(np.load(path, allow_pickle=False).astype(np.float32))
-    except (ValueError, InputError) as error:
-        raise ArtifactError(f"{path} is no codebook ({error}); {_REMEDY}") from error
+        return Codebook(table.astype(np.float32))
+    except InputError as error:
+        raise ArtifactError(f"{artifact.path(name)} is no codebook ({error}); {_REMEDY}") from error
 
 
 def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:

@@ -198,7 +198,7 @@ class QuestionClassifier:
         artifact = self._trained.artifact
         if WORDS not in artifact.manifest["files"]:
             return None
-        return Speller.of_words(artifact.path(WORDS).read_text(encoding="utf-8").splitlines())
+        return Speller.of_words(artifact.read(WORDS).decode("utf-8").splitlines())
 
     def _spelt(self, texts: list[str]) -> list[str]:
         """Texts as the head reads them."""

@@ -191,8 +191,8 @@ class PairModel:
                     f"the head in {head.artifact.folder} was trained on other pair features than this version of "
                     "semclass computes; install the version that trained it, or train it again"
                 )
-        idf = np.load(learned.artifact.path("idf.npy"), allow_pickle=False)
-        words = WordTable.of(np.load(learned.artifact.path("words.npy"), allow_pickle=False))
+        idf = learned.artifact.array("idf.npy")
+        words = WordTable.of(learned.artifact.array("words.npy"))
         if len(words.keys) != len(idf):
             raise ArtifactError(
                 f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"

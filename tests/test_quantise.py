@@ -157,5 +157,5 @@ def test_a_damaged_table_is_refused(tmp_path):
 
 def test_a_file_that_is_no_table_is_refused(tmp_path):
     write(tmp_path, make_codebook(0), tokens=b"x")
-    with pytest.raises(ArtifactError, match="no codebook"):
+    with pytest.raises(ArtifactError, match=r"no codebook|cannot be read"):
         load(tmp_path)

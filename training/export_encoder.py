@@ -34,7 +34,7 @@ from entity_probe import LAYER, entity_probe
 from semclass import artifacts
 from semclass.encoder import NETWORKS, STATES
 from semclass.errors import ArtifactError
-from semclass.sessions import open_session
+from semclass.sessions import session_options
 
 KNOWN_WEIGHTS = {
     "all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
@@ -167,7 +167,11 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
 def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]]) -> dict[str, float]:
     """Mean and smallest cosine between int8 and float32 vectors."""
     reference = onnxruntime.InferenceSession(float_model.SerializeToString(), providers=["CPUExecutionProvider"])
-    lower, upper = (open_session(folder / name, 1, optimise=False) for name in NETWORKS)
+    options = session_options(1, optimise=False)
+    lower, upper = (
+        onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
+        for name in NETWORKS
+    )
     cosines = []
     for ids in encodings:
         feeds = _feeds(ids)

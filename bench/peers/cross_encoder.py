@@ -50,8 +50,8 @@ class CrossEncoder:
     def load(cls, folder: Path, *, threads: int = 1) -> CrossEncoder:
         """Load a folder that ``train_cross_encoder.py`` wrote."""
         artifact = artifacts.load(folder, "cross-encoder")
-        tokenizer = pair_tokenizer(artifact.path("tokenizer.json"), int(artifact.field("max_length")))
-        return cls(open_session(artifact.path("model.onnx"), threads), tokenizer, dict(artifact.manifest))
+        tokenizer = pair_tokenizer(artifact.read("tokenizer.json"), int(artifact.field("max_length")))
+        return cls(open_session(artifact, "model.onnx", threads), tokenizer, dict(artifact.manifest))
 
     def scores(self, question: str, passages: Sequence[str]) -> Array:
         """Logits of passages for a question, float32 (n,).
@@ -62,9 +62,9 @@ class CrossEncoder:
         return np.concatenate([self.session.run(["logits"], feed([pair]))[0] for pair in pairs])
 
 
-def pair_tokenizer(path: Path, max_length: int) -> tokenizers.Tokenizer:
+def pair_tokenizer(data: bytes, max_length: int) -> tokenizers.Tokenizer:
     """A tokeniser that makes pairs of `max_length` word pieces at most by cutting the second text."""
-    tokenizer = tokenizers.Tokenizer.from_file(str(path))
+    tokenizer = tokenizers.Tokenizer.from_buffer(data)
     tokenizer.no_padding()
     tokenizer.enable_truncation(max_length, strategy="only_second")
     return tokenizer

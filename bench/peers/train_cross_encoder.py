@@ -430,7 +430,7 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
     """Quantise, write, measure on held-out questions, write what was found there."""
     rng = np.random.default_rng(seed)
     some = [task.pairs(row, [int(rng.integers(N_CANDIDATES))])[0] for row in rng.choice(rows, CALIBRATION).tolist()]
-    tokenizer = pair_tokenizer(source / "tokenizer.json", MAX_LENGTH)
+    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), MAX_LENGTH)
     model = int8_network(arrays(network.parameters), network.config, tokenizer.encode_batch(some))
     files = {"model.onnx": model, "tokenizer.json": (source / "tokenizer.json").read_bytes()}
     training = {
@@ -457,7 +457,7 @@ def train(arguments: argparse.Namespace) -> None:
     recipe = Recipe()
     source = find_source(arguments.source)
     weights, config = bert_graph.read_model(source)
-    tokenizer = pair_tokenizer(source / "tokenizer.json", recipe.length)
+    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), recipe.length)
     task = read_task(arguments.data, arguments.candidates, arguments.seed)
     rows = np.random.default_rng(arguments.seed).permutation(np.flatnonzero(~task.held_out))
     counts = [min(count, len(rows)) for count in arguments.questions or (len(rows),)]

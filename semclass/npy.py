@@ -1,0 +1,89 @@
+"""Arrays in ``.npy`` files: plain numbers, row by row, that take all the bytes they say and no more.
+
+What the header says is compared with the size of the file before anything is made of it: a few bytes cannot ask for more
+memory than the file has.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from dataclasses import dataclass
+from tokenize import TokenError
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+LONGEST_HEADER = 1 << 16
+"""Bytes of a file before its numbers, at most."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the header of a ``.npy`` file says.
+
+    Attributes
+    ----------
+    dtype, shape
+        Of the array.
+    begin
+        Byte at which its numbers begin.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+
+    @classmethod
+    def of(cls, head: bytes, size: int) -> Layout:
+        """Read a header, and refuse what is no plain array of numbers that takes the rest of the file.
+
+        Parameters
+        ----------
+        head
+            The first :data:`LONGEST_HEADER` bytes of the file, or all.
+        size
+            Bytes of the whole file.
+
+        Raises
+        ------
+        ValueError
+            If the file is not such a one.
+        """
+        file = io.BytesIO(head)
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"a .npy file of version {version}")
+        try:
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        except (
+            SyntaxError,
+            TokenError,
+            TypeError,
+            RecursionError,
+            MemoryError,
+        ) as error:  # what parsing it as Python raises
+            raise ValueError("no header of a .npy file") from error
+        if dtype.kind not in "buif" or not dtype.isnative or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
+            raise ValueError(f"an array of {dtype} and shape {shape}, not one of plain numbers, row by row")
+        found = cls(dtype, shape, file.tell())
+        if found.begin + math.prod(shape) * dtype.itemsize != size:
+            raise ValueError(f"{size} bytes for an array of {dtype} and shape {shape}")
+        return found
+
+    def array(self, data: Any) -> npt.NDArray[Any]:
+        """The array in the bytes of its file."""
+        count = math.prod(self.shape)
+        return np.frombuffer(data, self.dtype, count, self.begin).reshape(self.shape)
+
+
+def array_of(data: bytes) -> npt.NDArray[Any]:
+    """The array in the bytes of a ``.npy`` file, read-only.
+
+    Raises
+    ------
+    ValueError
+        If they are not those of a plain array of numbers.
+    """
+    return Layout.of(data[:LONGEST_HEADER], len(data)).array(data)
