@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.ranking import is_most, nth_at_least, top_k
+from semclass.stored import Files
 from semclass.types import DoubleArray, FloatArray, IntArray, Ragged
 
 K1 = 1.5
@@ -425,7 +426,7 @@ def merge(
         np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]
-    return load(folder)
+    return load(Files(folder, mapped=True))
 
 
 def _mapped(path: Path, dtype: npt.DTypeLike, total: int) -> npt.NDArray[Any]:
@@ -493,11 +494,9 @@ def save(found: Postings, folder: Path) -> None:
         np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
 
 
-def load(folder: Path) -> Postings:
-    """Open postings, memory-mapped."""
-    # plain views of the mapped files: every slice of a memmap object would cost microseconds
-    arrays = (np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in PARTS)
-    return Postings(*map(np.asarray, arrays))
+def load(files: Files, folder: str = "") -> Postings:
+    """Read postings from a folder among some files."""
+    return Postings(*(files.array(f"{folder}{name}.npy") for name in PARTS))
 
 
 def scores_at(

@@ -26,6 +26,7 @@ from semclass.index import PassageIndex
 from semclass.manifest import AREA, Manifest
 from semclass.reading import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
 from semclass.segment import Part, Segment, hashes_of
+from semclass.stored import Files
 from semclass.types import Passage
 from semclass.validation import check_unique
 
@@ -138,7 +139,7 @@ def build_index(
         _fill(area, _chain(first, groups), recipe, progress, threads)
         with manifest.beside(folder) as place, manifest.committing(folder):
             few = segment.few([area.folder / done.name for done in area.done], place)
-            parts: list[Part] = [(Segment.open(path, by_row=False), None) for path in few]
+            parts: list[Part] = [(Segment.open(Files(path, mapped=True, by_row=False)), None) for path in few]
             entry = manifest.install(parts, folder, place, recipe.similarity)
             header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
             manifest.commit(folder, Manifest(header, (entry,), manifest.generation_of(folder) + 1), built=True)

@@ -29,8 +29,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.artifacts import dump_json, read_json
+from semclass.artifacts import dump_json, parse_json
 from semclass.errors import ArtifactError
+from semclass.stored import REMEDY, Files
 from semclass.types import IntArray
 
 Scalar: TypeAlias = "str | bool | int | float"
@@ -500,6 +501,8 @@ def _merged(parts: Sequence[tuple[Column, Codes]]) -> tuple[IntArray, _Table]:
 
 
 _ARRAYS = ("codes", "rows", "integers", "floats", "strings", "offsets", "times")
+_UNSIGNED = ("|u1", "<u2", "<u4", "<u8")
+_DTYPES = {"integers": ("<i8",), "floats": ("<f8",), "strings": ("|u1",), "offsets": ("<i8",), "times": ("<i8",)}
 
 
 def save(columns: Columns, folder: Path) -> None:
@@ -529,33 +532,60 @@ def save(columns: Columns, folder: Path) -> None:
     (folder / DIRECTORY).write_bytes(dump_json({"passages": len(columns), "bytes": end, "fields": directory}))
 
 
-def load(folder: Path) -> Columns:
-    """Open saved columns, memory-mapped; files may be removed afterwards.
+def load(files: Files) -> Columns:
+    """Read saved columns.
 
     Raises
     ------
     ArtifactError
         If a file is missing or cut short, or they do not belong together.
     """
-    directory = read_json(folder / DIRECTORY)
+    path = files.folder / DIRECTORY
+    directory, whole = parse_json(files.data(DIRECTORY), path, REMEDY), files.array(VALUES)
     try:
-        whole = np.asarray(np.load(folder / VALUES, mmap_mode="r", allow_pickle=False))
-        if len(whole) != directory["bytes"]:
-            raise ValueError(f"{len(whole)} bytes where {directory['bytes']} belong")
+        if whole.dtype != np.uint8 or whole.shape != (directory["bytes"],):
+            raise ValueError(f"{whole.dtype} of shape {whole.shape} where {directory['bytes']} bytes belong")
         fields = {
-            path: Column(**{name: _view(whole, *arrays[name]) for name in _ARRAYS})
-            for path, arrays in directory["fields"].items()
+            name: Column(**{kind: _view(whole, kind, *arrays[kind]) for kind in _ARRAYS})
+            for name, arrays in directory["fields"].items()
         }
-        return Columns(int(directory["passages"]), fields)
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{folder / VALUES} cannot be read as columns ({error}); build the index again") from error
+        passages = directory["passages"]
+        if not isinstance(passages, int) or passages < 0:
+            raise ValueError(f"metadata of {passages} passages")
+        return Columns(passages, fields)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path} does not fit {VALUES} ({error}); {REMEDY}") from error
 
 
-def _view(whole: npt.NDArray[np.uint8], dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
-    values = whole[begin : begin + length * np.dtype(dtype).itemsize].view(dtype)
-    if len(values) != length:
-        raise ValueError(f"{length} numbers at byte {begin} go beyond the end")
-    return values
+def _view(whole: npt.NDArray[np.uint8], kind: str, dtype: str, begin: int, length: int) -> npt.NDArray[Any]:
+    if dtype not in _DTYPES.get(kind, _UNSIGNED):
+        raise ValueError(f"{kind} of type {dtype}")
+    numbers, end = np.dtype(dtype), len(whole)
+    if not (0 <= begin <= end and begin % _ALIGNMENT == 0 and 0 <= length <= (end - begin) // numbers.itemsize):
+        raise ValueError(f"{length} numbers at byte {begin} of {end}")
+    return whole[begin : begin + length * numbers.itemsize].view(numbers)
+
+
+def check(columns: Columns) -> None:
+    """Refuse columns that filters cannot read.
+
+    Raises
+    ------
+    ValueError
+        If codes are not those of the table, or not those of the passages, or the table's strings are not in its text.
+    """
+    for path, column in columns.fields.items():
+        rows, offsets = column.rows, column.offsets
+        if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(column.strings) or (np.diff(offsets) < 0).any():
+            raise ValueError(f"the strings of {path!r} do not end where their text does")
+        if int(column.codes.max(initial=0)) >= column.starts[3]:
+            raise ValueError(f"a code of {path!r} stands for nothing")
+        if len(column.times) not in (0, len(offsets) - 1):
+            raise ValueError(f"{path!r} has {len(column.times)} times for {len(offsets) - 1} strings")
+        if len(rows) == 0 and len(column.codes) not in (0, len(columns)):
+            raise ValueError(f"{path!r} has {len(column.codes)} codes for {len(columns)} passages")
+        if len(rows) and (len(rows) != len(column.codes) or rows[-1] >= len(columns) or (rows[1:] < rows[:-1]).any()):
+            raise ValueError(f"the codes of {path!r} are not those of the passages")
 
 
 def _padded(size: int) -> int:

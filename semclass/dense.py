@@ -22,6 +22,7 @@ import onnxruntime
 from semclass.cells import CELL, Cells, centres_of, nearest_of
 from semclass.products import SMALL_ZERO, half_byte_product_with, int_products, product_with, transposed
 from semclass.ranking import is_most, nth_at_least, unit
+from semclass.stored import Files
 from semclass.types import DoubleArray, FloatArray, IntArray
 
 BLOCK = 16_384
@@ -390,16 +391,19 @@ def save(found: Reduced, folder: Path) -> None:
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
 
-def load(folder: Path) -> Reduced:
-    """Open reduced vectors, memory-mapped; of those without cells, all are looked at."""
+def load(files: Files, folder: str = "") -> Reduced:
+    """Read reduced vectors from a folder among some files; of those without cells, all are looked at.
 
-    def read(name: str) -> npt.NDArray[Any]:
-        return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-
-    if not (folder / "blocks.npy").is_file():
-        axes, levels, starts, places, means, variances = map(read, PARTS)
+    Raises
+    ------
+    ValueError
+        If those without cells are said to be more than there are.
+    """
+    if f"{folder}blocks.npy" not in files:
+        axes, levels, starts, places, means, variances = (files.array(f"{folder}{name}.npy") for name in PARTS)
         return Reduced(axes, levels, starts, places, Cells(means, variances))
-    axes, blocks = read("axes"), read("blocks")
-    n = int(np.load(folder / "n.npy", allow_pickle=False))
-    starts = np.append(np.arange(0, n, OLD_BLOCK), n)
-    return Reduced(axes, blocks.reshape(-1, blocks.shape[-1])[:n], starts)
+    axes, blocks, number = (files.array(f"{folder}{name}.npy") for name in OLD_PARTS)
+    rows, n = blocks.reshape(-1, blocks.shape[-1]), int(number)
+    if not 0 <= n <= len(rows):
+        raise ValueError(f"{n} of {len(rows)} reduced vectors")
+    return Reduced(axes, rows[:n], np.append(np.arange(0, n, OLD_BLOCK), n))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 
@@ -21,6 +22,20 @@ class InputTypeError(SemclassError, TypeError):
 
 class ArtifactError(SemclassError, ValueError):
     """A model or an index on disk is missing, cut short, edited or of another format, or could not be written."""
+
+
+class ChangedFileError(ArtifactError):
+    """A file of an open index was overwritten or cut short, so that what it holds now may be anything.
+
+    Parameters
+    ----------
+    path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} was overwritten or cut short while it was open; restore the index, and open it again")
+        self.path = path
 
 
 class EncoderMismatchError(ArtifactError):

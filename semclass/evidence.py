@@ -125,6 +125,11 @@ class PassageReader:
         """What makes the token vectors: questions and passages must have it in common."""
         return "tokens" if self.branch is None else self.branch.fingerprint
 
+    @property
+    def token_dim(self) -> int:
+        """Dimensions of token vectors."""
+        return int(self.encoder.views["tokens"]) if self.branch is None else self.branch.dim
+
     def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
         """Gather the evidence of passages.
 

@@ -2,14 +2,15 @@
 
 An index is a row of segments (:mod:`semclass.segment`) in a folder whose manifest names them (:mod:`semclass.manifest`).
 One that was loaded is a snapshot: whoever changes the folder (:mod:`semclass.writer`) does not disturb it, and
-:meth:`PassageIndex.refresh` gives the newer one. Arrays are memory-mapped: opening costs little, processes share memory.
+:meth:`PassageIndex.refresh` gives the newer one. How its files are read, and why, says :mod:`semclass.stored`.
 """
 
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,15 +18,17 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from semclass import artifacts, bm25, filters, manifest, search
+from semclass import artifacts, bm25, filters, manifest, search, shapes
 from semclass.bm25 import Postings, Removed, Statistics
 from semclass.candidates import Candidates, Query, Scoring, no_evidence
 from semclass.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.evidence import PassageReader, searchable
 from semclass.manifest import Entry, Manifest
+from semclass.npy import array_of
 from semclass.reading import FORMS, Recipe, chunks, decoded, warn_of_long
 from semclass.search import Asked
 from semclass.segment import Part, Segment, hashes_of, join
+from semclass.stored import Files
 from semclass.types import DoubleArray, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.validation import check_texts, check_unique
 
@@ -47,10 +50,13 @@ class Source:
         The folder.
     manifest
         What it held then.
+    mapped
+        Whether files were memory-mapped, see :meth:`PassageIndex.mapped`.
     """
 
     folder: Path
     manifest: Manifest
+    mapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -234,11 +240,41 @@ class PassageIndex:
             return reader.read_sentences([searchable(passage) for passage in self.passages(rows)])
         books = reader.codebooks if self.codebooks else None
         tokens, sentences, terms = (self._take(name, rows) for name in ("tokens", "sentences", "terms"))
+        if int(terms.values.max(initial=0)) >= len(self.statistics.is_term):
+            raise ArtifactError(f"the terms of the index are not those of its encoder; {manifest.REMEDY}")
         return (
             Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
             Ragged(decoded(sentences.values, None if books is None else books.sentences), sentences.offsets),
             terms,
         )
+
+    def check_reader(self, reader: PassageReader) -> None:
+        """Refuse models that give other arrays than this index holds, though their fingerprints are the same.
+
+        Raises
+        ------
+        ArtifactError
+            If dimensions or the vocabulary differ.
+        """
+        views, books = reader.encoder.views, reader.codebooks if self.codebooks else None
+        wanted = {"pooled_codes": views["pooled"]}
+        if books is not None:
+            wanted |= {"tokens": books.tokens.parts, "sentences": books.sentences.parts}
+        elif self.form == "exact":
+            wanted |= {"tokens": reader.token_dim, "sentences": views["pooled"]}
+        vocabulary = len(reader.encoder.is_term)
+        for segment in self.segments:
+            terms = len(segment.postings.is_term)
+            if terms != vocabulary:
+                raise ArtifactError(f"the index has {terms} terms, its encoder {vocabulary}; {manifest.REMEDY}")
+            for name, dim in wanted.items():
+                held = getattr(segment, name)
+                values = held.values if isinstance(held, Ragged) else held
+                if len(values) and values.shape[1:] != (dim,):
+                    raise ArtifactError(
+                        f"{name} of the index are of {values.shape[1:]} numbers, those of its encoder of {dim}; "
+                        f"{manifest.REMEDY}"
+                    )
 
     def passage(self, row: int) -> Passage:
         """Read one passage back, as it was handed in; `row` is its place, from 0."""
@@ -563,17 +599,26 @@ class PassageIndex:
         Returns
         -------
         PassageIndex
-            The index, memory-mapped.
+            The index: what every search reads in memory, the rest in files that stay open.
 
         Raises
         ------
         ArtifactError
-            If a file is missing, cut short, changed, or of another protocol.
+            If a file is missing, cut short, changed, or of another protocol; if what it holds does not fit together.
         EncoderMismatchError
             If the index was made with another encoder.
         """
         folder = Path(folder)
-        return cls._open(folder, manifest.read(folder), encoder, {}, verify=verify)
+        return cls._open(Source(folder, manifest.read(folder)), encoder, {}, verify=verify)
+
+    @classmethod
+    def mapped(cls, folder: str | Path) -> PassageIndex:
+        """Open an index for changing it: most of it is copied, or not looked at, and so files are memory-mapped.
+
+        Only sizes are compared; who cuts a file short meanwhile ends the process.
+        """
+        folder = Path(folder)
+        return cls._open(Source(folder, manifest.read(folder), mapped=True), None, {}, verify=False)
 
     def refresh(self, *, verify: bool = False) -> PassageIndex:
         """Give the index as its folder holds it now; what did not change is shared with this one.
@@ -610,19 +655,19 @@ class PassageIndex:
             (entry.name, ""): (segment, None)
             for (entry, segment) in zip(self.source.manifest.segments, self.segments, strict=True)
         }
-        return self._open(self.source.folder, found, None, known, verify=verify)
+        return self._open(replace(self.source, manifest=found), None, known, verify=verify)
 
     @classmethod
     def _open(
         cls,
-        folder: Path,
-        found: Manifest,
+        source: Source,
         encoder: str | None,
         known: Mapping[tuple[str, str], tuple[Segment, Removed | None]],
         *,
         verify: bool,
     ) -> PassageIndex:
         """Open what a manifest names, and start again if it is replaced meanwhile."""
+        folder, found = source.folder, source.manifest
         while True:
             if encoder is not None and found.header["encoder"] != encoder:
                 raise EncoderMismatchError(
@@ -630,7 +675,10 @@ class PassageIndex:
                     f"name the encoder that made it (--encoder), or {manifest.REMEDY}"
                 )
             try:
-                pairs = [_open_entry(folder, entry, known, verify=verify) for entry in found.segments]
+                shapes.check_header(found.header, folder / artifacts.MANIFEST)
+                opened = replace(source, manifest=found)
+                pairs = [_open_entry(opened, entry, known, verify=verify) for entry in found.segments]
+                shapes.check_alike([segment for segment, _ in pairs], folder)
                 break
             except ArtifactError:
                 newer = manifest.read(folder)
@@ -649,7 +697,7 @@ class PassageIndex:
             segments=tuple(segment for segment, _ in pairs),
             removed=tuple(gone for _, gone in pairs),
             tuned=found.tuned,
-            source=Source(folder, found),
+            source=opened,
         )
 
 
@@ -658,7 +706,7 @@ def _key(entry: Entry) -> tuple[str, str]:
 
 
 def _open_entry(
-    folder: Path,
+    source: Source,
     entry: Entry,
     known: Mapping[tuple[str, str], tuple[Segment, Removed | None]],
     *,
@@ -667,19 +715,20 @@ def _open_entry(
     """Open a segment and what was removed from it, as far as they are not known."""
     if (pair := known.get(_key(entry))) is not None:
         return pair
+    folder = source.folder / entry.name
     shared = known.get((entry.name, ""))
     if shared is None:
-        artifacts.check_files(folder / entry.name, entry.files, manifest.REMEDY, hashes=verify)
-        segment = Segment.open(folder / entry.name)
+        if source.mapped:
+            artifacts.check_files(folder, entry.files, manifest.REMEDY, hashes=verify)
+        segment = Segment.open(Files(folder, entry.files, hashes=verify, mapped=source.mapped), entry.name)
+        shapes.check(segment, source.manifest.header, entry.passages, folder)
     else:
         segment = shared[0]
-    if len(segment) != entry.passages:
-        raise ArtifactError(
-            f"{folder / entry.name} holds {len(segment)} passages where {entry.passages} belong; {manifest.REMEDY}"
-        )
     if not entry.removed:
         return segment, None
-    return segment, read_removed(folder, entry.removed)
+    gone = read_removed(source.folder, entry.removed)
+    shapes.check_removed(segment, gone, entry.removed["passages"], source.folder / str(entry.removed["name"]))
+    return segment, gone
 
 
 def removed_bytes(gone: Removed) -> bytes:
@@ -697,13 +746,30 @@ def read_removed(folder: Path, record: Mapping[str, Any]) -> Removed:
     ArtifactError
         If the file is missing or was changed.
     """
-    name = str(record["name"])
-    artifacts.check_files(folder, {name: record}, manifest.REMEDY)
+    path = folder / str(record["name"])
+    data = artifacts.read_file(path, record, manifest.REMEDY)
     try:
-        with np.load(folder / name, allow_pickle=False) as found:
-            return Removed(found["rows"], found["document_frequencies"], int(found["terms"]))
-    except (OSError, ValueError, KeyError) as error:
-        raise ArtifactError(f"{folder / name} cannot be read ({error}); {manifest.REMEDY}") from error
+        with zipfile.ZipFile(io.BytesIO(data)) as found:
+            # as they are written: what is packed may be of any size
+            if any(item.compress_type != zipfile.ZIP_STORED or item.file_size > len(data) for item in found.infolist()):
+                raise ValueError("its arrays are packed")
+            rows, frequencies, terms = (array_of(found.read(f"{name}.npy")) for name in _REMOVED)
+            return Removed(rows, frequencies, int(terms))
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        EOFError,
+        ArithmeticError,
+        RuntimeError,
+        zipfile.BadZipFile,
+    ) as error:
+        raise ArtifactError(f"{path} cannot be read ({error}); {manifest.REMEDY}") from error
+
+
+_REMOVED = ("rows", "document_frequencies", "terms")
+"""Arrays of what was removed, each in the file."""
 
 
 def matching(condition: filters.Filter, segment: Segment) -> BoolArray:

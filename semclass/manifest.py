@@ -8,18 +8,17 @@ that. So at every moment, also after a crash or a loss of power, the folder hold
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 import re
 import shutil
+import sys
 import uuid
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from semclass import artifacts, segment
+from semclass import artifacts, segment, stored
 from semclass.errors import ArtifactError
 from semclass.segment import Part
 
@@ -38,7 +37,7 @@ REMOVED = "removed-"
 LOCK = ".lock"
 """File that whoever changes the index holds a lock on. It stays: removing it could let two in."""
 
-REMEDY = "build it again with `semclass index build --replace`"
+REMEDY = stored.REMEDY
 
 _SEGMENT, _REMOVED = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
@@ -53,6 +52,8 @@ _OURS = re.compile(
 
 _IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
 """What a build keeps in :data:`AREA`; a folder of that name that holds anything else is somebody else's."""
+
+LARGEST = sys.float_info.max
 
 HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
 """Fields about the whole index."""
@@ -138,13 +139,7 @@ def read(folder: Path) -> Manifest:
         raise ArtifactError(_absent(folder)) from error
     except OSError as error:
         raise ArtifactError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        values = json.loads(data)
-    except ValueError as error:
-        raise ArtifactError(f"{path} is damaged ({error}); {REMEDY}") from error
-    if not isinstance(values, dict):
-        raise ArtifactError(f"{path} is damaged (it holds no JSON object); {REMEDY}")
-    return parse(values, path)
+    return parse(artifacts.parse_json(data, path, REMEDY), path)
 
 
 def _absent(folder: Path) -> str:
@@ -194,6 +189,8 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     require(_is_count(values["generation"]), "its generation")
     entries = values["segments"]
     require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), "its segments")
+    names = [named["name"] for entry in entries for named in (entry, entry.get("removed")) if named]
+    require(len(set(names)) == len(names), "its segments, one of which it names twice,")
     segments = tuple(
         Entry(entry["name"], entry["passages"], entry["files"], entry.get("removed", {})) for entry in entries
     )
@@ -201,11 +198,12 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
+    """Whether a value is a number that a float64 can hold."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def _is_entry(entry: Any) -> bool:
@@ -213,11 +211,13 @@ def _is_entry(entry: Any) -> bool:
     if not isinstance(entry, dict) or not _is_named(entry, _SEGMENT) or not _is_count(entry.get("passages")):
         return False
     files, removed = entry.get("files"), entry.get("removed", {})
-    if not isinstance(files, dict) or not set(segment.FILES) <= set(files) <= {*segment.FILES, *segment.MORE}:
+    if not isinstance(files, dict) or not isinstance(removed, dict):
         return False
-    if not all(map(_is_record, files.values())) or not isinstance(removed, dict):
+    if set(files) not in [{*segment.FILES, *more} for more in ((), *segment.MORE)]:
         return False
-    known = _is_named(removed, _REMOVED) and _is_count(removed.get("passages")) and _is_record(removed)
+    if not all(map(artifacts.is_record, files.values())):
+        return False
+    known = _is_named(removed, _REMOVED) and _is_count(removed.get("passages")) and artifacts.is_record(removed)
     return not removed or (known and removed["passages"] <= entry["passages"])
 
 
@@ -225,20 +225,11 @@ def _is_named(entry: Mapping[str, Any], pattern: str) -> bool:
     return isinstance(entry.get("name"), str) and re.fullmatch(pattern, entry["name"]) is not None
 
 
-def _is_record(record: Any) -> bool:
-    """Whether a file is described."""
-    if not isinstance(record, dict) or not _is_count(record.get("bytes")):
-        return False
-    return isinstance(record.get("sha256"), str) and re.fullmatch("[0-9a-f]{64}", record["sha256"]) is not None
-
-
 def _tuned(values: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
     """The field ``tuned`` of a manifest, with its weights found to be finite numbers of at least 0."""
     tuned = values.get("tuned", {})
     weights = tuned.get("weights", {}) if isinstance(tuned, dict) else None
-    numbers = isinstance(weights, dict) and all(
-        isinstance(value, (int, float)) and 0 <= value < float("inf") for value in weights.values()
-    )
+    numbers = isinstance(weights, dict) and all(_is_number(value) and value >= 0 for value in weights.values())
     if not numbers:
         raise ArtifactError(f"{path} holds tuned weights that are no numbers of at least 0; `semclass tune --reset` it")
     return dict(tuned)

@@ -64,6 +64,8 @@ class HybridRetriever:
                 "it is searched with (--models)"
             )
         self.ranker.check_similarity(self.index.similarity)
+        if isinstance(self.index, PassageIndex):
+            self.index.check_reader(self.ranker.reader)
 
     @classmethod
     def load(

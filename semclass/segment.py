@@ -25,7 +25,7 @@ from semclass.columns import Columns
 from semclass.dense import Nearest, Vectors
 from semclass.errors import ArtifactError
 from semclass.quantise import from_int8
-from semclass.stored import open_ragged
+from semclass.stored import REMEDY, Files
 from semclass.types import FloatArray, IntArray, Passage, Ragged
 
 BLOCK = 4096
@@ -61,13 +61,13 @@ FILES = (
 )
 """Files of each segment."""
 
-MORE = tuple(f"{REDUCED}/{name}.npy" for name in sorted({*dense.PARTS, *dense.OLD_PARTS}))
-"""Files of a large one beside them."""
+MORE = tuple(tuple(f"{REDUCED}/{name}.npy" for name in parts) for parts in (dense.PARTS, dense.OLD_PARTS))
+"""Files of a large one beside them: of one with cells, or of one that was written before there were cells."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """n passages, in memory or memory-mapped. Read-only; many threads and many indices may share one.
+    """n passages, in memory or in files. Read-only; many threads and many indices may share one.
 
     Attributes
     ----------
@@ -142,8 +142,18 @@ class Segment:
         return [str(record["_id"]) for record in self._records(rows)]
 
     def _records(self, rows: npt.NDArray[Any]) -> list[Any]:
+        """What was written of some passages; an ArtifactError where that is no passage."""
         lines = self.records.take(np.asarray(rows, np.int64)).values.tobytes().split(b"\n")
-        return [json.loads(line) for line in lines[:-1]]
+        try:
+            records = [json.loads(line) for line in lines[:-1]]
+        except (ValueError, RecursionError) as error:
+            raise self._no_passages(error) from error
+        if len(records) != len(rows) or lines[-1] or not all(map(_is_passage, records)):
+            raise self._no_passages("not one passage in each line")
+        return records
+
+    def _no_passages(self, what: object) -> ArtifactError:
+        return ArtifactError(f"the records of the segment {self.name or 'in memory'} cannot be read ({what}); {REMEDY}")
 
     def find(self, ids: Sequence[str], hashes: npt.NDArray[np.uint64] | None = None) -> IntArray:
         """Places of the passages with these ids, -1 for an id that is not here; int64 of shape (m,).
@@ -163,53 +173,53 @@ class Segment:
         return found
 
     @classmethod
-    def open(cls, folder: Path, *, by_row: bool = True) -> Segment:
-        """Open a segment, memory-mapped. Everything is opened now: it can be read after its files were removed.
+    def open(cls, files: Files, name: str = "") -> Segment:
+        """Open a segment. Everything is opened now: it can be read after its files were removed.
 
         Parameters
         ----------
-        folder
-            Where it is.
-        by_row
-            Whether single rows will be read; if not, fewer files stay open, of which a process may have but so many.
+        files
+            Its files. Unless they are mapped, what every search reads is read into memory, and files stay open of which
+            single rows will be read.
+        name
+            What its folder is called.
 
         Raises
         ------
         ArtifactError
-            If a file is missing or is not what it should be.
+            If a file is missing, differs from its record, or is not what it should be.
         """
-
-        def read(name: str) -> npt.NDArray[Any]:
-            # a plain view of the mapped file: every slice of a memmap object would cost microseconds
-            return np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-
-        def rows(name: str, offsets: str) -> Ragged:
-            if by_row:
-                return open_ragged(folder / f"{name}.npy", read(offsets))
-            return Ragged(read(name), read(offsets))
-
+        flat: dict[str, Any] = {field: files.array(f"{file}.npy") for field, file in _FLAT.items()}
+        rows: dict[str, Any] = {
+            field: files.rows(f"{values}.npy", files.array(f"{offsets}.npy"))
+            for field, (values, offsets) in _RAGGED.items()
+        }
         try:
             return cls(
-                pooled_codes=read("pooled"),
-                pooled_levels=read("pooled_levels"),
-                probabilities=read("probabilities"),
-                tokens=rows("tokens", "token_offsets"),
-                sentences=rows("sentences", "sentence_offsets"),
-                terms=rows("terms", "term_offsets"),
-                postings=bm25.load(folder / "bm25"),
-                records=rows("records", "record_offsets"),
-                columns=columns.load(folder),
-                id_hashes=read("id_hashes"),
-                id_rows=read("id_rows"),
-                near=dense.load(folder / REDUCED) if (folder / REDUCED).is_dir() else None,
-                name=folder.name,
+                **flat,
+                **rows,
+                postings=bm25.load(files, "bm25/"),
+                columns=columns.load(files),
+                id_hashes=files.array("id_hashes.npy"),
+                id_rows=files.array("id_rows.npy"),
+                near=dense.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
+                name=name,
             )
-        except (OSError, ValueError, EOFError) as error:
-            raise ArtifactError(f"{folder} cannot be opened ({error}); build the index again") from error
+        except ArtifactError:
+            raise
+        except (ValueError, TypeError, IndexError) as error:
+            raise ArtifactError(f"{files.folder} cannot be opened ({error}); {REMEDY}") from error
 
 
 Part = tuple[Segment, npt.NDArray[np.bool_] | None]
 """A segment, and which of its passages are kept, bool of shape (n,); None for all."""
+
+
+def _is_passage(record: Any) -> bool:
+    """Whether a record is what a passage is written as."""
+    if not isinstance(record, dict) or not isinstance(record.get("metadata"), dict):
+        return False
+    return isinstance(record.get("_id"), str) and isinstance(record.get("text"), str)
 
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:
@@ -334,7 +344,11 @@ def few(folders: Sequence[Path], place: Path) -> list[Path]:
         for first in range(0, len(found), OPEN):
             some = found[first : first + OPEN]
             joined.append(place / uuid.uuid4().hex)
-            write([(Segment.open(folder, by_row=False), None) for folder in some], joined[-1], durable=False)
+            write(
+                [(Segment.open(Files(folder, mapped=True, by_row=False)), None) for folder in some],
+                joined[-1],
+                durable=False,
+            )
             for folder in some:
                 if folder.parent == place:
                     shutil.rmtree(folder, ignore_errors=True)

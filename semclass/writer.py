@@ -24,6 +24,7 @@ from semclass.index import PassageIndex, matching, removed_bytes
 from semclass.manifest import Entry
 from semclass.reading import Recipe, chunks, in_order, line_of, records_of, threads_of, warn_of_long
 from semclass.segment import Part, Segment
+from semclass.stored import Files
 from semclass.types import IntArray, Passage
 from semclass.validation import check_choice, check_text, check_texts, check_unique, short
 
@@ -101,7 +102,7 @@ class IndexWriter:
         self._folder, self._place, self._reader = folder, place, reader
         self._recipe: Recipe | None = None
         self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
-        self._look(PassageIndex.load(folder, verify=False))
+        self._look(PassageIndex.mapped(folder))
 
     def _look(self, index: PassageIndex) -> None:
         """Start from an index as it is."""
@@ -376,7 +377,7 @@ class IndexWriter:
         for piece in group:
             if piece.segment.name:  # it stays open for as long as it is needed
                 shutil.rmtree(self._place / piece.segment.name, ignore_errors=True)
-        return Piece(Segment.open(folder, by_row=False), None, None)
+        return Piece(Segment.open(Files(folder, mapped=True, by_row=False)), None, None)
 
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""

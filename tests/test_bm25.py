@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from semclass import bm25
 from semclass.ranking import top_k
+from semclass.stored import Files
 from semclass.types import Ragged, ragged
 
 VOCABULARY = 50
@@ -79,7 +80,7 @@ def test_what_is_saved_scores_the_same(terms, tmp_path):
     found = bm25.postings(terms, np.ones(VOCABULARY, bool))
     question = np.array([1, 2, 5])
     bm25.save(found, tmp_path / "bm25")
-    loaded = bm25.load(tmp_path / "bm25")
+    loaded = bm25.load(Files(tmp_path / "bm25"))
     assert len(loaded) == len(terms)
     np.testing.assert_array_equal(scores(loaded, question), scores(found, question))
 
@@ -167,7 +168,7 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
 def test_segments_are_merged_on_the_disk(terms, tmp_path):
     merged = bm25.merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
     assert_same(merged, build(terms))
-    assert_same(bm25.load(tmp_path / "bm25"), merged)
+    assert_same(bm25.load(Files(tmp_path / "bm25")), merged)
 
 
 @st.composite

@@ -11,6 +11,7 @@ from made_metadata import METADATA, WHERE
 from semclass.columns import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
 from semclass.errors import ArtifactError
 from semclass.filters import mask, matches, parse
+from semclass.stored import Files
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_saved_columns_are_the_same_and_outlive_their_folder(metadata, tmp_path)
     folder = tmp_path / "columns"
     folder.mkdir()
     save(columns, folder)
-    opened = load(folder)
+    opened = load(Files(folder))
     shutil.rmtree(folder)
     same_bits(opened, columns)
     rows = np.arange(len(metadata))[::-1]
@@ -111,15 +112,15 @@ def test_damaged_columns_are_an_error(tmp_path):
     for damaged in (whole[:-64], whole[:50], b""):
         (tmp_path / VALUES).write_bytes(damaged)
         with pytest.raises(ArtifactError, match=VALUES):
-            load(tmp_path)
+            load(Files(tmp_path))
     (tmp_path / VALUES).write_bytes(whole)
     directory = (tmp_path / DIRECTORY).read_text()
     for damaged in (directory.replace("100", "900"), directory.replace('"codes"', '"cods"'), "{}"):
         (tmp_path / DIRECTORY).write_text(damaged)
         with pytest.raises(ArtifactError, match=VALUES):
-            load(tmp_path)
+            load(Files(tmp_path))
     (tmp_path / DIRECTORY).write_text(directory)
-    load(tmp_path)
+    load(Files(tmp_path))
     (tmp_path / VALUES).unlink()
     with pytest.raises(ArtifactError, match=VALUES):
-        load(tmp_path)
+        load(Files(tmp_path))

@@ -15,6 +15,7 @@ from semclass import dense, products
 from semclass.dense import Question, Reduced, Vectors, reduce_vectors
 from semclass.quantise import from_int8, to_int8
 from semclass.ranking import SIMILARITIES, similarity, unit
+from semclass.stored import Files
 
 DIM = 32
 
@@ -281,7 +282,7 @@ def test_what_is_saved_finds_the_same(tmp_path):
     found = reduce_vectors(*made(100))
     dense.save(found, tmp_path / "reduced")
     assert {path.stem for path in (tmp_path / "reduced").iterdir()} == set(dense.PARTS)
-    opened = dense.load(tmp_path / "reduced")
+    opened = dense.load(Files(tmp_path / "reduced"))
     assert isinstance(opened, Reduced)
     assert opened.nearest(asked(), 10).tolist() == found.nearest(asked(), 10).tolist()
 
@@ -300,7 +301,7 @@ def test_what_was_written_without_cells_is_all_looked_at(tmp_path, monkeypatch):
     monkeypatch.setattr(dense, "OLD_BLOCK", 64)
     codes, levels = made(200)
     without_cells(reduce_vectors(codes, levels), tmp_path / "reduced", 64)
-    sizes, opened = looked_at(monkeypatch), dense.load(tmp_path / "reduced")
+    sizes, opened = looked_at(monkeypatch), dense.load(Files(tmp_path / "reduced"))
     rows = opened.nearest(asked(), 10)
     assert sizes == [64, 64, 64, 8]
     assert rows.tolist() == reduce_vectors(codes, levels).nearest(asked(), 10).tolist()

@@ -114,16 +114,16 @@ def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(f
 
 
 def test_an_index_that_is_changed_while_it_is_verified_is_opened_as_it_is_then(folder, monkeypatch):
-    hashed = artifacts.sha256_of
+    read = artifacts.read_file
 
-    def compacted_first(path):
-        monkeypatch.setattr(artifacts, "sha256_of", hashed)
+    def compacted_first(*arguments, **options):
+        monkeypatch.setattr(artifacts, "read_file", read)
         with IndexWriter.open(folder, reader=READER) as changed:
             changed.add(passages(20))
             changed.commit(compact=True)
-        return hashed(path)
+        return read(*arguments, **options)
 
-    monkeypatch.setattr(artifacts, "sha256_of", compacted_first)
+    monkeypatch.setattr(artifacts, "read_file", compacted_first)
     assert len(PassageIndex.load(folder, verify=True)) == 21
 
 

@@ -5,12 +5,13 @@ import gc
 import os
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from semclass.errors import ArtifactError
-from semclass.stored import open_ragged
+from semclass.errors import ArtifactError, ChangedFileError
+from semclass.stored import Files
 from semclass.types import Ragged
 
 OFFSETS = np.array([0, 2, 2, 5])
@@ -22,7 +23,7 @@ def stored(request, tmp_path, monkeypatch):
     np.save(tmp_path / "values.npy", values)
     if request.param == "map":
         monkeypatch.delattr(os, "pread")
-    return open_ragged(tmp_path / "values.npy", OFFSETS), Ragged(values, OFFSETS)
+    return Files(tmp_path).rows("values.npy", OFFSETS), Ragged(values, OFFSETS)
 
 
 @pytest.mark.parametrize("rows", [[0], [2, 0], [1], [1, 2, 1, 0], []])
@@ -37,7 +38,7 @@ def test_rows_are_those_of_the_array(stored, rows):
 def opened(folder):
     values = np.arange(200, dtype=np.uint8)
     np.save(folder / "values.npy", values)
-    return open_ragged(folder / "values.npy", np.array([0, 100, 200]))
+    return Files(folder).rows("values.npy", np.array([0, 100, 200]))
 
 
 def pickled(thing):
@@ -65,8 +66,45 @@ def test_the_file_is_closed_with_its_last_user(tmp_path):
         os.fstat(number)
 
 
-def test_a_file_that_is_cut_short_is_noticed(tmp_path):
+def overwritten(path):
+    with path.open("r+b") as file:
+        file.seek(150)
+        file.write(b"other")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda path: os.truncate(path, 250), lambda path: os.truncate(path, 0), overwritten, Path.touch]
+)
+def test_a_file_that_is_written_into_is_noticed(change, tmp_path):
     found = opened(tmp_path)
-    os.truncate(tmp_path / "values.npy", 250)
-    with pytest.raises(ArtifactError, match="cut short"):
+    assert len(found.take(np.array([0, 1])).values) == 200
+    change(tmp_path / "values.npy")
+    with pytest.raises(ChangedFileError, match=r"values\.npy was overwritten or cut short") as caught:
         found.take(np.array([0, 1]))
+    assert caught.value.path == tmp_path / "values.npy"
+    assert isinstance(caught.value, ArtifactError)
+
+
+def test_a_file_that_is_replaced_or_removed_is_read_as_it_was(tmp_path):
+    found = opened(tmp_path)
+    np.save(tmp_path / "other.npy", np.zeros(200, np.uint8))
+    (tmp_path / "other.npy").replace(tmp_path / "values.npy")
+    (tmp_path / "values.npy").unlink()
+    assert found.take(np.array([0, 1])).values.tolist() == list(range(200))
+
+
+def test_what_every_search_reads_is_in_memory(tmp_path):
+    np.save(tmp_path / "values.npy", np.arange(10_000))
+    found = Files(tmp_path).array("values.npy")
+    os.truncate(tmp_path / "values.npy", 200)
+    assert found.sum() == 49_995_000
+    assert not found.flags.writeable
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "values.npy")  # would be waited for
+    files = Files(tmp_path)
+    with pytest.raises(ArtifactError, match="no regular file"):
+        files.array("values.npy")
+    with pytest.raises(ArtifactError, match="not a regular file"):
+        files.rows("values.npy", OFFSETS)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def first(value):
         ("terms", first(1000), "there is a term 1000 of 1000"),
         ("id_rows", first(1), "id_rows.npy: it does not name each row once"),
         ("id_hashes", first(0), "passage '.*' would not be found by its id"),
-        ("records", first(7), "holds what is no passage"),
+        ("records", first(7), "cannot be read"),
         ("bm25/counts", first(9), "counts.npy: it does not add up"),
         ("bm25/passages", first(200), "there is a passage 200 of 12"),
         ("bm25/starts", shorter, "starts.npy: the shape"),
@@ -117,7 +118,9 @@ def test_what_was_removed_is_counted_again(folder):
 
 def test_two_passages_of_one_id_are_found(folder):
     manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["segments"].append(manifest["segments"][1])
+    again = {**manifest["segments"][1], "name": "segment-0123456789abcdef"}
+    shutil.copytree(folder / manifest["segments"][1]["name"], folder / again["name"])
+    manifest["segments"].append(again)
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ArtifactError, match=r"two passages have the id '2[01]'"):
         verify(folder)
@@ -127,7 +130,7 @@ def test_two_passages_of_one_id_are_found(folder):
     ("name", "change", "says"),
     [
         ("axes", shorter, "the shape is"),
-        ("levels", shorter, "levels of the shape"),
+        ("levels", shorter, "levels.npy: the shape"),
         ("starts", shorter, "does not rise from 0 to 12"),
         ("starts", lambda values: values[:0], "does not rise from 0 to 12"),
         ("places", np.zeros_like, "does not name each passage once"),

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 import semclass
 from semclass.demo import CORPUS
 from semclass.documents import read_corpus
-from semclass.errors import ArtifactError, InputError, InputTypeError, SemclassError
+from semclass.errors import ArtifactError, ChangedFileError, InputError, InputTypeError, SemclassError
 from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
@@ -169,8 +169,12 @@ async def _refuse(request: Request, error: Exception) -> Json:
             headers = {"Retry-After": str(max(1, ceil(error.retry_after)))} if isinstance(error, Overloaded) else None
             return refusal(request.scope, status, name, str(error), headers)
     if isinstance(error, ArtifactError):
-        # an index that a server keeps and that does not answer; the message may name addresses and files
-        tell("unavailable", logging.ERROR, request_id=request.scope.get("semclass.id", ""), **fault_of(error))
+        # an index of which a file was overwritten, or that a server keeps and that does not answer; the message may name
+        # addresses and files
+        changed = {"file": str(error.path)} if isinstance(error, ChangedFileError) else {}
+        tell(
+            "unavailable", logging.ERROR, request_id=request.scope.get("semclass.id", ""), **changed, **fault_of(error)
+        )
         return refusal(request.scope, 503, "unavailable", "the index cannot be read now; try again later")
     raise error
 

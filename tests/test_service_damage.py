@@ -1,0 +1,103 @@
+"""A service whose index is overwritten and cut short beneath it: it lives, and says what it cannot read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi")
+
+import httpx
+
+from semclass import PassageIndex
+
+QUESTION = {"question": "Who designed the lighthouse?", "rerank": "learned", "where": {"page": {"$gte": 0}}}
+BY_POSITION = {"records.npy", "tokens.npy", "sentences.npy", "terms.npy"}
+AT_ONCE = 16
+"""Searches while a file is another: of all files, overwritten and cut short, more than a thousand."""
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file cannot be cut short there")
+
+
+@contextmanager
+def serving(index):
+    """A running service: its process, its address, and what it tells."""
+    command = [sys.executable, "-m", "semclass", "serve", str(index), "--port", "0"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    told, ready = [], threading.Event()
+
+    def read():
+        for line in process.stderr:
+            told.append(json.loads(line))
+            if told[-1]["event"] == "serving":
+                ready.set()
+        ready.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        ready.wait()
+        yield process, told
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        process.stderr.close()
+
+
+@contextmanager
+def damaged(path, data):
+    """A file that holds something else for a while: the same file, written into."""
+    whole, times = path.read_bytes(), path.stat()
+    with path.open("r+b") as file:
+        file.write(data)
+        file.truncate(len(data))
+    yield
+    with path.open("r+b") as file:
+        file.write(whole)
+        file.truncate(len(whole))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(ranker, corpus, tmp_path):
+    folder = tmp_path / "index"
+    passages = [type(one)(one.id, one.text, {"page": place}) for place, one in enumerate(corpus)]
+    PassageIndex.build(passages, reader=ranker.reader).save(folder)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
+    with serving(folder) as (process, told), ThreadPoolExecutor(2) as clients:
+        address = f"http://{told[-1]['host']}:{told[-1]['port']}"
+        with httpx.Client(base_url=address, timeout=120) as client:
+
+            def ask(_=0):
+                answer = client.post("/api/search", json=QUESTION)
+                return answer.status_code, [hit["id"] for hit in answer.json().get("hits", ())]
+
+            right, asked = ask(), 0
+            assert right[0] == 200
+            for path in files:
+                for data in (bytes(path.stat().st_size), path.read_bytes()[:100], b""):
+                    running = [clients.submit(ask) for _ in range(AT_ONCE)]
+                    asked += len(running)
+                    with damaged(path, data):
+                        status, found = ask()
+                        assert process.poll() is None, path
+                        # what is in memory answers as it did
+                        assert (status == 503) if path.name in BY_POSITION else (status, found) == right, path
+                        answers = [one.result() for one in running]
+                        assert all(one == right or one[0] == 503 for one in answers), path
+                    assert ask() == right, path
+            assert asked > 1000
+            assert client.get("/health").status_code == 200
+    refused = [line for line in told if line["event"] == "unavailable"]
+    assert {Path(line["file"]).name for line in refused} == BY_POSITION
+    answered = [line for line in told if line["event"] == "request" and line["status"] == 503]
+    assert len(refused) == len(answered), "one line for each"
+    assert not [line for line in told if line.get("status") == 500]
