@@ -6,6 +6,7 @@ Names are imported when they are first used, so that ``import semclass`` itself 
 from __future__ import annotations
 
 import importlib
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = [
+__all__: list[str] = [
     "ABSTAIN",
     "ArtifactError",
     "Context",
@@ -103,6 +104,13 @@ __all__ = [
     "build_index",
 ]
 
+_EXTRA = {"HeadClassifier": "sklearn", "TextClassifier": "sklearn"}
+for _name, _library in _EXTRA.items():
+    if (
+        find_spec(_library) is None
+    ):  # `from semclass import *` gives what there is; asked for by name, the extra is told
+        __all__.remove(_name)
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first use."""
@@ -115,4 +123,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     """Public names, whether imported yet or not."""
-    return sorted(__all__)
+    return sorted({*__all__, *_HOME_OF})

@@ -35,6 +35,7 @@ ROWS = (".jsonl", ".json", ".csv", ".tsv")
 """Endings of those among them that may hold JSON lines, whatever they are called."""
 
 LINKS = "links to folders or to nothing"
+OUTSIDE = "links that lead out of the folder"
 NO_ENDING = "no ending"
 UNREADABLE = "cannot be read"
 ENDINGS_SHOWN = 8
@@ -86,7 +87,7 @@ def iter_passages(
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
         ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
         folder of them. In a folder, files and folders whose names begin with a full stop are passed over, and so is what
-        :func:`passed_over` tells.
+        :func:`passed_over` tells, links to files outside of it among that.
     by
         How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
         :func:`semclass.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If it is
@@ -388,13 +389,13 @@ def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
     The files of an index are not counted, as nobody would read them. What the system tells nothing about, such as the files
     of a folder that may not be entered, is a document if its name says so, and reading it tells why it cannot be read.
     """
-    documents, others, indices = [], Counter[str](), set[Path]()
+    documents, others, indices, top = [], Counter[str](), set[Path](), _ask(Path.resolve, folder)
     for path in _ask(lambda top: sorted(top.rglob("*")), folder):
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             continue
         ending = path.suffix.lower()
-        kind = _kind(path)
+        kind = _kind(path, top)
         if kind == "folder" and (path.parent in indices or manifest.find(path) is not None):
             indices.add(path)
         if kind in ("file", UNREADABLE) and ending in DOCUMENT_SUFFIXES:
@@ -404,11 +405,15 @@ def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
     return documents, others
 
 
-def _kind(path: Path) -> str:
-    """Tell what a path is: ``"file"``, ``"folder"`` (or of no use here), :data:`LINKS` or :data:`UNREADABLE`."""
+def _kind(path: Path, top: Path) -> str:
+    """Tell what a path is: ``"file"``, ``"folder"`` (or of no use here), or one of the three names above.
+
+    A link to a file outside of `top` is not followed: who hands a folder over hands over what is in it, and no more.
+    """
     try:
         if path.is_file():
-            return "file"
+            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
+            return "file" if inside else OUTSIDE
         return LINKS if path.is_symlink() else "folder"
     except OSError:
         return UNREADABLE

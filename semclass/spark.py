@@ -1,7 +1,8 @@
 """Classifying and encoding Spark data frames (extra ``spark``): a data frame in, a data frame with more columns out.
 
 Everything is done by :class:`semclass.batches.Job`, which Spark's ``mapInArrow`` calls for each partition: rows never leave
-Arrow, neither pandas nor a second copy of them is needed. semclass must be installed on every machine of the cluster.
+Arrow, neither pandas nor a second copy of them is needed. semclass must be installed on every machine of the cluster, for
+the Python that ``PYSPARK_PYTHON`` names: otherwise Spark takes the first ``python3``, in a virtual environment, too.
 
 Importing this module without pyspark raises the error that names the extra.
 """

@@ -79,6 +79,20 @@ def test_what_is_passed_over_is_counted_with_what_reads_it(tmp_path):
     assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
 
 
+def test_links_that_lead_out_of_a_folder_are_passed_over_and_told(tmp_path):
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (tmp_path / "secret.txt").write_text("A secret.")
+    (folder / "a.txt").write_text("Tea.")
+    (folder / "again.txt").symlink_to("a.txt")
+    (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "further.md").symlink_to("out.txt")
+    assert [(one.id, one.text) for one in read_passages(folder)] == [("a.txt#1", "Tea."), ("again.txt#1", "Tea.")]
+    assert passed_over(folder) == "2 files (links that lead out of the folder 2)"
+    (tmp_path / "linked").symlink_to(folder, target_is_directory=True)
+    assert len(read_passages(tmp_path / "linked")) == 2, "a link that is named itself is followed"
+
+
 def test_the_files_of_an_index_are_not_told(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     place = tmp_path / "index"

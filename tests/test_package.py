@@ -46,6 +46,27 @@ print([m for m in ("sklearn", "torch", "onnx", "joblib", "bm25s", "click") if m 
     assert in_new_process(code).splitlines() == ["HUM", "[]"]
 
 
+def test_all_names_at_once_are_those_that_the_base_install_has():
+    code = """
+import sys
+sys.modules |= dict.fromkeys(("sklearn", "scipy", "joblib", "onnx", "pooch", "qdrant_client", "fastapi", "torch"))
+from semclass import *
+print(HybridRetriever.__name__, QdrantIndex.__name__, "TextClassifier" in globals())
+import semclass
+print("TextClassifier" in dir(semclass))
+try:
+    semclass.TextClassifier
+except MissingExtraError as error:
+    print(error)
+"""
+    assert in_new_process(code).splitlines() == [
+        "HybridRetriever QdrantIndex False",
+        "True",
+        'sklearn is needed for this and is not installed; run: pip install "semclass[train]"',
+    ]
+    assert in_new_process("from semclass import *; print(TextClassifier.__name__)") == "TextClassifier"
+
+
 def test_every_public_name_can_be_imported_and_is_documented():
     for name in semclass.__all__:
         value = getattr(semclass, name)
