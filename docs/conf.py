@@ -28,7 +28,7 @@ nitpick_ignore_regex = [
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
     (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
-    (r"py:.*", r"semclass\.(segment\.Segment(\.\w+)?|spelling\.Speller|words\.WordTable)"),
+    (r"py:.*", r"semclass\.(segment\.Segment(\.\w+)?|spelling\.Speller|stored(\.Files)?|words\.WordTable)"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]
