@@ -277,7 +277,7 @@ class Reranker:
 
 @dataclass(frozen=True)
 class _Method:
-    """The options of :meth:`Reranker.rerank`, checked: `order` holds those of :meth:`Ranker.order`, `fusing` of :func:`fuse`."""
+    """The options of :meth:`Reranker.rerank`, checked: `order` for :meth:`Ranker.order`, `fusing` for :func:`fuse`."""
 
     order: dict[str, Any]
     similarity: str

@@ -12,6 +12,7 @@ TASKS = ("questions", "passages", "entailment")
 """Sections whose rows are systems on a task."""
 
 OTHERS = (
+    "defaults",
     "main_job",
     "classifiers",
     "thesis",

@@ -148,9 +148,7 @@ def test_a_new_question_does_not_wait_for_an_old_one(open_page, service):
 def test_addresses_hold_everything_and_history_goes_back(open_page, service, retriever):
     page = open_page(f"{service}#q={QUESTION}&method=answers&w=0.05&l=2&n=5&hard=1")
     settled(page)
-    found = retriever.search(
-        QUESTION, 5, rerank="integrated", alpha=0.95, rerank_weight=2.0, hard=True, candidates=5
-    )
+    found = retriever.search(QUESTION, 5, rerank="integrated", alpha=0.95, rerank_weight=2.0, hard=True, candidates=5)
     assert order(page) == ids(found)
     before = page.evaluate("location.hash")
     ask(page, "When was the lighthouse finished?")
