@@ -266,7 +266,7 @@ def test_strange_files_are_named(tmp_path: Path) -> None:
         report.read(tmp_path)
     (tmp_path / "questons.json").rename(tmp_path / "questions.json")
     (tmp_path / "questions.json").write_text("{", encoding="utf-8")
-    with pytest.raises(report.ReportError, match=r"questions\.json cannot be read as JSON"):
+    with pytest.raises(report.ReportError, match=r"questions\.json is damaged .it cannot be read as JSON"):
         report.read(tmp_path)
     put(tmp_path, questions=questions(system("semclass", "semclass", 0.9, 1.0, p50_ms="fast")))
     with pytest.raises(
