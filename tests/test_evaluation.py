@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from semclass import HybridRetriever, InputError, PassageIndex
 from semclass.evaluation import Dataset, load_dataset, measure, per_question, rank, read_dataset
@@ -51,6 +53,32 @@ def test_the_p_value_tells_a_real_difference_from_none():
     result = measure(data, {"hybrid": [TEN] * 40, "all better": [swapped] * 40, "one better": [swapped] + [TEN] * 39})
     assert result["all better"].p_value < 0.001
     assert result["one better"].p_value == 1.0
+
+
+def against_second_places(*places: int):
+    """Measure a method that has each answer in one of these places, where the hybrid has it in the second."""
+    moved = [[*TEN[2 : place + 1], "b"] if place > 1 else ["b"] for place in places]
+    rankings = {"hybrid": [TEN] * len(places), "other": moved}
+    return measure(dataset(*["b"] * len(places)), rankings)["other"]
+
+
+@pytest.mark.parametrize(
+    "places",
+    [(1, 1), (1, 1, 1), (1, 1, 1, 3), (1, 1, 3, 3), (1, 3, 3, 3), (1, 10, 10), (3, 3, 2, 3), (1, 1, 1, 1, 1, 3, 3, 10)],
+    ids=str,
+)
+def test_the_p_value_is_the_share_of_sign_flips_with_as_large_a_sum(places):
+    differences = np.array([1 / place - 1 / 2 for place in places])
+    sums = [np.dot(signs, differences) for signs in itertools.product([-1, 1], repeat=len(places))]
+    expected = np.mean(np.abs(sums) >= abs(differences.sum()) - 1e-9)
+    assert against_second_places(*places).p_value == pytest.approx(expected)
+
+
+def test_the_p_value_of_as_much_lost_as_won_is_that_of_fair_coins():
+    """1/1 - 1/2 is won 30 times, and as much lost 20 times, where an answer in second place is not found any more."""
+    lost = [[]] * 20
+    data, rankings = dataset(*["b"] * 50), {"hybrid": [TEN] * 50, "other": [["b"]] * 30 + lost}
+    assert measure(data, rankings)["other"].p_value == pytest.approx(binomtest(30, 50).pvalue, abs=0.02)
 
 
 def test_the_same_seed_gives_the_same_p_value():
