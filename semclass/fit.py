@@ -900,14 +900,17 @@ def _splits(problem: _Problem, groups: Sequence[str] | None, folds: int, seed: i
     rows = problem.used(np.arange(count))
     sizes = np.sort(np.bincount(problem.strata[rows]))
     rarest = int(sizes[0] if problem.link == "sigmoid" and len(problem.classes) == 1 else sizes[-2])
-    folds = min(folds, rarest, len(np.unique(codes[rows])))
+    numbers = np.unique(codes[rows], return_inverse=True)[1]
+    folds = min(folds, rarest, int(numbers.max()) + 1)
     if folds < 2:
         raise InputError("all texts are in one group; cross-validation needs at least two")
-    splitter = selection.StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    # shuffled here, as scikit-learn 1.8 does: releases before it, the last for Python 3.10, lose the balance by shuffling
+    order = import_extra("sklearn.utils", "train").check_random_state(seed).permutation(numbers.max() + 1)
+    numbers, splitter = np.argsort(order)[numbers], selection.StratifiedGroupKFold(folds)
     with warnings.catch_warnings():
         # classes rarer than the folds are missing from some; that is known and handled
         warnings.simplefilter("ignore", UserWarning)
-        found = list(splitter.split(np.zeros(len(rows)), problem.strata[rows], codes[rows]))
+        found = list(splitter.split(np.zeros(len(rows)), problem.strata[rows], numbers))
     return [(rows[fit_rows], rows[score_rows]) for fit_rows, score_rows in found]
 
 

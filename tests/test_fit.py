@@ -196,6 +196,13 @@ def test_groups_stay_together():
     assert kept.report["accuracy"] < 0.6 < apart.report["accuracy"]
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_shuffled_folds_hold_each_class(seed):
+    """Two examples a class are enough for two folds; with a fold of one class alone, this is refused."""
+    head = fit.fit_head({"a": np.eye(4, dtype=np.float32)}, ["x", "y", "x", "y"], kind="logistic", folds=2, seed=seed)
+    assert head.report["folds"] == 2
+
+
 def test_progress_is_told():
     views, labels = questions(n=40)
     lines = []
