@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -390,7 +391,7 @@ def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
     of a folder that may not be entered, is a document if its name says so, and reading it tells why it cannot be read.
     """
     documents, others, indices, top = [], Counter[str](), set[Path](), _ask(Path.resolve, folder)
-    for path in _ask(lambda top: sorted(top.rglob("*")), folder):
+    for path in _below(folder):
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             continue
@@ -403,6 +404,11 @@ def _look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
         elif kind != "folder" and path.parent not in indices:
             others[ending or NO_ENDING if kind == "file" else kind] += 1
     return documents, others
+
+
+def _below(folder: Path) -> list[Path]:
+    """Files, folders and links below a folder, sorted; `Path.rglob` of Python 3.10 ends at a link that leads nowhere."""
+    return sorted(Path(top, name) for top, folders, files in os.walk(folder) for name in (*folders, *files))
 
 
 def _kind(path: Path, top: Path) -> str:
