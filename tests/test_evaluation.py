@@ -1,14 +1,25 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from semclass import HybridRetriever, InputError, PassageIndex
-from semclass.evaluation import Dataset, load_dataset, measure, per_question, rank, read_dataset
+from semclass import HybridRetriever, InputError, PassageClassifier, PassageIndex
+from semclass.evaluation import (
+    Dataset,
+    cached_index,
+    evaluate,
+    load_dataset,
+    measure,
+    per_question,
+    rank,
+    read_dataset,
+)
+from semclass.evidence import PassageReader
 from semclass.runs import read_run, write_run
 from semclass.slices import passage_kind, slices_of
 
@@ -39,6 +50,34 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     assert (hybrid.error_removed, hybrid.p_value) == (0.0, 1.0)
     assert other.cond_mrr == 1.0
     assert other.error_removed == pytest.approx(1.0)
+
+
+def test_the_figures_over_all_questions_and_over_those_that_the_hybrid_answers():
+    # answers in places 1, 2, 2 and nowhere, and so by the other method but for the last, which it finds
+    data = dataset("a", "b", "b", "z")
+    rankings = {"hybrid": [TEN] * 4, "other": [TEN, TEN, TEN, ["z"]]}
+    hybrid, other = measure(data, rankings, measures=["P@5"]).values()
+    assert hybrid.top_k == (1 / 4, *[3 / 4] * 9)
+    assert other.top_k == (2 / 4, *[1.0] * 9)
+    assert hybrid.measures["P@5"] == pytest.approx(3 / 4 / 5)
+    for result in (hybrid, other):
+        assert result.cond_top1 == pytest.approx(1 / 3)
+        assert result.cond_mrr == pytest.approx(2 / 3)
+        assert result.error_removed == 0
+    assert other.p_value == 1  # one difference tells nothing
+    record = hybrid.as_json()
+    assert list(record)[:5] == ["mrr@10", "top1", "top_k", "recall@10", "ndcg@10"]
+    assert record["measures"] == {"P@5": pytest.approx(3 / 4 / 5)}
+    assert "slices" not in record
+
+
+def test_where_the_hybrid_answers_nothing_there_is_no_error_to_remove():
+    data = dataset("y", "z")
+    other = measure(data, {"hybrid": [TEN] * 2, "other": [["y"], ["z"]]}, slices={"kind": ["text"] * 2})["other"]
+    assert (other.mrr, other.cond_mrr, other.cond_top1, other.error_removed) == (1, 1, 1, 0)
+    assert other.error_removed_ci == (0, 0)
+    found = other.slices["kind"]["text"]
+    assert (found["answered"], found["cond_mrr"], found["error_removed"]) == (0, 1, 0)
 
 
 def test_a_method_that_makes_it_worse_removes_less_than_nothing():
@@ -122,6 +161,17 @@ def test_a_missing_split_is_named(tmp_path):
         load_dataset(beir(tmp_path), split="dev")
 
 
+def test_judgements_that_cannot_be_read_are_named(tmp_path):
+    with pytest.raises(InputError, match=r"none\.tsv cannot be read"):
+        read_dataset(beir(tmp_path) / "queries.jsonl", tmp_path / "none.tsv")
+
+
+def test_the_first_questions_are_taken_and_quotes_belong_to_ids(tmp_path):
+    questions = "".join(f'{{"_id": "{name}", "text": "Who?"}}\n' for name in ("q3", "q2", r"\"q1"))
+    data = load_dataset(beir(tmp_path, '"q1\tp1\t1\nq2\tp1\t1\nq3\tp1\t1\n', questions), limit=2)
+    assert list(data.questions) == list(data.relevance) == ['"q1', "q2"]
+
+
 def test_a_header_in_the_judgements_may_be_missing(tmp_path):
     folder = beir(tmp_path, "q1\tp1\t1\n")
     data = read_dataset(folder / "queries.jsonl", folder / "qrels" / "test.tsv")
@@ -167,6 +217,23 @@ def test_intervals_hold_the_figure_and_shrink_with_more_questions():
         assert found.mrr_ci[0] < found.mrr < found.mrr_ci[1]
         widths.append(high - low)
     assert widths[1] < widths[0] / 3
+
+
+def test_an_interval_is_that_of_the_normal_approximation_where_there_are_many_questions():
+    # reciprocal ranks are 1 and 1/2, as often each: 1.96 standard errors of a deviation of 1/4
+    data = dataset(*["a", "b"] * 400)
+    low, high = measure(data, {"hybrid": [TEN] * 800})["hybrid"].mrr_ci
+    assert (low, high) == pytest.approx((0.75 - 1.96 * 0.25 / 800**0.5, 0.75 + 1.96 * 0.25 / 800**0.5), abs=0.002)
+
+
+def test_an_interval_draws_what_both_methods_made_of_the_same_questions():
+    same = measure(dataset("a", "b", "j", "z"), {"hybrid": [TEN] * 4, "same": [TEN] * 4})["same"]
+    assert same.error_removed_ci == (0, 0)
+
+
+def test_the_interval_of_a_single_question_is_its_value():
+    found = measure(dataset("b"), {"hybrid": [TEN], "other": [["b"]]})["other"]
+    assert (found.mrr_ci, found.error_removed_ci) == ((1, 1), (1, 1))
 
 
 def test_slices_are_measured_apart():
@@ -216,6 +283,58 @@ LIGHTHOUSE = {"q1": ("Who designed the lighthouse?", "lighthouse-3"), "q2": ("Wh
 def test_slices_of_questions(retriever):
     found = slices_of(asked(**LIGHTHOUSE, q3=("Where is it?", "nowhere")), retriever)
     assert found == {"question class": ["HUM", "NUM", "LOC"], "passage kind": ["text", "text", "absent"]}
+
+
+SPELLED_OUT = {
+    "hybrid": {"rerank": None},
+    "match-soft": {"rerank": None, "match": "soft"},
+    "match-hard": {"rerank": None, "match": "hard"},
+    "class-stable": {"rerank": "stable", "by": "class"},
+    "class-integrated": {"rerank": "integrated", "by": "class", "hard": False},
+    "class-integrated-hard": {"rerank": "integrated", "by": "class", "hard": True},
+    "entail-stable": {"rerank": "stable", "by": "entailment"},
+    "entail-integrated": {"rerank": "integrated", "by": "entailment", "hard": False},
+    "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True},
+    "learned": {"rerank": "learned"},
+}  # fmt: skip
+
+
+def test_each_row_is_what_a_search_by_that_method_gives(retriever):
+    questions = ["Where is the museum?", "How much is a ticket?", "How many inhabitants does Sandrey Bay have?"]
+    found = rank(asked(**{f"q{row}": (text, "x") for row, text in enumerate(questions)}), retriever, candidates=10)
+    assert len({str(found[name]) for name in SPELLED_OUT}) >= 8  # these questions tell most of the methods apart
+    for name, how in SPELLED_OUT.items():
+        searched = retriever.search_many(questions, k=10, candidates=10, fusion="linear", **how)
+        assert [row[:10] for row in found[name]] == [[hit.id for hit in hits] for hits in searched], name
+
+
+def test_an_evaluation_measures_what_was_ranked(retriever):
+    data, options = asked(**LIGHTHOUSE), {"measures": ["P@5"], "slices": {"kind": ["text", "list"]}, "seed": 3}
+    seen = []
+    found = evaluate(data, retriever, candidates=5, progress=seen.append, **options)
+    assert found == measure(data, rank(data, retriever, candidates=5), **options)
+    assert seen == [1] * len(data.questions)
+    with pytest.raises(InputError, match="is no measure"):
+        evaluate(data, retriever, measures=["Speed"], progress=seen.append)
+    assert len(seen) == 2  # it is told before the work is done
+
+
+def test_an_index_is_kept_for_its_passages_models_and_form(ranker, tmp_path):
+    (folder := tmp_path / "beir").mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
+    plain = PassageReader(PassageClassifier(ranker.encoder, None), None, None)
+    unlike = replace(ranker.reader, codebooks=replace(ranker.reader.codebooks, fingerprint="others"))
+    for reader in (ranker.reader, unlike, replace(ranker.reader, classifier=plain.classifier), plain):
+        for options in ({}, {"similarity": "ip"}, {"form": "exact"}):
+            read = []
+            for _ in range(2):
+                index = cached_index(folder, tmp_path / "cache", reader, read.append, **options)
+                assert index.similarity == options.get("similarity", "cosine")
+                assert len(index) == sum(read) == 1
+                assert "form" not in options or index.form == "exact"
+    assert len(list((tmp_path / "cache").iterdir())) == 12
+    (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
+    assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
 
 
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
