@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from scipy.stats import binomtest
 
 from semclass import HybridRetriever, InputError, PassageClassifier, PassageIndex
+from semclass.errors import MissingExtraError
 from semclass.evaluation import (
     Dataset,
     cached_index,
@@ -308,15 +310,21 @@ def test_each_row_is_what_a_search_by_that_method_gives(retriever):
         assert [row[:10] for row in found[name]] == [[hit.id for hit in hits] for hits in searched], name
 
 
-def test_an_evaluation_measures_what_was_ranked(retriever):
-    data, options = asked(**LIGHTHOUSE), {"measures": ["P@5"], "slices": {"kind": ["text", "list"]}, "seed": 3}
+def test_an_evaluation_measures_what_was_ranked(retriever, monkeypatch):
+    answers = [f"{about}-{number}" for about in ("lighthouse", "museum", "ferry") for number in (1, 2, 3, 4)]
+    data = asked(**{f"q{row}": ("Where is the lighthouse?", answer) for row, answer in enumerate(answers)})
+    options = {"measures": ["P@5"], "slices": {"kind": ["text", "list", "table"] * 4}}
     seen = []
-    found = evaluate(data, retriever, candidates=5, progress=seen.append, **options)
-    assert found == measure(data, rank(data, retriever, candidates=5), **options)
-    assert seen == [1] * len(data.questions)
+    found = evaluate(data, retriever, candidates=5, progress=seen.append, seed=3, **options)
+    rankings = rank(data, retriever, candidates=5)
+    assert found == measure(data, rankings, seed=3, **options) != measure(data, rankings, seed=4, **options)
+    assert seen == [1] * len(answers)
     with pytest.raises(InputError, match="is no measure"):
         evaluate(data, retriever, measures=["Speed"], progress=seen.append)
-    assert len(seen) == 2  # it is told before the work is done
+    monkeypatch.setitem(sys.modules, "scipy.stats", None)
+    with pytest.raises(MissingExtraError, match=r"semclass\[eval\]"):
+        evaluate(data, retriever, progress=seen.append)
+    assert len(seen) == len(answers)  # both are told before the work is done
 
 
 def test_an_index_is_kept_for_its_passages_models_and_form(ranker, tmp_path):
@@ -331,7 +339,7 @@ def test_an_index_is_kept_for_its_passages_models_and_form(ranker, tmp_path):
                 index = cached_index(folder, tmp_path / "cache", reader, read.append, **options)
                 assert index.similarity == options.get("similarity", "cosine")
                 assert len(index) == sum(read) == 1
-                assert "form" not in options or index.form == "exact"
+                assert index.form == options.get("form", "standard" if reader.codebooks else "exact")
     assert len(list((tmp_path / "cache").iterdir())) == 12
     (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
     assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"

@@ -32,6 +32,7 @@ pairs = st.integers(1, 12).flatmap(
 
 def test_linear_is_the_sum_of_the_thesis():
     np.testing.assert_allclose(linear(DENSE, BM25, 0.1), [0.8, 1.1, 0.95, 0.2])
+    np.testing.assert_allclose(fused(DENSE, BM25, "linear").score, [0.8, 1.1, 0.95, 0.2])
 
 
 def test_min_max():
@@ -46,6 +47,11 @@ def test_theoretical_bounds_leave_a_poor_list_poor():
     np.testing.assert_allclose(normalise(DENSE, "theoretical", low=-1), [1, 1.2 / 1.8, 1.5 / 1.8, 0.5])
     np.testing.assert_allclose(normalise(np.array([0.1, 0.05]), "theoretical", low=-1, high=1), [0.55, 0.525])
     assert normalise(np.array([0.1, 0.05]), "min-max")[1] == 0
+    assert normalise(np.array([0.0, 1.0, 3.0]), "min-max", low=1).tolist() == [
+        -0.5,
+        0,
+        1,
+    ]  # below the bound it is below 0
 
 
 @pytest.mark.parametrize(
@@ -190,6 +196,7 @@ def test_haystack_counts_from_zero_and_adds_61():
 def test_equal_scores_are_kept_if_they_are_hits(n):
     """As LlamaIndex has it. Some peers give 0 to a single candidate, which then looks like no hit at all."""
     assert normalise(np.full(n, 7.0), "min-max").tolist() == [1.0] * n
+    assert normalise(np.full(n, 0.3), "min-max").tolist() == [1.0] * n
     assert normalise(np.zeros(n), "min-max").tolist() == [0.0] * n
     assert normalise(np.full(n, 0.1), "z-score").tolist() == [0.0] * n
     assert normalise(np.full(n, 7.0), "theoretical", low=0).tolist() == [1.0] * n
@@ -223,6 +230,7 @@ def test_no_scores_at_all(kind):
 def test_what_a_system_did_not_return_is_no_better_than_its_last():
     found = np.array([3.0, NAN, 1.0])
     np.testing.assert_array_equal(linear(np.zeros(3), found, 0.5), [1.5, 0.5, 0.5])
+    np.testing.assert_array_equal(linear(DENSE, np.full(4, NAN), 0.5), DENSE)
     np.testing.assert_array_equal(normalise(found, "min-max"), [1, 0, 0])
     np.testing.assert_array_equal(normalise(found, "z-score"), [1, -1, -1])
     np.testing.assert_array_equal(normalise(found, "theoretical", low=0), [1, 0, 1 / 3])

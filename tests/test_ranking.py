@@ -50,11 +50,17 @@ def test_stable_re_ranking_moves_positives_first_and_changes_nothing_else():
     assert stable_partition(np.array([False, True, False, True, True])).tolist() == [1, 3, 4, 0, 2]
 
 
+@given(st.lists(st.booleans(), min_size=20, max_size=100))  # numpy sorts fewer in a stable way in any case
+def test_stable_re_ranking_of_many_keeps_the_order_within_both_groups(labels):
+    expected = sorted(range(len(labels)), key=lambda place: not labels[place])
+    assert stable_partition(np.array(labels)).tolist() == expected
+
+
 def test_hard_match_asks_whether_the_passage_has_the_questions_class():
     question = np.array([0.2, 0.7, 0.1])
-    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9]])
+    passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9], [0.0, 0.5, 0.0]])
     thresholds = np.array([0.5, 0.5, 0.5])
-    assert class_match(question, passages, thresholds, "hard").tolist() == [1.0, 0.0]
+    assert class_match(question, passages, thresholds, "hard").tolist() == [1.0, 0.0, 1.0]  # from the threshold on
 
 
 def test_soft_match_is_the_inner_product_of_the_probabilities():
