@@ -56,6 +56,17 @@ class ReferenceBM25(rank_bm25.BM25Okapi):
         self.idf = {term: np.log1p((self.corpus_size - df + 0.5) / (df + 0.5)) for term, df in nd.items()}
 
 
+def test_scores_worked_out_by_hand():
+    # two passages of 3 terms and 1, so avgdl is 2; k1 is 1.5 and b is 0.75
+    found = build(ragged([np.array([4, 4, 5]), np.array([5])], np.zeros(0, np.int64)))
+    rare, common = np.log1p(1.5 / 1.5), np.log1p(0.5 / 2.5)
+    long, short = 1.5 * (0.25 + 0.75 * 3 / 2), 1.5 * (0.25 + 0.75 * 1 / 2)
+    first = rare * 2 * 2.5 / (2 + long) + common * 2.5 / (1 + long)
+    np.testing.assert_allclose(scores(found, [4, 5]), [first, common * 2.5 / (1 + short)], rtol=1e-6)
+    alone = build(ragged([np.array([4, 4, 5])], np.zeros(0, np.int64)))  # as long as the average
+    np.testing.assert_allclose(scores(alone, [4]), np.log1p(0.5 / 1.5) * 2 * 2.5 / (2 + 1.5), rtol=1e-6)
+
+
 @pytest.mark.parametrize("question", [[1], [1, 2, 3], [2, 2, 7], [49, 1]], ids=str)
 def test_scores_equal_rank_bm25(terms, question):
     found = build(terms)
@@ -103,6 +114,22 @@ def test_a_term_may_come_more_often_than_a_byte_can_count():
     found = bm25.postings(ragged([np.full(300, 2), np.array([1])], np.zeros(0, np.int64)), np.ones(3, bool))
     assert found.counts.tolist() == [1, 300]
     assert found.counts.dtype == np.uint16
+
+
+def test_segments_of_which_one_has_a_term_that_often_are_merged():
+    rows = [np.array([1, 2]), np.full(300, 2)]
+    parts = [build(ragged([row], np.zeros(0, np.int64))) for row in rows]
+    for order in (parts, parts[::-1]):
+        assert_same(bm25.merge(order), build(ragged(rows if order is parts else rows[::-1], np.zeros(0, np.int64))))
+
+
+@pytest.mark.parametrize("frequent", [0, 10_000], ids=["searched for", "looked up"])
+def test_how_often_passages_have_a_term(terms, monkeypatch, frequent):
+    monkeypatch.setattr(bm25, "FREQUENT", frequent)
+    found, every = build(terms), np.arange(len(terms))
+    for term in range(VOCABULARY):
+        expected = [np.count_nonzero(terms.row(row) == term) for row in every]
+        np.testing.assert_array_equal(found.counts_at(term, every), expected)
 
 
 def test_passages_without_terms_score_0():

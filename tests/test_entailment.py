@@ -56,6 +56,12 @@ def test_company_changes_nothing(classifier):
     np.testing.assert_allclose(backwards[::-1], together, atol=5e-3)
 
 
+def test_a_pair_that_is_asked_for_again_has_the_same_probability():
+    """With onnxruntime 1.18 it had another from the second run of a network on."""
+    new = EntailmentClassifier.load(MODELS, encoder=OnnxEncoder.load(MODELS / "encoder"))
+    assert len({float(new.predict_proba(["Who built it?"], ["Ada built it."])[0]) for _ in range(3)}) == 1
+
+
 def test_case_and_generators(classifier):
     plain = classifier.predict_proba(QUESTIONS, SENTENCES)
     shouted = classifier.predict_proba((q.upper() for q in QUESTIONS), (s.upper() for s in SENTENCES))
