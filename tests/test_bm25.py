@@ -153,6 +153,18 @@ def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
 
 
+def test_a_passage_of_one_term_is_as_long_as_the_average_of_such():
+    one = ragged([np.array([1]), np.array([2])], np.zeros(0, np.int64))
+    assert bm25.score_few(one, np.array([1]), np.full(3, 2, np.float32)).tolist() == [2 * 2.5 / (1 + 1.5), 0]
+
+
+def test_few_passages_of_which_the_last_has_no_term():
+    few = ragged([np.array([1, 1, 2]), np.zeros(0, np.int64)], np.zeros(0, np.int64))
+    norm = 1.5 * (0.25 + 0.75 * 3 / 1.5)  # it counts in the average of 1.5 terms
+    found = bm25.score_few(few, np.array([1]), np.ones(3, np.float32))
+    np.testing.assert_allclose(found, [2 * 2.5 / (2 + norm), 0])
+
+
 def test_document_frequency_counts_passages_not_occurrences():
     terms = ragged([np.array([3, 3, 3]), np.array([3, 1])], np.zeros(0, np.int64))
     assert bm25.document_frequencies(terms, 5).tolist() == [0, 1, 0, 2, 0]
@@ -190,6 +202,12 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
     np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
     keep = np.split(there, [len(parts[0])])
     assert_same(bm25.merge(parts, keep), left)
+
+
+def test_more_passages_are_merged_than_a_byte_can_number():
+    rows = [np.array([row % 7, 7 + row % 3]) for row in range(400)]
+    together = ragged(rows, np.zeros(0, np.int64))
+    assert_same(bm25.merge(stretches(together, 200)), build(together))
 
 
 def test_segments_are_merged_on_the_disk(terms, tmp_path):
