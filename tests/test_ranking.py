@@ -36,13 +36,20 @@ def test_top_k_of_many_is_the_beginning_of_a_stable_sort_too(scores, k, sample):
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
-@pytest.mark.parametrize("hits", [0, 3, 5_000, 100_000])
+@pytest.mark.parametrize("hits", [0, 3, 5, 5_000, 100_000])
 def test_top_k_of_scores_that_are_mostly_zero(hits):
     rng = np.random.default_rng(hits)
     scores = np.zeros(100_000)
     scores[rng.permutation(100_000)[:hits]] = np.round(rng.exponential(5, hits), 2)
     for k in (1, 10, 100, 20_000):
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
+
+
+def test_top_k_where_the_sample_holds_the_largest():
+    """The guess is too high then: what reaches it is fewer than are wanted."""
+    scores = np.random.default_rng(0).random(100_000)
+    scores[:: len(scores) // ranking.SAMPLE] += 1
+    assert top_k(scores, 9_000).tolist() == np.argsort(-scores, kind="stable")[:9_000].tolist()
 
 
 def test_stable_re_ranking_moves_positives_first_and_changes_nothing_else():
@@ -102,3 +109,10 @@ def test_a_number_that_the_nth_largest_is_not_below(values, n):
     found = ranking.nth_at_least(scores, n)
     assert np.count_nonzero(scores >= found) >= min(n, len(scores))
     assert found == -np.inf or found in scores
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_a_number_near_to_the_nth_largest_of_many(n):
+    scores = np.random.default_rng(n).permutation(1_000).astype(np.int32)
+    assert 1_000 - 3 * n < ranking.nth_at_least(scores, n) <= 1_000 - n
+    assert ranking.nth_at_least(scores[: n - 1], n) == np.iinfo(np.int32).min
