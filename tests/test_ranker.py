@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from made_models import save_pairs
 
-from semclass import HybridRetriever, Passage, PassageIndex, Reranker
+from semclass import ArtifactError, HybridRetriever, Passage, PassageIndex, Reranker
+from semclass.pairs import PAIR_FEATURES
+from semclass.ranker import LinearTerms, PairModel
 
 QUESTION = "Where is the museum?"
 N = 10
@@ -69,3 +73,24 @@ def test_equal_sums_of_many_passages_keep_their_order(split, candidates):
     order = split.ranker.order(candidates[0], even, rerank="integrated", by="class", hard=True, weight=0.3)
     assert len(set(order.score)) == 2
     assert order.order.tolist() == sorted(range(30), key=lambda place: -order.score[place])
+
+
+def test_a_group_that_weighs_nothing_is_no_part_of_a_score():
+    terms = LinearTerms(("words", "vectors"), np.array([[2.0, 0.0], [3.0, 0.0]]), -1.0)
+    parts = terms.parts(np.array([[1, 0], [0, 1]], np.float32))
+    assert {name: part.tolist() for name, part in parts.items()} == {"words": [-0.5, 0.5], "average": [1.5, 1.5]}
+
+
+def test_pair_heads_over_other_features_are_refused(tmp_path, monkeypatch, fake_encoder):
+    save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
+    made_for = {"encoder": fake_encoder.fingerprint, "interaction": "tokens"}
+    assert PairModel.load(tmp_path / "pairs", **made_for).weights["class_hard"] == 1
+    monkeypatch.setattr("semclass.ranker.PAIR_FEATURES", PAIR_FEATURES[::-1])
+    with pytest.raises(ArtifactError, match="other pair features"):
+        PairModel.load(tmp_path / "pairs", **made_for)
+
+
+def test_weights_of_another_number_than_features_are_refused():
+    linear = SimpleNamespace(folder="head", field=lambda name: {"weights": [1.0], "bias": 0.0})
+    with pytest.raises(ArtifactError, match=f"1 weights for {len(PAIR_FEATURES)} pair features"):
+        LinearTerms.of(SimpleNamespace(artifact=linear))
