@@ -162,7 +162,7 @@ def draw_top_k(found: Mapping[str, Any]) -> bytes:
     figure, places = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.6), squeeze=False)
     for place, (name, data) in zip(places.flat, found.items(), strict=True):
         for number, (method, result) in enumerate(data["methods"].items()):
-            style = ("-", "--", ":")[number // 4]
+            style = ("-", "--", ":", "-.")[number // 4]
             place.plot(range(1, 11), result["top_k"], style, marker=".", linewidth=1.1, markersize=4, label=method)
         place.set_title(f"{FOLDERS[name]}, {data['answered']} questions", fontsize=9, color=figures.INK)
         place.set_xticks(range(1, 11))
