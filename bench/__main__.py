@@ -30,6 +30,7 @@ SECTIONS = {
     "tune": "what tuned weights bring on other questions",
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",
+    "few_labels": "a taxonomy of 77 or 150 intents with few labels, beside logistic regressions",
     "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
     "living": "building against encoding, adding and removing passages, killed writers, segments",
     "ann": "near vectors among many: semclass beside usearch, faiss and hnswlib",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,10 @@ KERNEL_WIDTHS = (0.5, 1.0)
 
 KERNEL_RIDGES = (0.03, 0.1, 0.3, 1.0)
 """Ridge penalties of the kernel machine that are tried."""
+
+COMPARED = 2000
+"""Held-out texts that settings over several choices of views are compared on, at least; only the best one is then fitted
+in the folds that remain. Differences of less than half a point are not worth the hours that all folds would take."""
 
 NGRAM_WEIGHT = 0.4
 """Weight of the n-gram kernel beside the Gaussian one; both are 1 for a text with itself."""
@@ -200,6 +205,22 @@ class FittedHead:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """Views that a head may read, where cross-validation is to choose among several.
+
+    Attributes
+    ----------
+    weights
+        Root mean square length of each view, by name, as `view_weights` of :func:`fit_head`.
+    kind
+        ``"logistic"``, ``"svm"`` or ``"auto"``: what is tried over these views.
+    """
+
+    weights: Mapping[str, float]
+    kind: str = "auto"
+
+
+@dataclass(frozen=True)
 class Candidate:
     """One setting that cross-validation tries.
 
@@ -211,17 +232,21 @@ class Candidate:
         C of a logistic regression (larger is freer), or the ridge penalty of a kernel machine (larger is tighter).
     gamma
         Width of the Gaussian kernel.
+    views
+        Names of the views, where there is a choice.
     """
 
     kind: str
     strength: float
     gamma: float = 0.0
+    views: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Name it, for tables."""
         name = "C" if self.kind == "logistic" else "ridge"
         width = f" gamma={self.gamma:g}" if self.kind == "svm" else ""
-        return f"{self.kind} {name}={self.strength:g}{width}"
+        over = f" over {' + '.join(self.views)}" if self.views else ""
+        return f"{self.kind} {name}={self.strength:g}{width}{over}"
 
 
 @dataclass(frozen=True)
@@ -270,6 +295,7 @@ def fit_head(
     sample_weight: npt.NDArray[Any] | None = None,
     judged: npt.NDArray[np.bool_] | None = None,
     view_weights: Mapping[str, float] | None = None,
+    choices: Sequence[Choice] | None = None,
     components: int = 384,
     folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,
     seed: int = 0,
@@ -309,6 +335,9 @@ def fit_head(
         Root mean square length that each view gets where the penalty works, by name, all but ``pieces``: a view then
         counts for what it says, not for its number of columns, and has principal components of its own. None: all
         columns are standardised alike and have their principal components together.
+    choices
+        Views, with their weights and kinds, that cross-validation chooses among, in place of `kind` and `view_weights`.
+        All are compared on the first folds that score `COMPARED` texts together, the best is fitted in the others too.
     components
         Principal components at most, of each view if it has its own.
     folds
@@ -322,7 +351,8 @@ def fit_head(
     Returns
     -------
     FittedHead
-        Fitted on all n texts, with the setting of the best cross-validated accuracy (softmax) or log loss (sigmoid).
+        Fitted on all n texts, with the setting of the best cross-validated accuracy (softmax) or log loss (sigmoid, and
+        wherever there are choices).
 
     Raises
     ------
@@ -343,38 +373,40 @@ def fit_head(
     problem = _check(views, labels, link, name, parents, merge)
     problem = _with_weights(problem, sample_weight, judged, view_weights)
     say = progress or (lambda line: None)
-    candidates = _candidates(kind)
     problem, splits = _with_folds(problem, groups, folds, seed)
-    held_out = [
-        merged(scores, problem.merge) for scores in _cross_validate(problem, candidates, splits, components, say)
-    ]
-    judgement = _judgement(problem)
-    calibrations = [calibrate(scores[problem.judged], *judgement) for scores in held_out]
-    out_of_fold = [
-        probabilities_of(slope * scores + intercept, link)
-        for scores, (slope, intercept) in zip(held_out, calibrations, strict=True)
-    ]
+    trials = _trials(problem, kind, choices)
+    first = len(splits) if choices is None else _enough(splits)
+    held_out = [np.zeros(problem.targets.shape) for _ in trials]
+    _cross_validate(trials, held_out, splits, range(first), components, say)
+    compared = np.zeros(len(problem.labels), np.bool_)
+    compared[np.concatenate([score_rows for _, score_rows in splits[:first]])] = True
+    part = replace(problem, judged=compared)
     rows = [
-        {"candidate": str(candidate), **_figures(probabilities[problem.judged], *judgement)}
-        for candidate, probabilities in zip(candidates, out_of_fold, strict=True)
+        {"candidate": str(trial.candidate), **_verdict(part, scores).figures}
+        for trial, scores in zip(trials, held_out, strict=True)
     ]
     for row in rows:
         say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in row.items()))
-    best = _best(rows, link)
-    say(f"fitting {candidates[best]} to all")
-    estimator = _fit(problem, candidates[best], components)
+    # over several views log loss decides: accuracy moves by chance where there are few texts, and says nothing of trust
+    best = _best(rows, by_loss=link == "sigmoid" or choices is not None)
+    chosen, scores = trials[best], held_out[best]
+    _cross_validate([chosen], [scores], splits, range(first, len(splits)), components, say)
+    verdict = _verdict(problem, scores)
+    say(f"fitting {chosen.candidate} to all")
+    estimator = _fit(chosen, components)
     report = {
         "examples": len(problem.labels),
         "folds": len(splits),
         "seed": seed,
-        "chosen": str(candidates[best]),
+        "chosen": str(chosen.candidate),
         "candidates": rows,
-        "rounding_error": _rounding_error(problem, estimator),
-        "uncalibrated_log_loss": log_loss(probabilities_of(held_out[best][problem.judged], link), *judgement),
-        **{key: value for key, value in rows[best].items() if key != "candidate"},
+        "compared": int(compared.sum()),
+        "rounding_error": _rounding_error(chosen.problem, estimator),
+        "uncalibrated_log_loss": verdict.uncalibrated,
+        **verdict.figures,
     }
-    probabilities = np.where(problem.judged[:, None], out_of_fold[best], np.nan)
-    return replace(_calibrated(estimator.head, *calibrations[best]), out_of_fold=probabilities, report=report)
+    probabilities = np.where(problem.judged[:, None], verdict.probabilities, np.nan)
+    return replace(_calibrated(estimator.head, *verdict.calibration), out_of_fold=probabilities, report=report)
 
 
 def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
@@ -620,6 +652,40 @@ def _candidates(kind: str) -> list[Candidate]:
     return {"logistic": logistic, "svm": kernel, "auto": logistic + kernel}[kind]
 
 
+@dataclass(frozen=True)
+class _Trial:
+    """A setting, and the problem with the views that it is tried on."""
+
+    problem: _Problem
+    candidate: Candidate
+
+
+def _trials(problem: _Problem, kind: str, choices: Sequence[Choice] | None) -> list[_Trial]:
+    """Every setting to try; those over the same views stand together."""
+    if choices is None:
+        return [_Trial(problem, candidate) for candidate in _candidates(kind)]
+    if not choices:
+        raise InputError("choices is empty; give at least one, or None")
+    return [
+        _Trial(over, replace(candidate, views=tuple(choice.weights)))
+        for choice in choices
+        for over in [_over(problem, choice.weights)]
+        for candidate in _candidates(choice.kind)
+    ]
+
+
+def _over(problem: _Problem, weights: Mapping[str, float]) -> _Problem:
+    """The same problem with some of its dense views; word pieces stay."""
+    dense = [view for view in problem.inputs if view != PIECES]
+    if not weights or not set(weights) <= set(dense) or min(weights.values()) <= 0:
+        raise InputError(f"a choice must have a number above 0 for some of {', '.join(dense)}, not {dict(weights)}")
+    ends = np.cumsum([0, *(problem.inputs[view] for view in dense)]).tolist()
+    columns = [problem.dense[:, ends[place] : ends[place + 1]] for place in map(dense.index, weights)]
+    dims = {view: problem.inputs[view] for view in weights}
+    inputs = {**dims, **{view: dim for view, dim in problem.inputs.items() if view == PIECES}}
+    return replace(problem, inputs=inputs, dense=np.concatenate(columns, axis=1), blocks=_blocks(dims, weights))
+
+
 def _project(
     dense: FloatArray,
     components: int,
@@ -746,8 +812,9 @@ def _fit_one(problem: _Problem, chosen: IntArray, candidate: Candidate, space: _
     return _fit_kernel(problem, chosen, candidate, space)
 
 
-def _fit(problem: _Problem, candidate: Candidate, components: int) -> _Estimator:
+def _fit(trial: _Trial, components: int) -> _Estimator:
     """Fit one setting to all texts."""
+    problem, candidate = trial.problem, trial.candidate
     everything = problem.used(np.arange(len(problem.labels)))
     return _fit_one(problem, everything, candidate, _space(problem, everything, components, candidate.kind == "svm"))
 
@@ -914,23 +981,33 @@ def _splits(problem: _Problem, groups: Sequence[str] | None, folds: int, seed: i
     return [(rows[fit_rows], rows[score_rows]) for fit_rows, score_rows in found]
 
 
+def _enough(splits: list[tuple[IntArray, IntArray]]) -> int:
+    """How many folds it takes to score `COMPARED` texts, or the number of all."""
+    scored = np.cumsum([len(score_rows) for _, score_rows in splits])
+    return min(int(np.searchsorted(scored, COMPARED)) + 1, len(splits))
+
+
 def _cross_validate(
-    problem: _Problem,
-    candidates: list[Candidate],
+    trials: list[_Trial],
+    held_out: list[DoubleArray],
     splits: list[tuple[IntArray, IntArray]],
+    folds: range,
     components: int,
     say: Callable[[str], object],
-) -> list[DoubleArray]:
-    """Out-of-fold scores of each candidate, each float64 of shape (n, scores)."""
-    held_out = [np.zeros(problem.targets.shape) for _ in candidates]
-    kernel = any(candidate.kind == "svm" for candidate in candidates)
-    for number, (fit_rows, score_rows) in enumerate(splits):
-        space = _space(problem, fit_rows, components, kernel)
-        views = _rows_of(problem, score_rows)
-        for candidate, scores in zip(candidates, held_out, strict=True):
-            scores[score_rows] = head_scores(_fit_one(problem, fit_rows, candidate, space).head, views)
-        say(f"fold {number + 1} of {len(splits)}: {len(candidates)} settings")
-    return held_out
+) -> None:
+    """Write each setting's scores of some folds into its array of `held_out`, float64 of shape (n, scores)."""
+    for number in folds:
+        fit_rows, score_rows = splits[number]
+        pairs = zip(trials, held_out, strict=True)
+        for _, some in groupby(pairs, key=lambda pair: id(pair[0].problem)):
+            together = list(some)
+            problem = together[0][0].problem
+            kernel = any(trial.candidate.kind == "svm" for trial, _ in together)
+            space = _space(problem, fit_rows, components, kernel)
+            views = _rows_of(problem, score_rows)
+            for trial, scores in together:
+                scores[score_rows] = head_scores(_fit_one(problem, fit_rows, trial.candidate, space).head, views)
+        say(f"fold {number + 1} of {len(splits)}: {len(trials)} setting{'s' * (len(trials) > 1)}")
 
 
 def _rounding_error(problem: _Problem, estimator: _Estimator) -> float:
@@ -972,10 +1049,29 @@ def merged(scores: DoubleArray, merge: npt.NDArray[np.bool_] | None) -> DoubleAr
     return np.stack([scores[:, members].max(axis=1) for members in merge.T], axis=1)
 
 
-def _judgement(problem: _Problem) -> tuple[IntArray, str, DoubleArray | None]:
-    """Truth, link and weights of the judged texts, as the functions of :mod:`semclass.calibration` take them."""
+@dataclass(frozen=True)
+class _Verdict:
+    """What held-out scores of the judged texts say: calibration, probabilities of all texts, and figures."""
+
+    calibration: tuple[DoubleArray, DoubleArray]
+    probabilities: DoubleArray
+    uncalibrated: float
+    figures: dict[str, float]
+
+
+def _verdict(problem: _Problem, held_out: DoubleArray) -> _Verdict:
+    """Calibrate on the judged texts, and measure there."""
     rows = np.flatnonzero(problem.judged)
-    return problem.truth[rows], problem.link, problem.weight_of(rows)
+    scores = merged(held_out, problem.merge)
+    judgement = problem.truth[rows], problem.link, problem.weight_of(rows)
+    slope, intercept = calibrate(scores[rows], *judgement)
+    probabilities = probabilities_of(slope * scores + intercept, problem.link)
+    return _Verdict(
+        calibration=(slope, intercept),
+        probabilities=probabilities,
+        uncalibrated=log_loss(probabilities_of(scores[rows], problem.link), *judgement),
+        figures=_figures(probabilities[rows], *judgement),
+    )
 
 
 def _calibrated(head: FittedHead, slope: DoubleArray, intercept: DoubleArray) -> FittedHead:
@@ -1006,10 +1102,10 @@ def _figures(probabilities: DoubleArray, truth: IntArray, link: str, weight: Dou
     return {"accuracy": accuracy, **figures, "log_loss": loss, "calibration_error": error}
 
 
-def _best(rows: list[dict[str, Any]], link: str) -> int:
-    """Place of the best candidate: by log loss for sigmoid; by accuracy, then log loss, for softmax; then the first.
+def _best(rows: list[dict[str, Any]], *, by_loss: bool) -> int:
+    """Place of the best candidate: by log loss alone, or by accuracy, then log loss; then the first.
 
     Figures are rounded, so that what differs by rounding errors alone does not decide.
     """
-    figures = [(0.0 if link == "sigmoid" else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
+    figures = [(0.0 if by_loss else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
     return min(range(len(rows)), key=lambda place: (figures[place], place))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import pickle
 import subprocess
@@ -14,6 +15,7 @@ from conftest import ROOT, FakeEncoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
@@ -309,6 +311,34 @@ def test_equal_texts_are_in_one_fold():
 def test_eight_texts_a_class_are_enough_to_begin():
     model = TextClassifier(ENCODER).fit(*corpus(each=8))
     assert model.score(*corpus(each=30, seed=1)) > 0.6
+
+
+def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_vectors(encoder):
+    folder = ROOT.parent / "shared" / "data" / "intents"
+    if not folder.is_dir():
+        pytest.skip(f"no data in {folder}")
+    with gzip.open(folder / "banking77.train.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = [tuple(line.rstrip("\n").split("\t")) for line in file]
+    names = sorted({label for label, _ in rows})[:20]
+    parts = {name: [text for label, text in rows if label == name] for name in names}
+    texts, labels = [text for name in names for text in parts[name][:5]], [name for name in names for _ in range(5)]
+    new, truth = [text for name in names for text in parts[name][5:30]], [name for name in names for _ in range(25)]
+    model = TextClassifier(encoder).fit(texts, labels)
+    vectors, others = (encoder.encode(some).rows("pooled") for some in (texts, new))
+    peer = LogisticRegression(C=10, max_iter=1000).fit(vectors, labels).score(others, truth)
+    assert model.score(new, truth) > peer - 0.03
+    assert "pooled" in model.head_.inputs
+
+
+def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
+    texts, labels = corpus()
+    model = classifier().fit(texts, labels)
+    model.save(tmp_path)
+    assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
+    assert set(model.probe_) == set(model.head_.inputs)
+    over = {row["candidate"].partition(" over ")[2] for row in model.report_["candidates"]}
+    assert over == {"pooled", "pooled + layers", "layers"}
+    assert model.report_["chosen"].endswith(" + ".join(model.head_.inputs))
 
 
 def test_a_class_with_one_text_is_kept():

@@ -383,3 +383,45 @@ def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
     labels = [f"class {number}" for number in range(20) for _ in range(2)]
     views = {"x": np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)}
     assert len(fit.fit_head(views, labels, kind="logistic", folds=2).classes) == 20  # warnings are errors here
+
+
+# -- a choice of views --------------------------------------------------------------------------------------------------
+
+
+def test_cross_validation_chooses_the_views_and_the_network_reads_no_others():
+    views, labels = questions()
+    noise, telling = fit.Choice({"b": 1.0}, "logistic"), fit.Choice({"a": 1.0}, "logistic")
+    head = fit.fit_head(views, labels, folds=3, choices=[noise, telling])
+    assert dict(head.inputs) == {"a": 12}
+    assert head.report["chosen"].endswith("over a")
+    assert len(head.report["candidates"]) == 2 * len(fit.LOGISTIC_STRENGTHS)
+    alone = fit.fit_head({"a": views["a"]}, labels, kind="logistic", folds=3, choices=[telling])
+    np.testing.assert_array_equal(run(head, views), run(alone, views))
+    both = fit.fit_head(views, labels, folds=3, choices=[fit.Choice({"a": 2.0, "b": 0.1}, "svm")])
+    np.testing.assert_allclose(run(both, views), fit.head_probabilities(both, views), atol=1e-4)
+
+
+def test_what_lost_on_enough_texts_is_not_fitted_again(monkeypatch):
+    views, labels = questions()
+    choices = [fit.Choice({"a": 1.0}, "logistic"), fit.Choice({"b": 1.0}, "logistic")]
+    everywhere = fit.fit_head(views, labels, folds=5, choices=choices)
+    assert everywhere.report["compared"] == 150
+    monkeypatch.setattr(fit, "COMPARED", 50)
+    lines = []
+    head = fit.fit_head(views, labels, folds=5, choices=choices, progress=lines.append)
+    assert head.report["compared"] == 60  # two folds of 30
+    assert [line.rpartition(": ")[2] for line in lines if line.startswith("fold")] == ["8 settings"] * 2 + [
+        "1 setting"
+    ] * 3
+    assert np.isfinite(head.out_of_fold).all()  # calibrated on every text all the same
+    said = [head.classes[place] for place in head.out_of_fold.argmax(axis=1)]
+    assert head.report["accuracy"] == np.mean([a == b for a, b in zip(said, labels, strict=True)])
+
+
+@pytest.mark.parametrize("weights", [{}, {"a": 0.0}, {"c": 1.0}, {PIECES: 1.0}])
+def test_a_choice_names_views_that_are_there(weights):
+    views, labels = questions(n=30)
+    with pytest.raises(InputError, match="choice"):
+        fit.fit_head(views, labels, folds=2, choices=[fit.Choice(weights)])
+    with pytest.raises(InputError, match="choices"):
+        fit.fit_head(views, labels, folds=2, choices=[])

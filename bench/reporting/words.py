@@ -20,6 +20,7 @@ OTHERS = (
     "tune",
     "index_bytes",
     "learning_curves",
+    "few_labels",
 )
 """Sections that are shown in brief."""
 
