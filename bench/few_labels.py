@@ -70,9 +70,9 @@ def read(data: Path, name: str, part: str) -> tuple[list[str], list[str]]:
     return [row[1] for row in rows], [row[0] for row in rows]
 
 
-def encode(data: str, name: str, out: str) -> dict[str, int]:
+def encode(data: str, dataset: str, out: str) -> dict[str, int]:
     """Write the views of every text of a set."""
-    texts = sorted({text for part in SETS[name] for text in read(Path(data), name, part)[0]})
+    texts = sorted({text for part in SETS[dataset] for text in read(Path(data), dataset, part)[0]})
     encoder = OnnxEncoder.load()
     found = [encoder.encode(texts[at : at + CHUNK], views=("pooled", "layers")) for at in range(0, len(texts), CHUNK)]
     lengths = np.concatenate([one.terms.lengths() for one in found])
@@ -135,10 +135,10 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
     return found
 
 
-def measure(data: str, name: str, size: str, draws: int, file: str) -> dict[str, Any]:
+def measure(data: str, dataset: str, size: str, draws: int, file: str) -> dict[str, Any]:
     """Means over draws of every system; of the peers those of the best strength."""
-    (texts, labels), (tried, truth) = (read(Path(data), name, part) for part in SETS[name])
-    encoder = kept(Path(data), name, Path(file))
+    (texts, labels), (tried, truth) = (read(Path(data), dataset, part) for part in SETS[dataset])
+    encoder = kept(Path(data), dataset, Path(file))
     ours: list[dict[str, Any]] = []
     peers: dict[str, list[dict[str, dict[str, Any]]]] = {"pooled": [], "tfidf": []}
     for seed in range(draws):
@@ -182,14 +182,14 @@ def run(bench: Bench) -> dict[str, Any]:
     for name in SETS:
         file = bench.work / "few_labels" / f"{name}.npz"
         bench.step(
-            f"few_labels/{name}/encode", "bench.few_labels:encode", wrote=file, data=bench.data, name=name, out=file
+            f"few_labels/{name}/encode", "bench.few_labels:encode", wrote=file, data=bench.data, dataset=name, out=file
         )
         found[name] = {
             size: bench.step(
                 f"few_labels/{name}/{size}",
                 "bench.few_labels:measure",
                 data=bench.data,
-                name=name,
+                dataset=name,
                 size=size,
                 draws=draws,
                 file=file,

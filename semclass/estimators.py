@@ -210,7 +210,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     report_
         Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes`` (precision,
         recall, F1 and number of each), ``coverage`` (what `min_probability` would cost and bring), ``reliability``,
-        ``chosen`` and ``candidates``.
+        ``chosen``, ``candidates`` and the number of texts these were ``compared`` on.
     encoder_fingerprint_
         Of the encoder that it was trained with.
     probe_
@@ -723,6 +723,7 @@ def _report(head: FittedHead, targets: _Targets) -> tuple[DoubleArray | None, di
         "seed": head.report["seed"],
         "chosen": head.report["chosen"],
         "candidates": head.report["candidates"],
+        "compared": head.report["compared"],
         "accuracy": float(right.mean()),
         "log_loss": head.report["log_loss"],
         "calibration_error": head.report["calibration_error"],
@@ -849,7 +850,8 @@ def _card_sections(model: TextClassifier) -> list[tuple[str, str]]:
         ),
         (
             "How it was made",
-            f"`semclass.TextClassifier`, version {__version__}. The setting in bold was chosen by cross-validation.\n\n"
+            f"`semclass.TextClassifier`, version {__version__}. The setting in bold was chosen by cross-validation, on "
+            f"{report['compared']} texts.\n\n"
             + _table(["setting", "accuracy", "log loss", "calibration error"], tried),
         ),
         ("How good it is", measured),
