@@ -16,6 +16,9 @@ SENTENCES = (2, 4, 1, 5, 3, 6)
 NEWS_WORDS = (40, 80, 60, 100)
 """Words from which a newswire passage ends with its sentence, in turn."""
 
+STRETCH = 150
+"""Sentences of SQuAD, in order, that are taken for one article: as many as an article has on average."""
+
 
 def wikiqa_rows(path: Path) -> Iterator[tuple[str, str]]:
     """Question and sentence of each row of a WikiQA table."""
@@ -28,36 +31,56 @@ def wikiqa_rows(path: Path) -> Iterator[tuple[str, str]]:
 
 def wikiqa_passages(data: Path) -> list[str]:
     """First sentences of the article that each training question of WikiQA was asked about, as one passage."""
-    groups = groupby(wikiqa_rows(data / "wikiqa" / "train.tsv.gz"), lambda row: row[0])
-    return [" ".join([sentence for _, sentence in group][:size]) for size, (_, group) in zip(cycle(SENTENCES), groups)]
+    return [passage for passage, _ in _wikiqa(data)]
 
 
 def news_passages(data: Path) -> list[str]:
     """Newswire of the IE-ER sample in passages of whole sentences."""
-    passages, sizes = [], cycle(NEWS_WORDS)
-    for record in read_jsonl(data / "entities" / "ieer.jsonl.gz"):
-        words: list[str] = []
-        size = next(sizes)
-        for word in record["tokens"]:
-            words.append(word)
-            if len(words) >= size and re.search(r"[.?!]['\"]*$", word):
-                passages.append(_joined(words))
-                words, size = [], next(sizes)
-        if len(words) > 30:
-            passages.append(_joined(words))
-    return passages
+    return [passage for passage, _ in _news(data)]
 
 
 def squad_passages(data: Path) -> list[str]:
     """SQuAD training articles in passages of consecutive sentences."""
+    return [passage for passage, _ in _squad(data)]
+
+
+def passage_articles(data: Path) -> dict[str, str]:
+    """By passage a name of the article that it is of; for SQuAD, whose articles are not told apart, of a stretch."""
+    return {passage: name for source in (_wikiqa, _news, _squad) for passage, name in source(data)}
+
+
+def _wikiqa(data: Path) -> Iterator[tuple[str, str]]:
+    """Each passage with the first sentence of its article: several questions are asked about some."""
+    groups = groupby(wikiqa_rows(data / "wikiqa" / "train.tsv.gz"), lambda row: row[0])
+    for size, (_, group) in zip(cycle(SENTENCES), groups):
+        sentences = [sentence for _, sentence in group]
+        yield " ".join(sentences[:size]), f"wikiqa {sentences[0]}"
+
+
+def _news(data: Path) -> Iterator[tuple[str, str]]:
+    """Each passage with the id of its text."""
+    sizes = cycle(NEWS_WORDS)
+    for record in read_jsonl(data / "entities" / "ieer.jsonl.gz"):
+        words: list[str] = []
+        size, name = next(sizes), f"news {record['_id']}"
+        for word in record["tokens"]:
+            words.append(word)
+            if len(words) >= size and re.search(r"[.?!]['\"]*$", word):
+                yield _joined(words), name
+                words, size = [], next(sizes)
+        if len(words) > 30:
+            yield _joined(words), name
+
+
+def _squad(data: Path) -> Iterator[tuple[str, str]]:
+    """Each passage with its stretch of `STRETCH` sentences."""
     sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]
-    passages, start = [], 0
+    start = 0
     for size in cycle(SENTENCES):
         if start >= len(sentences):
-            return passages
-        passages.append(" ".join(sentences[start : start + size]))
+            return
+        yield " ".join(sentences[start : start + size]), f"squad {start // STRETCH}"
         start += size
-    return passages
 
 
 def squad_questions(data: Path) -> list[str]:

@@ -9,8 +9,8 @@ answer where two readings differ. Every passage also counts once in lower case, 
 mistaken for text without names.
 
 All figures are of nested cross-validation: penalty, calibration and threshold come from the training folds alone, and
-the passages that score are those of the held-out fold that were read twice. The same data, encoder and seed give the
-same head.
+the passages that score are those of the held-out fold that were read twice. Passages of one article share a fold
+(``articles.py``), in the folds within a training fold, too. The same data, encoder and seed give the same head.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ import numpy.typing as npt
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_score, recall_score, roc_auc_score
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
+from articles import article_groups
 from command import ENCODER_HELP, make_parser, run, seconds_so_far
 from datasets_io import read_jsonl
 from figures import reliability_diagram
-from label_sources import news_passages, squad_passages
+from label_sources import passage_articles
 from labels import labelled_passages
 from semclass.artifacts import HeadCard, save_head
 from semclass.bulk import encode_quietly
@@ -93,6 +94,8 @@ class Corpus:
         str of shape (n,): ``gold``, ``wikiqa``, ``news`` or ``squad``.
     twice
         bool of shape (n,): of ``gold`` and read twice, independently.
+    articles
+        int of shape (n,): number of the group of passages that are of one article, see ``articles.py``.
     """
 
     texts: list[str]
@@ -100,6 +103,7 @@ class Corpus:
     weak: Array
     sources: Array
     twice: Array
+    articles: Array
 
     @property
     def weights(self) -> Array:
@@ -166,16 +170,18 @@ def read_corpus(data: Path) -> Corpus:
     """Read passages and labels."""
     passages = read_jsonl(data / "passages" / "wikipedia_flan_ul2.jsonl.gz")
     gold = {record["_id"]: record for record in read_jsonl(data / "passages" / "gold.jsonl")}
-    texts, labels = labelled_passages(data)
-    news, squad = set(news_passages(data)), set(squad_passages(data))
-    sources = ["news" if text in news else "squad" if text in squad else "wikiqa" for text in texts]
+    others, labels = labelled_passages(data)
+    articles = passage_articles(data)
+    sources = [articles[text].partition(" ")[0] for text in others]
     twice = [gold[passage["_id"]]["readings"] == 2 for passage in passages]
+    texts = [*(passage["text"] for passage in passages), *others]
     return Corpus(
-        texts=[*(passage["text"] for passage in passages), *texts],
+        texts=texts,
         labels=np.concatenate([_label_matrix([gold[passage["_id"]]["labels"] for passage in passages]), labels]),
         weak=_label_matrix([passage["labels"] for passage in passages]),
         sources=np.array([GOLD] * len(passages) + sources),
-        twice=np.array(twice + [False] * len(texts)),
+        twice=np.array(twice + [False] * len(others)),
+        articles=article_groups(texts, articles),
     )
 
 
@@ -247,7 +253,7 @@ def train_class(dense: Array, space: Space, corpus: Corpus, rows: Array, column:
         return model.fit(coordinates[chosen], np.tile(truth[places], 2), share)
 
     scores = np.zeros((len(STRENGTHS), len(rows)))
-    for fit, held_out in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(rows, truth):
+    for fit, held_out in inner_folds(truth, corpus.articles[rows], seed):
         for place, strength in enumerate(STRENGTHS):
             scores[place, held_out] = fitted(fit, strength).decision_function(coordinates[rows[held_out]])
     losses = [log_loss(truth, _sigmoid(row), sample_weight=weights) for row in scores]
@@ -263,6 +269,12 @@ def train_class(dense: Array, space: Space, corpus: Corpus, rows: Array, column:
         threshold=best_threshold(probabilities, truth, weights),
         strength=STRENGTHS[best],
     )
+
+
+def inner_folds(truth: Array, articles: Array, seed: int) -> Iterable[tuple[Array, Array]]:
+    """Places to fit on and places to score, with like shares of each truth; those of one article share a fold."""
+    folds: StratifiedGroupKFold = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=seed)
+    return folds.split(truth, truth, articles)
 
 
 def _sigmoid(scores: Array) -> Array:
@@ -302,12 +314,13 @@ def held_out(
 
 
 def gold_folds(corpus: Corpus, labels: str, seed: int, share: float = 1.0) -> list[tuple[Array, Array]]:
-    """Folds of ``gold``; every other passage that `labels` names is fitted on in each; of all, a random share."""
+    """Folds of ``gold`` by article; each is fitted on a random share of what `labels` names of the other articles."""
     gold, allowed = np.flatnonzero(corpus.sources == GOLD), corpus.rows(labels)
     rng = np.random.default_rng(seed)
     splits = []
-    for _, scored in KFold(FOLDS, shuffle=True, random_state=seed).split(gold):
-        rows = np.setdiff1d(allowed, gold[scored])
+    folds = GroupKFold(FOLDS, shuffle=True, random_state=seed)
+    for _, scored in folds.split(gold, groups=corpus.articles[gold]):
+        rows = allowed[~np.isin(corpus.articles[allowed], corpus.articles[gold[scored]])]
         splits.append((np.sort(rng.permutation(rows)[: round(share * len(rows))]), gold[scored]))
     return splits
 
@@ -391,7 +404,8 @@ def other_sources(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: i
     found = {}
     for source in dict.fromkeys(corpus.sources.tolist()):
         scored = np.flatnonzero(corpus.sources == source)
-        splits = [(np.flatnonzero(corpus.sources != source), scored)]
+        rows = np.flatnonzero((corpus.sources != source) & ~np.isin(corpus.articles, corpus.articles[scored]))
+        splits = [(rows, scored)]
         probabilities, decisions = held_out(corpus, dense, dims, splits, seed)
         figures = measure(corpus.labels[scored], probabilities[scored], decisions[scored])
         common = np.nansum(corpus.labels[scored], axis=0) >= 5
@@ -465,7 +479,10 @@ def write_head(
         link="sigmoid",
         inputs=dims,
         encoder=encoder,
-        calibration={"method": "platt", "on": f"out-of-fold scores, {FOLDS} folds, of the training passages"},
+        calibration={
+            "method": "platt",
+            "on": f"out-of-fold scores, {FOLDS} folds by article, of the training passages",
+        },
         training={
             "data": "passages/gold.jsonl, training/labels/passages.tsv",
             "labels": arguments.labels,
@@ -552,7 +569,8 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
         (
             "How good it is",
             f"Nested {FOLDS}-fold cross-validation, mean of {repeats} assignments of folds, on the 250 passages that were "
-            "read twice; `lower`: the same passages in lower case; flan-ul2: the language model's answers to a prompt.\n\n"
+            "read twice; passages of one article, or whose words are alike, share a fold. `lower`: the same passages in "
+            "lower case; flan-ul2: the language model's answers to a prompt.\n\n"
             "| class | precision | recall | F1 | AUC | calibration error | lower F1 | lower AUC | flan-ul2 F1 |\n"
             f"|---|---|---|---|---|---|---|---|---|\n{_rows(classes, columns)}\n\n"
             f"Macro F1 by assignment of folds: {seeds}.",
