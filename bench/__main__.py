@@ -56,6 +56,7 @@ def run_section(name: str, bench: Bench) -> None:
     found: dict[str, Any] = section.run(bench)
     path = bench.results / f"{name}.json"
     how = f"python -m bench {name} --data DATA" + " --quick" * bench.quick
+    how += " --fine-tune" * bench.fine_tune
     how += " --cross-encoder FOLDER" * (bench.cross_encoder is not None)
     how += f" --endpoint URL --model {bench.model}" * (bench.endpoint is not None)
     steps = bench.steps[first:]
@@ -83,6 +84,7 @@ def run_section(name: str, bench: Bench) -> None:
 @click.option("--again", is_flag=True, help="Measure again what an earlier run measured.")
 @click.option("--work", type=click.Path(file_okay=False, path_type=Path), help="Keeps indices, peers and steps.")
 @click.option("--results", type=click.Path(file_okay=False, path_type=Path), help="Default: bench/results.")
+@click.option("--fine-tune", is_flag=True, help="Fine-tune a network for passages, too: half an hour.")
 @click.option("--cross-encoder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--endpoint", help="Address of an OpenAI-compatible service, such as http://localhost:8000/v1.")
 @click.option("--model", help="The service's model.")
@@ -94,6 +96,7 @@ def main(
     again: bool,
     work: Path | None,
     results: Path | None,
+    fine_tune: bool,
     cross_encoder: Path | None,
     endpoint: str | None,
     model: str | None,
@@ -104,7 +107,7 @@ def main(
     results = (results or (work / "quick" if quick else RESULTS)).absolute()
     results.mkdir(parents=True, exist_ok=True)
     network = None if cross_encoder is None else cross_encoder.absolute()
-    bench = Bench(data.absolute(), work, results, quick, again, network, endpoint, model, key)
+    bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key)
     started, failed = time.perf_counter(), []
     for name in [*(sections or SECTIONS), "report"]:
         bench.say(f"{name}: {SECTIONS.get(name, 'REPORT.md and report.html of all results')}")

@@ -64,7 +64,7 @@ SYSTEMS = {
     "cross-encoder": (
         "peer",
         "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10; trained for this "
-        "benchmark on questions of SQuAD alone",
+        "benchmark on questions that learned learnt from",
     ),
     "cross-encoder, integrated": (
         "peer",

@@ -64,6 +64,8 @@ class Bench:
         Whether to take few items: to see that everything runs, not to quote.
     again
         Whether steps are run although their results are kept.
+    fine_tune
+        Whether to fine-tune a network for the passage classes, too.
     cross_encoder
         Folder that ``bench/peers/train_cross_encoder.py`` wrote, or None.
     endpoint, model, key
@@ -77,6 +79,7 @@ class Bench:
     results: Path
     quick: bool = False
     again: bool = False
+    fine_tune: bool = False
     cross_encoder: Path | None = None
     endpoint: str | None = None
     model: str | None = None

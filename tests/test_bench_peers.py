@@ -11,6 +11,7 @@ from sklearn.metrics import f1_score
 
 from bench import measures, questions
 from bench.peers import loaders as peers
+from bench.peers import minilm_several as peer_minilm_several
 from bench.peers import pairs as peer_pairs
 from bench.peers import rows as peer_rows
 from bench.peers import several as peer_several
@@ -122,11 +123,16 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
 
 
+def alone(texts):
+    """Weights of so many texts, each of an article of its own."""
+    return {"weights": [1.0] * texts, "articles": list(range(texts))}
+
+
 def test_several_classes_are_decided_on_held_out_texts(tmp_path):
     texts = [f"{start} {n}" for n in range(12) for start in ("red apple", "green pear")]
     labels = [[float("apple" in text), 1.0 if "green" in text else 0.0] for text in texts]
     labels[0][1] = None
-    taught = {"texts": texts, "labels": labels, "folds": [[list(range(16)), list(range(16, 24))]]}
+    taught = {"texts": texts, "labels": labels, **alone(24), "folds": [[list(range(16)), list(range(16, 24))]]}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     model = str(tmp_path / "tfidf.joblib")
     made = peer_several.train("tfidf", model, ["linear-svc"], str(train), str(tmp_path / "fitted"), of="")
@@ -134,6 +140,39 @@ def test_several_classes_are_decided_on_held_out_texts(tmp_path):
     assert len(made["linear-svc"]["said"]) == 8
     system = peers.fitted_several("tfidf", model, str(tmp_path / "fitted" / "linear-svc.joblib"))
     assert system.answer(["green pear", "red apple"]) == [[0, 1], [1, 0]]
+
+
+def test_a_class_that_is_rare_gets_a_threshold_that_finds_it(tmp_path, monkeypatch):
+    # a third of the ones have the class, and no zero: at one half nobody says yes
+    values = np.arange(300) % 2.0
+    truth = values * (np.arange(300) % 3 == 0)
+    monkeypatch.setattr(peers, "vectors", lambda kind, model: lambda texts: values[: len(texts), None])
+    taught = {"texts": ["?"] * 300, "labels": truth[:, None].tolist(), **alone(300)}
+    taught["folds"] = [[list(range(200)), list(range(200, 300))]]
+    train = peer_rows.keep(tmp_path / "train.json", taught)
+    made = peer_several.train("vectors", None, ["logistic"], str(train), str(tmp_path), of="")
+    said = np.array([made["logistic"]["said"][str(row)][0] for row in range(200, 300)])
+    (head, threshold), *_ = peers.fitted(str(tmp_path / "logistic.joblib"))
+    assert not head.predict(values[200:, None]).any()
+    assert threshold < 0.5
+    assert said[truth[200:] == 1].all()
+
+
+def test_thresholds_of_logits_leave_out_what_is_not_known():
+    logits = np.array([[-3.0, 1.0], [-2.0, 3.0], [-1.0, np.nan], [5.0, 9.0]])
+    labels = np.array([[0, 0], [1, 1], [1, 1], [np.nan, 1]], float)
+    low, high = peer_minilm_several.thresholds(logits, labels)
+    assert -3 < low < -2
+    assert 1 < high < 3
+
+
+def test_the_loss_in_torch_is_the_cross_entropy_of_known_labels():
+    torch = pytest.importorskip("torch")
+    logits, labels = np.array([[0.5, -1.0], [2.0, 0.0]]), np.array([[1, np.nan], [0, 1]], float)
+    loss = peer_minilm_several._loss(labels)(torch.tensor(logits[::-1].copy()).float(), [1, 0])
+    expected = np.mean([np.log1p(np.exp(-0.5)), np.log1p(np.exp(2)), np.log(2)])
+    assert float(loss) == pytest.approx(expected, abs=1e-6)
+    assert peer_minilm_several.cross_entropy(logits, labels) == pytest.approx(expected)
 
 
 def test_a_cosine_tells_sentences_that_share_words(tmp_path):

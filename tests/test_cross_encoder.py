@@ -1,5 +1,7 @@
 """The cross-encoder that benchmarks compare with: its graph, what it reads of a pair, how its scores order candidates."""
 
+import dataclasses
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -9,6 +11,7 @@ pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
 import bert_graph
+import pair_domains
 from bench.peers import cross_encoder, train_cross_encoder
 
 CONFIG = bert_graph.BertConfig(
@@ -134,14 +137,67 @@ def test_orders():
 
 
 def test_candidates_that_are_drawn_begin_with_the_answer():
-    rows, answers = np.arange(10)[None], np.arange(10)[None] == 4
-    task = train_cross_encoder.Task(
-        ["who ?"], {1: [f"p{i}" for i in range(10)]}, np.array([1]), rows, -1.0 * rows, answers, np.array([False])
-    )
-    places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(0))
-    assert places[0] == 4
-    assert len(set(places)) == 4
+    rows = np.arange(10)[None]
+    domain = pair_domains.Domain("one", [f"p{i}" for i in range(10)], ["who ?"], [frozenset([4, 7])])
+    task = train_cross_encoder.joined([domain], [(rows, -1.0 * rows)])
+    for seed in range(20):
+        places = train_cross_encoder.drawn(task, 0, 3, np.random.default_rng(seed))
+        assert places[0] == 4
+        assert 7 not in places  # it answers, too
+        assert len(set(places)) == 4
     assert task.pairs(0, places[:1]) == [("who ?", "p4")]
+
+
+def test_the_questions_of_all_domains_weigh_as_they_do_for_learned():
+    rows = np.tile(np.arange(10), (100, 1))
+    large = pair_domains.Domain(
+        "large",
+        [f"l{i}" for i in range(50)],
+        [f"l ? {i}" for i in range(100)],
+        [frozenset([i % 10]) for i in range(100)],
+    )
+    small = pair_domains.Domain(
+        "small", [f"s{i}" for i in range(50)], [f"s ? {i}" for i in range(5)], [frozenset([i or 30]) for i in range(5)]
+    )
+    task = train_cross_encoder.joined([large, small], [(rows, -1.0 * rows), (rows[:5], -1.0 * rows[:5])])
+    assert task.data == "large, small"
+    assert len(task.questions) == 104  # that of passage 30 does not find its answer
+    assert task.pairs(100, [0]) == [("s ? 1", "s0")]
+    assert task.weight.mean() == pytest.approx(1)
+    assert task.weight[100] / task.weight[0] == pytest.approx(np.sqrt(100 / 4))
+    # stretch 3 of 50 is passage 3 here: what it answers is held out, in each domain
+    assert [task.questions[row] for row in np.flatnonzero(task.held_out)] == [f"l ? {i}" for i in range(3, 100, 10)] + [
+        "s ? 3"
+    ]
+
+
+def test_after_the_last_question_comes_the_first_again():
+    parts = train_cross_encoder.parts_of(np.array([7, 8, 9]), [2, 3, 7])
+    assert [part.tolist() for part in parts] == [[7, 8], [9], [7, 8, 9, 7]]
+
+
+def test_settings_are_chosen_by_the_loss_on_held_out_questions(monkeypatch):
+    rows = np.tile(np.arange(10), (50, 1))
+    domain = pair_domains.Domain(
+        "d", [f"p{i}" for i in range(10)], ["?"] * 50, [frozenset([i % 10]) for i in range(50)]
+    )
+    task = train_cross_encoder.joined([domain], [(rows, -1.0 * rows)])
+    task = dataclasses.replace(task, held_out=np.arange(50) < 10)
+
+    def tune(task, parts, weights, config, tokenizer, recipe, seed):
+        assert [len(part) for part in parts] == [40, 40]
+        yield from ((recipe.rate, 1), (recipe.rate, 2))
+
+    def scores(network, task, rows, tokenizer):
+        assert task.held_out[rows].all()
+        return task.answers[rows] * (3.0 if network == (1e-4, 2) else 1.0)
+
+    monkeypatch.setattr(train_cross_encoder, "tune", tune)
+    monkeypatch.setattr(train_cross_encoder, "torch_scores", scores)
+    tried = train_cross_encoder.search(task, np.arange(10, 50), {}, CONFIG, None, 0)
+    assert len(tried) == len(train_cross_encoder.RATES) * len(train_cross_encoder.PASSES)
+    assert (tried[0]["rate"], tried[0]["passes"]) == (1e-4, 2)
+    assert tried[0]["loss"] == pytest.approx(np.log(1 + 9 * np.exp(-3)), abs=1e-4)
 
 
 def test_the_rate_rises_stays_and_falls():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,10 @@ def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0
     drawn = np.random.default_rng(seed).permutation(len(asked))[:questions]
     chosen = [asked[row] for row in np.sort(drawn)]
     answers = np.array([place[record["relevant"]] // SENTENCES for record in chosen])
-    dense, lexical = _scores(texts, [record["text"] for record in chosen])
+    scores = list(both_scores(OnnxEncoder.load(), texts, [record["text"] for record in chosen]))
     found = {}
     for alpha in ALPHAS.tolist():
-        ranked = [convex(*pair, alpha, CUTOFF) == answer for *pair, answer in zip(dense, lexical, answers, strict=True)]
+        ranked = [convex(*pair, alpha, CUTOFF) == answer for pair, answer in zip(scores, answers, strict=True)]
         found[alpha] = float(np.mean([1 / (1 + hits.argmax()) if hits.any() else 0.0 for hits in ranked]))
     best = max(found, key=lambda alpha: found[alpha])
     return {
@@ -106,13 +107,13 @@ def _read(path: Path) -> list[dict[str, str]]:
         return [json.loads(line) for line in file]
 
 
-def _scores(texts: list[str], questions: list[str]) -> tuple[DoubleArray, DoubleArray]:
-    """Similarity and BM25 score of every passage for every question, each float64 (questions, passages)."""
-    encoder = OnnxEncoder.load()
+def both_scores(
+    encoder: OnnxEncoder, texts: Sequence[str], questions: Sequence[str]
+) -> Iterator[tuple[DoubleArray, DoubleArray]]:
+    """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
     passages, _ = encode_quietly(encoder, texts, ("pooled",))
-    asked = encoder.encode(questions)
     parts = [bm25.postings(passages.terms, encoder.is_term)]
-    known = bm25.statistics(parts)
-    lexical = [bm25.scores(parts, known, asked.terms.row(row)) for row in range(len(questions))]
-    dense = asked.rows("pooled") @ passages.rows("pooled").T
-    return dense.astype(np.float64), np.array(lexical, np.float64)
+    known, pooled = bm25.statistics(parts), passages.rows("pooled")
+    asked = encoder.encode(questions)
+    for row, vector in enumerate(asked.rows("pooled")):
+        yield (pooled @ vector).astype(np.float64), bm25.scores(parts, known, asked.terms.row(row)).astype(np.float64)

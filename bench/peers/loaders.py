@@ -250,14 +250,19 @@ def fitted_texts(kind: str, model: str | None, heads: dict[str, str]) -> System:
 
 
 def fitted_several(kind: str, model: str | None, head: str) -> System:
-    """Vectors and a classifier for each of several classes."""
+    """Vectors, and a classifier and a threshold for each of several classes."""
     embed, heads = vectors(kind, model), fitted(head)
+    return System(lambda texts: decided(heads, embed(texts)), _files(model, head))
 
-    def answer(texts: Sequence[str]) -> list[list[int]]:
-        rows = embed(texts)
-        return np.stack([one.predict(rows) for one in heads], axis=1).astype(int).tolist()
 
-    return System(answer, _files(model, head))
+def decided(heads: Sequence[tuple[Any, float]], rows: Any) -> list[list[int]]:
+    """Which of several classes rows have: 1 where the squeezed score reaches the threshold of the class."""
+    return np.stack([squeezed(one, rows) >= threshold for one, threshold in heads], axis=1).astype(int).tolist()
+
+
+def squeezed(head: Any, rows: Any) -> Any:
+    """Scores of a binary classifier, brought to 0 ... 1; its own decision is yes from one half on."""
+    return 0.5 * (1 + np.tanh(head.decision_function(rows) / 2))
 
 
 def fitted_pairs(kind: str, model: str | None, heads: dict[str, str], timed: str) -> System:
@@ -333,6 +338,20 @@ def onnx_texts(folder: str, threads: int, length: int = 64) -> System:
     """A fine-tuned network that tells the class of a text; ``classes.json`` names its columns."""
     network = Network.load(folder, threads, length)
     return of_logits(network.logits, classes(folder), [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"])
+
+
+def onnx_several(folder: str, threads: int, length: int) -> System:
+    """A fine-tuned network with an output for each of several classes; ``thresholds.json`` says from which logit on."""
+    network, least = Network.load(folder, threads, length), thresholds(folder)
+    return System(
+        lambda texts: (network.logits(texts) >= least).astype(int).tolist(),
+        [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"],
+    )
+
+
+def thresholds(folder: str) -> list[float]:
+    """From which logit on each column of a fine-tuned network says yes."""
+    return [float(value) for value in json.loads((Path(folder) / "thresholds.json").read_text())]
 
 
 def of_logits(logits: Callable[[Sequence[str]], Any], names: Sequence[str], files: Sequence[str | Path]) -> System:

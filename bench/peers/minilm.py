@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,47 +57,93 @@ def train(
         Only so many of the items, if given.
     """
     del of
-    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
+    torch = import_extra("torch", "bench")
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     texts, labels = data["texts"][:first], data["labels"]["fine"][:first]
     names = sorted(set(labels))
-    started = time.perf_counter()
-    torch.manual_seed(seed)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(original)
-    network = transformers.AutoModelForSequenceClassification.from_pretrained(
-        original, num_labels=len(names), attn_implementation="eager"
-    )
-    inner, outer = network.base_model.parameters(), network.classifier.parameters()
-    groups = [{"params": list(inner), "lr": rate}, {"params": list(outer), "lr": head_rate}]
-    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    steps = epochs * -(-len(texts) // BATCH)
-    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
     coarse = [name.partition(":")[0] for name in names]
     member = torch.tensor([[name == one for one in sorted(set(coarse))] for name in coarse])
     place = {name: column for column, name in enumerate(names)}
     target = torch.tensor([place[label] for label in labels])
-    network.train()
-    for rows in _batches([len(text) for text in texts], epochs, random.Random(seed)):
-        fed = tokenizer(
-            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=LENGTH
-        )
-        # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = network(**fed).logits
-        loss = _loss(torch, logits.float(), target[rows], member)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimiser.step()
-        pace.step()
-        optimiser.zero_grad()
+
+    def loss(logits: Any, rows: list[int]) -> Any:
+        return _loss(torch, logits, target[rows], member)
+
+    started = time.perf_counter()
+    recipe = Recipe(LENGTH, epochs, rate, head_rate, seed)
+    network, tokenizer = tuned(original, texts, len(names), loss, recipe)
     took = time.perf_counter() - started
-    network.eval()
     out = Path(folder)
     network.save_pretrained(out / "torch")
     tokenizer.save_pretrained(out / "torch")
     (out / "torch" / "classes.json").write_text(json.dumps(names))
-    _export(torch, network, tokenizer, out / "int8", names)
+    export(network, tokenizer, out / "int8")
+    (out / "int8" / "classes.json").write_text(json.dumps(names))
     return {"train_s": round(took, 1), "items": len(texts), "made": digest(out)}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of the training.
+
+    Attributes
+    ----------
+    length
+        Word pieces of a text that are read.
+    epochs, rate, head_rate, seed
+        The new layer has a rate of its own.
+    """
+
+    length: int
+    epochs: int = 3
+    rate: float = 3e-4
+    head_rate: float = 1e-3
+    seed: int = 0
+
+
+def tuned(
+    original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any], recipe: Recipe
+) -> tuple[Any, Any]:
+    """Fine-tune the network in the folder `original`; gives it with its tokeniser.
+
+    Parameters
+    ----------
+    original
+        Folder of the encoder.
+    texts
+        What it reads.
+    outputs
+        Columns of its new layer.
+    loss
+        Of logits (n, outputs) and the rows of the n texts.
+    recipe
+        Settings.
+    """
+    torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
+    torch.manual_seed(recipe.seed)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(original)
+    network = transformers.AutoModelForSequenceClassification.from_pretrained(
+        original, num_labels=outputs, attn_implementation="eager"
+    )
+    inner, outer = network.base_model.parameters(), network.classifier.parameters()
+    groups = [{"params": list(inner), "lr": recipe.rate}, {"params": list(outer), "lr": recipe.head_rate}]
+    optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
+    steps = recipe.epochs * -(-len(texts) // BATCH)
+    pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
+    network.train()
+    for rows in _batches([len(text) for text in texts], recipe.epochs, random.Random(recipe.seed)):
+        fed = tokenizer(
+            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=recipe.length
+        )
+        # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = network(**fed).logits
+        loss(logits.float(), rows).backward()
+        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimiser.step()
+        pace.step()
+        optimiser.zero_grad()
+    return network.eval(), tokenizer
 
 
 def _loss(torch: Any, logits: Any, target: Any, member: Any) -> Any:
@@ -117,9 +164,9 @@ def _batches(lengths: Sequence[int], epochs: int, rng: random.Random) -> Iterato
         yield from rng.sample(batches, len(batches))
 
 
-def _export(torch: Any, network: Any, tokenizer: Any, folder: Path, names: Sequence[str]) -> None:
+def export(network: Any, tokenizer: Any, folder: Path) -> None:
     """Write the network as ONNX with weights in int8, quantised dynamically, and its tokeniser."""
-    quantization = import_extra("onnxruntime.quantization", "bench")
+    torch, quantization = import_extra("torch", "bench"), import_extra("onnxruntime.quantization", "bench")
     folder.mkdir(parents=True, exist_ok=True)
     fed = tokenizer("How far is it?", return_tensors="pt")
     inputs = ["input_ids", "attention_mask", "token_type_ids"]
@@ -132,7 +179,6 @@ def _export(torch: Any, network: Any, tokenizer: Any, folder: Path, names: Seque
     quantization.quantize_dynamic(str(plain), str(folder / "model.onnx"), weight_type=quantization.QuantType.QInt8)
     plain.unlink()
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
-    (folder / "classes.json").write_text(json.dumps(list(names)))
 
 
 def torch_texts(folder: str, length: int = LENGTH) -> loaders.System:

@@ -1,4 +1,8 @@
-"""Peers that tell which of several classes a text has: one classifier of scikit-learn for each."""
+"""Peers that tell which of several classes a text has: one classifier of scikit-learn for each.
+
+Their thresholds are found as those of the shipped passage head are: the best F1 on scores of passages that were not fitted
+on, by the same folds within the training part.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.peers import loaders
-from bench.peers.training import digest, fit, tfidf
+from bench.peers.training import SEED, digest, fit, tfidf
+from semclass.calibration import best_threshold
 from semclass.errors import import_extra
+from train_passages import inner_folds
 
 Array = npt.NDArray[Any]
 
@@ -31,8 +37,8 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
     heads
         Names of estimators.
     train
-        File with ``texts``, ``labels`` (1, 0 or null by class, for each text), and ``folds``: rows to fit on and rows to
-        decide on.
+        File with ``texts``, ``labels`` (1, 0 or null by class, for each text), ``weights`` and ``articles`` of the texts,
+        and ``folds``: rows to fit on and rows to decide on.
     folder
         Where to write.
     of
@@ -45,7 +51,6 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
     """
     del of
     data = json.loads(Path(train).read_text(encoding="utf-8"))
-    labels = np.array(data["labels"], float)
     out, found = Path(folder), {}
     out.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -56,21 +61,27 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
     for name in heads:
         said: dict[str, list[int]] = {}
         for places, held_out in data["folds"]:
-            fitted = _columns(name, rows, labels, np.array(places))
-            answers = np.stack([one.predict(rows[held_out]) for one in fitted], axis=1).astype(int).tolist()
-            said.update(zip(map(str, held_out), answers, strict=True))
+            fitted = _columns(name, rows, data, np.array(places))
+            said.update(zip(map(str, held_out), loaders.decided(fitted, rows[held_out]), strict=True))
         started = time.perf_counter()
-        fitted = _columns(name, rows, labels, np.arange(len(labels)))
+        fitted = _columns(name, rows, data, np.arange(len(data["texts"])))
         took = round(encoding + time.perf_counter() - started, 1)
         import_extra("joblib", "bench").dump(fitted, out / f"{name}.joblib")
         found[name] = {"train_s": took, "said": said}
     return {**found, "made": digest(out)}
 
 
-def _columns(name: str, rows: Any, labels: Array, places: Array) -> list[Any]:
-    """A classifier for each class, of those `places` whose label is known."""
+def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[tuple[Any, float]]:
+    """A classifier and a threshold for each class, of those `places` whose label is known."""
+    labels, weights, articles = (np.array(data[part], float) for part in ("labels", "weights", "articles"))
     fitted = []
     for column in labels.T:
         known = places[~np.isnan(column[places])]
-        fitted.append(fit(name, "vectors", rows[known], column[known].astype(int), TRIED)[0])
+        truth = column[known].astype(int)
+        scores = np.zeros(len(known))
+        for part, rest in inner_folds(truth, articles[known], SEED):
+            one, _ = fit(name, "vectors", rows[known[part]], truth[part], TRIED, articles[known[part]])
+            scores[rest] = loaders.squeezed(one, rows[known[rest]])
+        one, _ = fit(name, "vectors", rows[known], truth, TRIED, articles[known])
+        fitted.append((one, best_threshold(scores, truth == 1, weights[known])))
     return fitted

