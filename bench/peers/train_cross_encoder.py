@@ -30,28 +30,17 @@ from sklearn.linear_model import LogisticRegression
 
 import bert_graph
 from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
-from bench.peers.fusion import both_scores
+from bench.peers.pair_task import Task, drawn, read_task
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
-from pair_domains import Domain, read_domains
 from semclass import artifacts
 from semclass.bulk import batches_by_length
 from semclass.components import ranks_along, reciprocal_ranks
-from semclass.encoder import OnnxEncoder
 from semclass.errors import import_extra
-from semclass.ranker import BM25_WEIGHT
-from semclass.ranking import top_k
+from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
 
 Array = npt.NDArray[Any]
-
-N_CANDIDATES = 10
-
-LAMBDAS = np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3)
-"""Weights that are tried for score + lambda * logit."""
-
-STRETCHES, HELD_OUT = 50, (3, 13, 23, 33, 43)
-"""The passages of a domain are cut into stretches; questions that these answer are held out."""
 
 RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)
 """Learning rates, and passes over the questions, that are tried."""
@@ -98,92 +87,6 @@ class Recipe:
     decay: float = 0.3
     weight_decay: float = 0.01
     length: int = 192
-
-
-# -- data -----------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Task:
-    """Questions whose answer is among their candidates.
-
-    Attributes
-    ----------
-    data
-        Names of the domains.
-    questions
-        n texts.
-    passages
-        Of all domains.
-    rows
-        Its candidates among them, best first, int64 (n, 10).
-    score
-        Their scores, float64 (n, 10).
-    answers
-        Which of them answer, bool (n, 10).
-    weight
-        Of each question, 1 in the mean: domains weigh as the square root of their number of questions, float64 (n,).
-    held_out
-        Whether the question is of a stretch that is held out, bool (n,).
-    """
-
-    data: str
-    questions: list[str]
-    passages: list[str]
-    rows: Array
-    score: Array
-    answers: Array
-    weight: Array
-    held_out: Array
-
-    def pairs(self, question: int, places: Sequence[int]) -> list[tuple[str, str]]:
-        """A question with some of its candidates."""
-        return [(self.questions[question], self.passages[self.rows[question, place]]) for place in places]
-
-
-def find_candidates(domain: Domain) -> tuple[Array, Array]:
-    """Ask the questions of a domain of its passages; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
-    rows, scores = [], []
-    for dense, lexical in both_scores(OnnxEncoder.load(), domain.passages, domain.questions):
-        score = dense + BM25_WEIGHT * lexical
-        rows.append(top_k(score, N_CANDIDATES))
-        scores.append(score[rows[-1]])
-    print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)
-    return np.stack(rows), np.stack(scores)
-
-
-def read_task(data: Path, cache: Path | None, seed: int) -> Task:
-    """Read the data and find candidates, or take them from the file that an earlier run with the same seed wrote."""
-    domains = read_domains(data, seed)
-    if cache is not None and cache.is_file():
-        with np.load(cache, allow_pickle=False) as kept:
-            found = [(kept[f"{domain.name}.rows"], kept[f"{domain.name}.score"]) for domain in domains]
-    else:
-        found = [find_candidates(domain) for domain in domains]
-        if cache is not None:
-            named = zip(domains, found, strict=True)
-            np.savez(cache, **{f"{domain.name}.{part}": values for domain, pair in named
-                               for part, values in zip(("rows", "score"), pair, strict=True)})  # fmt: skip
-    return joined(domains, found)
-
-
-def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:
-    """Put the questions of all domains together, and leave out those without an answer among their candidates."""
-    questions: list[str] = []
-    passages: list[str] = []
-    parts: list[tuple[Array, ...]] = []
-    for domain, (rows, score) in zip(domains, found, strict=True):
-        answers = np.array([np.isin(row, list(right)) for row, right in zip(rows, domain.answers, strict=True)])
-        known = np.flatnonzero(answers.any(axis=1))
-        first = np.array([min(domain.answers[row]) for row in known])
-        held_out = np.isin(first * STRETCHES // len(domain.passages), HELD_OUT)
-        weight = np.full(len(known), 1 / np.sqrt(len(known)))
-        parts.append((rows[known] + len(passages), score[known], answers[known], weight, held_out))
-        questions += [domain.questions[row] for row in known]
-        passages += domain.passages
-    rows, score, answers, weight, held_out = (np.concatenate(values) for values in zip(*parts, strict=True))
-    data = ", ".join(domain.name for domain in domains)
-    return Task(data, questions, passages, rows, score, answers, weight / weight.mean(), held_out)
 
 
 # -- the network, in torch ------------------------------------------------------------------------------------------------
@@ -267,14 +170,6 @@ def batches_of(rows: Array, length: Array, size: int, rng: np.random.Generator) 
     ]
     batches = [part[start : start + size] for part in parts for start in range(0, len(part), size)]
     return [batches[place] for place in rng.permutation(len(batches))]
-
-
-def drawn(task: Task, question: int, negatives: int, rng: np.random.Generator) -> list[int]:
-    """Places of a question's candidates for one step: the first one that answers, and others that do not."""
-    others = np.flatnonzero(~task.answers[question])
-    chance = 1 / (1 + others)
-    chosen = rng.choice(others, negatives, replace=False, p=chance / chance.sum())
-    return [int(task.answers[question].argmax()), *chosen.tolist()]
 
 
 def pace(step: int, steps: int, recipe: Recipe) -> float:
@@ -383,12 +278,6 @@ def search(
     return sorted(found, key=lambda told: told["loss"])
 
 
-def softmax_loss(scores: Array, answers: Array) -> Array:
-    """-log of the softmax over a question's candidates that falls on those that answer, float64 (n,)."""
-    share = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(-np.log((share * answers).sum(axis=1) / share.sum(axis=1)))
-
-
 # -- the network, in ONNX -------------------------------------------------------------------------------------------------
 
 
@@ -462,7 +351,7 @@ def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
     held = np.flatnonzero(task.held_out)
     scores = held_out_scores(task, held, CrossEncoder.load(folder))
     answers, score = task.answers[held], task.score[held]
-    ranks = ranks_along(score, scores, answers, LAMBDAS)
+    ranks = ranks_along(score, scores, answers, np.array(LAMBDAS))
     weight = float(LAMBDAS[(1 / ranks).mean(axis=0).argmax()])
     platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
     metrics = {

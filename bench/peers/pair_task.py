@@ -1,0 +1,118 @@
+"""Questions of ``training/pair_domains.py`` with the hybrid's first ten passages: what the cross-encoder learns from.
+
+They are the questions that ``learned`` learns from, and weigh what they weigh there. A tenth of each domain (stretches of
+the order of its passages, so that most articles stay whole) is held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.peers.fusion import both_scores
+from pair_domains import Domain, read_domains
+from semclass.encoder import OnnxEncoder
+from semclass.ranker import BM25_WEIGHT
+from semclass.ranking import top_k
+from train_pairs import N_CANDIDATES
+
+Array = npt.NDArray[Any]
+
+STRETCHES, HELD_OUT = 50, (3, 13, 23, 33, 43)
+"""The passages of a domain are cut into stretches; questions that these answer are held out."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Questions whose answer is among their candidates.
+
+    Attributes
+    ----------
+    data
+        Names of the domains.
+    questions
+        n texts.
+    passages
+        Of all domains.
+    rows
+        Its candidates among them, best first, int64 (n, 10).
+    score
+        Their scores, float64 (n, 10).
+    answers
+        Which of them answer, bool (n, 10).
+    weight
+        Of each question, 1 in the mean: domains weigh as the square root of their number of questions, float64 (n,).
+    held_out
+        Whether the question is of a stretch that is held out, bool (n,).
+    """
+
+    data: str
+    questions: list[str]
+    passages: list[str]
+    rows: Array
+    score: Array
+    answers: Array
+    weight: Array
+    held_out: Array
+
+    def pairs(self, question: int, places: Sequence[int]) -> list[tuple[str, str]]:
+        """A question with some of its candidates."""
+        return [(self.questions[question], self.passages[self.rows[question, place]]) for place in places]
+
+
+def find_candidates(domain: Domain) -> tuple[Array, Array]:
+    """Ask the questions of a domain of its passages; gives rows, int64 (n, 10), and scores, float64 (n, 10)."""
+    rows, scores = [], []
+    for dense, lexical in both_scores(OnnxEncoder.load(), domain.passages, domain.questions):
+        score = dense + BM25_WEIGHT * lexical
+        rows.append(top_k(score, N_CANDIDATES))
+        scores.append(score[rows[-1]])
+    print(f"{domain.name}: {len(domain.passages)} passages, {len(domain.questions)} questions", flush=True)
+    return np.stack(rows), np.stack(scores)
+
+
+def read_task(data: Path, cache: Path | None, seed: int) -> Task:
+    """Read the data and find candidates, or take them from the file that an earlier run with the same seed wrote."""
+    domains = read_domains(data, seed)
+    if cache is not None and cache.is_file():
+        with np.load(cache, allow_pickle=False) as kept:
+            found = [(kept[f"{domain.name}.rows"], kept[f"{domain.name}.score"]) for domain in domains]
+    else:
+        found = [find_candidates(domain) for domain in domains]
+        if cache is not None:
+            named = zip(domains, found, strict=True)
+            np.savez(cache, **{f"{domain.name}.{part}": values for domain, pair in named
+                               for part, values in zip(("rows", "score"), pair, strict=True)})  # fmt: skip
+    return joined(domains, found)
+
+
+def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:
+    """Put the questions of all domains together, and leave out those without an answer among their candidates."""
+    questions: list[str] = []
+    passages: list[str] = []
+    parts: list[tuple[Array, ...]] = []
+    for domain, (rows, score) in zip(domains, found, strict=True):
+        answers = np.array([np.isin(row, list(right)) for row, right in zip(rows, domain.answers, strict=True)])
+        known = np.flatnonzero(answers.any(axis=1))
+        first = np.array([min(domain.answers[row]) for row in known])
+        held_out = np.isin(first * STRETCHES // len(domain.passages), HELD_OUT)
+        weight = np.full(len(known), 1 / np.sqrt(len(known)))
+        parts.append((rows[known] + len(passages), score[known], answers[known], weight, held_out))
+        questions += [domain.questions[row] for row in known]
+        passages += domain.passages
+    rows, score, answers, weight, held_out = (np.concatenate(values) for values in zip(*parts, strict=True))
+    data = ", ".join(domain.name for domain in domains)
+    return Task(data, questions, passages, rows, score, answers, weight / weight.mean(), held_out)
+
+
+def drawn(task: Task, question: int, negatives: int, rng: np.random.Generator) -> list[int]:
+    """Places of a question's candidates for one step: the first one that answers, and others that do not."""
+    others = np.flatnonzero(~task.answers[question])
+    chance = 1 / (1 + others)
+    chosen = rng.choice(others, negatives, replace=False, p=chance / chance.sum())
+    return [int(task.answers[question].argmax()), *chosen.tolist()]
