@@ -68,11 +68,11 @@ DIRECTIONS = 128
 ANSWER_PENALTY = 0.3
 """L2 penalty of the answer probes; 0.03 and 0.3 give passage classes the same macro AUC within 0.001.
 
-What these probes bring, nested cross-validation, one seed, folds that part articles: macro AUC of passage classes 0.941 ->
-0.946, macro F1 0.915 -> 0.913 (no gain); of lower-cased passages 0.928 -> 0.944 and 0.886 -> 0.904. On a source that is
-left out of training F1 gains 0.009 to 0.038. Some twenty variants of layer, penalty, directions and pooling, scored on the same
-passages with fewer labels, lie between 0.942 and 0.952 in AUC: differences of 0.003 are noise. Layers 5 and 6 were the
-lowest of them; probes for fine classes brought nothing."""
+What these probes bring, nested cross-validation, one seed, folds that part articles: macro AUC of passage classes 0.941
+-> 0.946, macro F1 0.915 -> 0.913 (no gain); of lower-cased passages 0.928 -> 0.944 and 0.886 -> 0.904. On a source that
+is left out of training F1 gains 0.009 to 0.038. Some twenty variants of layer, penalty, directions and pooling, scored on
+the same passages with fewer labels, lie between 0.942 and 0.952 in AUC: differences of 0.003 are noise. Layers 5 and 6
+were the lowest of them; probes for fine classes brought nothing."""
 
 QUESTION_STRENGTH = 0.001
 """Inverse penalty of the classes of questions, on standardised means of layers."""
