@@ -73,15 +73,16 @@ def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder
 
 def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[tuple[Any, float]]:
     """A classifier and a threshold for each class, of those `places` whose label is known."""
+    clone = import_extra("sklearn.base", "bench").clone
     labels, weights, articles = (np.array(data[part], float) for part in ("labels", "weights", "articles"))
     fitted = []
     for column in labels.T:
         known = places[~np.isnan(column[places])]
         truth = column[known].astype(int)
+        one, _ = fit(name, "vectors", rows[known], truth, TRIED, articles[known])
         scores = np.zeros(len(known))
         for part, rest in inner_folds(truth, articles[known], SEED):
-            one, _ = fit(name, "vectors", rows[known[part]], truth[part], TRIED, articles[known[part]])
-            scores[rest] = loaders.squeezed(one, rows[known[rest]])
-        one, _ = fit(name, "vectors", rows[known], truth, TRIED, articles[known])
+            apart = clone(one).fit(rows[known[part]], truth[part])
+            scores[rest] = loaders.squeezed(apart, rows[known[rest]])
         fitted.append((one, best_threshold(scores, truth == 1, weights[known])))
     return fitted
