@@ -237,8 +237,10 @@ def trained_seconds(*heads: str) -> float | None:
 
 def seconds_of(folder: Path) -> float | None:
     """What training a model took, by its manifest; None if it does not say so."""
-    found = read_json(folder / MANIFEST)["training"].get("seconds")
-    return None if found is None else float(found)
+    training = read_json(folder / MANIFEST)["training"]
+    if "train_s" in training:  # what a peer's search of settings took counts, too
+        return float(training["search_s"] + training["train_s"])
+    return float(training["seconds"]) if "seconds" in training else None
 
 
 def with_interval(row: Mapping[str, Any], name: str) -> str:
