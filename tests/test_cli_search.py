@@ -98,7 +98,7 @@ def test_a_window_adds_the_neighbours_in_the_document(run, index):
         (["--budget", 9], "--budget and --window are for --context"),
         (["--window", 1], "--budget and --window are for --context"),
         (["--context", "--explain"], "give one of the two"),
-        (["--alpha", 0.5], "alpha is given with fusion='linear'"),
+        (["--fusion", "linear", "--alpha", 0.5], "alpha is given with fusion='linear'"),
         (["--fusion", "rrf", "--bm25-weight", 0.5], "bm25_weight is given with fusion='rrf'"),
         (["--fusion", "convex", "--alpha", 2], "alpha is 2.0; it must be a probability"),
         (["--fusion", "sum"], "'sum' is not one of 'linear', 'convex', 'rrf'"),
