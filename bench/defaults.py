@@ -1,8 +1,8 @@
 """What a search does by default, and how that was chosen: over sets of all kinds, with each set left out.
 
 A candidate's score is its convex combination of vectors and BM25 + weight * P(passage answers question). The weight and the
-number of candidates are those with the best nDCG@10 over the sets, of which the least of both within `TOLERANCE` is taken:
-what re-ranks least. A setting that is chosen on the sets that it is reported on flatters them; so beside the default's
+number of candidates are the least, the weight first, whose nDCG@10 over the sets is within `TOLERANCE` of the best: what
+re-ranks least. A setting that is chosen on the sets that it is reported on flatters them; so beside the default's
 figure of each set stands that of the setting which all other sets choose, and the plain rankings. Alpha is not chosen here:
 :data:`semclass.fusion.ALPHA` was found on training questions. Needs the extra ``eval``.
 """
@@ -95,9 +95,9 @@ def settings(dataset: evaluation.Dataset, retriever: HybridRetriever, parts: Com
 
 
 def choice(tried: Mapping[str, DoubleArray]) -> dict[str, float]:
-    """The setting with the least candidates, then the least weight, whose mean over the sets is nearly the best."""
+    """The setting with the least weight, then the least candidates, whose mean over the sets is nearly the best."""
     mean = np.mean(list(tried.values()), axis=0)
-    i, j = next(iter(np.argwhere(mean >= mean.max() - TOLERANCE).tolist()))
+    j, i = next(iter(np.argwhere(mean.T >= mean.max() - TOLERANCE).tolist()))
     return {"candidates": DEPTHS[i], "weight": WEIGHTS[j], "ndcg@10": round(float(mean[i, j]), 4)}
 
 

@@ -306,7 +306,7 @@ def fused(
     *,
     weight: float = 0.1,
     alpha: float = ALPHA,
-    kind: str = "min-max",
+    kind: str | None = "min-max",
     k: int = RRF_K,
     weights: Sequence[float] | None = None,
     depth: int | None = None,
@@ -327,7 +327,7 @@ def fused(
     weight
         Of ``"linear"``, see :func:`linear`.
     alpha, kind
-        Of ``"convex"``, see :func:`convex`.
+        Of ``"convex"``, see :func:`convex`; a kind that is None is that of a search, see :func:`kind_for`.
     k, weights
         Of ``"rrf"``, see :func:`rrf`; weights of the vectors and of BM25.
     depth
@@ -353,7 +353,7 @@ def fused(
     if method == "linear":
         pair = _linear(dense, bm25, weight)
     elif method == "convex":
-        pair = _convex(dense, bm25, alpha, kind)
+        pair = _convex(dense, bm25, alpha, kind or kind_for(len(dense)))
     else:
         pair = _reciprocal((ranks(dense, depth), ranks(bm25, depth, above=BM25_LOW)), k, weights)
     if rows is not None:
@@ -372,7 +372,7 @@ def fuse(
     depth: int | None = None,
 ) -> dict[str, DoubleArray]:
     """What vectors and BM25 add to the scores of candidates in a search; arguments as for :func:`fused`."""
-    return fused(dense, bm25, method, weight=weight, alpha=alpha, kind=kind_for(len(dense)), depth=depth).parts
+    return fused(dense, bm25, method, weight=weight, alpha=alpha, kind=None, depth=depth).parts
 
 
 def kind_for(n: int) -> str:

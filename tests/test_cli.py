@@ -176,6 +176,7 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
     assert code == 0
     (record,) = json_lines(out)
     assert list(record) == [
+        "default", "bm25", "dense", "convex", "rrf",
         "hybrid", "match-soft", "match-hard", "class-stable", "class-integrated", "class-integrated-hard",
         "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
     ]  # fmt: skip

@@ -320,7 +320,10 @@ def test_min_max_and_z_score_know_no_scale(values, factor, shift):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: normalise(DENSE, "max"), "kind is 'max'; it must be one of 'min-max', 'from-zero', 'z-score', 'theoretical'"),
+        (
+            lambda: normalise(DENSE, "max"),
+            "kind is 'max'; it must be one of 'min-max', 'from-zero', 'z-score', 'theoretical'",
+        ),
         (lambda: normalise(DENSE, "theoretical"), "theoretical bounds need low"),
         (lambda: normalise(DENSE, "z-score", low=0), "bounds, which z-score does not have"),
         (lambda: convex(DENSE, BM25, 1.5), "alpha is 1.5; it must be"),

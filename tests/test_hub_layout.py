@@ -8,7 +8,7 @@ import pytest
 from conftest import MODELS
 from huggingface_hub import ModelCard
 
-from semclass import Ranker, TextClassifier, TextModel
+from semclass import ArtifactError, Ranker, TextClassifier, TextModel
 
 CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
 TEXTS = [
@@ -46,17 +46,14 @@ def test_the_card_of_a_classifier_brings_its_figures(head):
 
 
 def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
-    """With the hub's own files beside it, a card that was edited there, and as links into a cache."""
-    cache, folder = tmp_path / "blobs", tmp_path / "snapshot"
-    shutil.copytree(head, cache)
-    folder.mkdir()
-    for path in cache.iterdir():
-        (folder / path.name).symlink_to(path)
+    """With the hub's own files beside it, and a card that was edited there."""
+    folder = tmp_path / "snapshot"
+    shutil.copytree(head, folder)
     (folder / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
     (folder / ".cache" / "huggingface").mkdir(parents=True)
     card = ModelCard.load(folder / "README.md")
     card.data.license = "cc-by-4.0"
-    card.save(cache / "README.md")
+    card.save(folder / "README.md")
     assert TextModel.load(folder).predict(["Good night."])[0].label == "chit-chat"
 
 
@@ -64,3 +61,11 @@ def test_all_models_are_one_repository(tmp_path):
     shutil.copytree(MODELS, tmp_path / "models")
     (tmp_path / "models" / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
     assert Ranker.load(tmp_path / "models").has_classes
+
+
+def test_links_into_a_cache_are_refused(head, tmp_path):
+    (folder := tmp_path / "snapshot").mkdir()
+    for path in head.iterdir():
+        (folder / path.name).symlink_to(path)
+    with pytest.raises(ArtifactError, match="leads out"):
+        TextModel.load(folder)

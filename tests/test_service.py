@@ -83,7 +83,11 @@ def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected]
     assert set(answer["hits"][0]) == set(vars(expected[0]))
     assert answer["hits"][0]["explanation"]["parts"] == pytest.approx(dict(expected[0].explanation.parts), abs=1e-5)
-    assert answer["weights"] == {"bm25_weight": retriever.weights["bm25"], "match_weight": 0.5}
+    weights = retriever.weights
+    used = {"alpha": weights["alpha"], "match_weight": 0.5, "rerank_weight": weights["entailment_convex"]}
+    assert answer["weights"] == used
+    linear = client.post("/api/search", {"question": QUESTION, "fusion": "linear", "rerank": None}).json()
+    assert linear["weights"] == {"bm25_weight": weights["bm25"]}
     assert answer["question"]["label"] == "HUM"
     assert answer["milliseconds"] > 0
 
@@ -254,7 +258,7 @@ def test_what_is_wrong_with_a_body_is_told_in_words_of_json(client, content, say
         {"question": QUESTION, "bm25_weight": -1},
         {"question": QUESTION, "bm25_weight": 1e300},
         {"question": QUESTION, "match_weight": 1},
-        {"question": QUESTION, "alpha": 0.5},
+        {"question": QUESTION, "fusion": "linear", "alpha": 0.5},
         {"question": QUESTION, "where": {"page": {"$near": 3}}},
         {"question": QUESTION, "place": "/etc/passwd"},
     ],
