@@ -109,9 +109,10 @@ class EdgeClient:
             self.engine.QueryRequest(
                 limit=request.limit,
                 query=self.engine.Query.Nearest(self._vector(request.query.nearest), using=request.using),
-                filter=edge_filter(request.filter),
+                filter=None if request.filter is None else edge_filter(request.filter),
                 params=self._params(request.params),
-                with_payload=False,
+                with_payload=self._payload(request.with_payload or False),
+                with_vector=request.with_vector or False,
             )
             for request in requests
         ]

@@ -341,9 +341,7 @@ def search(
 @click.argument("question")
 @click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
 @click.option("-k", type=int, help="Passages to give; all by default.")
-@click.option(
-    "--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="integrated", show_default=True
-)
+@click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
 @click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
 @click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
 @click.option(

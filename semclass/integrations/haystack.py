@@ -110,7 +110,7 @@ class SemclassRanker:
         threads: int = 1,
         top_k: int = 10,
         score_threshold: float | None = None,
-        rerank: str = "integrated",
+        rerank: str = "learned",
         by: str = "entailment",
         meta_fields_to_embed: list[str] | None = None,
         embedding_separator: str = "\n",

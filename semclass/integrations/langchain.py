@@ -249,7 +249,7 @@ class SemclassCompressor(BaseDocumentCompressor):
         Documents that answer the question with a lower probability are left out, or with a lower score where the method
         has no probability (``by="class"``); None keeps all.
     rerank_kwargs
-        Options of :meth:`semclass.Reranker.rerank`, such as ``{"rerank": "learned"}``.
+        Options of :meth:`semclass.Reranker.rerank`, such as ``{"rerank": "integrated"}``.
     details
         As for :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
     """

@@ -342,7 +342,7 @@ class SemclassRerank(BaseNodePostprocessor):
     models, encoder, threads
         What :meth:`semclass.Reranker.load` takes, as strings; loaded when nodes are first re-ranked.
     options
-        Options of :meth:`semclass.Reranker.rerank` but `k` and `explain`, such as ``{"rerank": "learned"}``.
+        Options of :meth:`semclass.Reranker.rerank` but `k` and `explain`, such as ``{"rerank": "integrated"}``.
 
     Raises
     ------

@@ -119,7 +119,7 @@ class RerankRequest(Request):
     question: Text
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
-    rerank: Literal["stable", "integrated", "learned"] = "integrated"
+    rerank: Literal["stable", "integrated", "learned"] = "learned"
     by: Literal["entailment", "class"] = "entailment"
     hard: bool = False
     fusion: Literal["linear", "convex", "rrf"] = "convex"

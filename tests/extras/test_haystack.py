@@ -306,7 +306,7 @@ def adapters_ranker(cache: list = []) -> SemclassRanker:  # noqa: B006 - the mod
 
 class TestRetriever:
     def test_finds_passages_with_all_that_they_have(self, folder):
-        found = SemclassRetriever(folder, models=MODELS).run(query=WHEN)["documents"]
+        found = SemclassRetriever(folder, models=MODELS, rerank="learned").run(query=WHEN)["documents"]
         assert (found[0].id, found[0].content, found[0].meta) == ("when", TEXTS["when"], {"page": 1})
         assert found[0].score > found[1].score
 
@@ -334,7 +334,7 @@ class TestRetriever:
         assert ids(FilterPolicy.MERGE, {}) == ["when", "who"]
 
     def test_details_of_a_passage(self, folder):
-        found = SemclassRetriever(folder, models=MODELS, details=True).run(WHEN)["documents"][0]
+        found = SemclassRetriever(folder, models=MODELS, rerank="learned", details=True).run(WHEN)["documents"][0]
         assert "NUM" in found.meta["semclass"]["labels"]
         assert found.meta["semclass"]["components"]["answers"] == found.score
 
@@ -356,7 +356,7 @@ class TestRetriever:
             SemclassRetriever("nowhere").warm_up()
 
     def test_several_queries_at_a_time(self, folder):
-        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, top_k=1))
+        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
         found = many.run(queries=[WHEN, WHO])["documents"]
         assert {item.id for item in found} == {"when", "who"}
         assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
@@ -695,7 +695,7 @@ class TestSaving:
     def test_a_fresh_process_reads_it(self, folder, tmp_path):
         pipeline = Pipeline()
         pipeline.add_component("router", SemclassQueryRouter(["NUM"], models=MODELS))
-        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, top_k=1))
+        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
         pipeline.connect("router.NUM", "retriever.query")
         path = tmp_path / "pipeline.yaml"
         with path.open("w") as file:
@@ -780,7 +780,7 @@ class TestPipelines:
         pipeline.add_component("mrr", DocumentMRREvaluator())
         pipeline.add_component("recall", DocumentRecallEvaluator())
         truth = [[Document(content=TEXTS["when"])], [Document(content=TEXTS["who"])]]
-        retriever = SemclassRetriever(folder, models=MODELS, top_k=1)
+        retriever = SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1)
         found = [retriever.run(query)["documents"] for query in (WHEN, WHO)]
         data = {"ground_truth_documents": truth, "retrieved_documents": found}
         measured = pipeline.run({"mrr": data, "recall": data})

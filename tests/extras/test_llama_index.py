@@ -645,7 +645,7 @@ def test_a_chat_engine_answers_from_the_best_nodes(hybrid, reranker):
 
 def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
     transform = HyDEQueryTransform(llm=Scripted(says=TEXTS[3]), include_original=False)
-    first = RetrieverQueryEngine.from_args(SemclassRetriever(plain, similarity_top_k=1, rerank=None, bm25_weight=0.0))
+    first = RetrieverQueryEngine.from_args(SemclassRetriever(plain, similarity_top_k=1, rerank=None, alpha=1.0))
     assert first.retrieve(QueryBundle(QUESTION))[0].node_id == "p2"
     engine = TransformQueryEngine(first, transform)
     assert [node.node_id for node in engine.query(QUESTION).source_nodes] == ["p3"]
@@ -654,9 +654,9 @@ def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
 
 def test_what_hyde_found_is_re_ranked_for_the_question(plain):
     bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3], TEXTS[2]])
-    options = {"candidates": 2, "bm25_weight": 0.0, "where": {"place": {"$gte": 1}}}
+    options = {"candidates": 2, "alpha": 1.0, "where": {"place": {"$gte": 1}}}
     got = SemclassRetriever(plain, similarity_top_k=2, **options).retrieve(bundle)
-    hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, bm25_weight=0.0)
+    hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, alpha=1.0)
     assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
     assert [hit.id for hit in hits] == ["p2", "p3"]
 

@@ -35,14 +35,17 @@ SERVER = "SEMCLASS_QDRANT_URL"
 QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why do ferries stay in port?", "?!?"]
 
 METHODS = [
+    {},
     {"rerank": None},
-    {"rerank": None, "match": "soft", "match_weight": 0.7},
+    {"rerank": None, "fusion": "convex", "alpha": 0.3},
     {"rerank": None, "match": "hard", "match_weight": 0.2},
-    {"rerank": None, "bm25_weight": 0.0},
+    {"rerank": None, "fusion": "linear", "match": "soft", "match_weight": 0.7},
+    {"rerank": None, "fusion": "linear", "match": "hard", "match_weight": 0.2},
+    {"rerank": None, "fusion": "linear", "bm25_weight": 0.0},
     {"rerank": "stable", "by": "class"},
     {"rerank": "integrated", "by": "class"},
-    {"rerank": "integrated", "by": "entailment", "hard": True},
-    {"rerank": "learned", "match": "soft"},
+    {"rerank": "integrated", "by": "entailment", "hard": True, "fusion": "linear"},
+    {"rerank": "learned", "match": "soft", "fusion": "linear"},
 ]
 
 
@@ -153,7 +156,7 @@ def test_every_method_gives_the_hits_of_the_embedded_index(retriever, embedded, 
 
 
 def test_parts_add_up_to_the_score(retriever):
-    for hit in retriever.search(QUESTIONS[0], rerank=None, match="soft", match_weight=0.5):
+    for hit in retriever.search(QUESTIONS[0], rerank=None, match="soft", match_weight=0.5, fusion="linear"):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
 
@@ -435,7 +438,7 @@ def test_components_are_those_of_the_very_points(client, collection, index, rank
     monkeypatch.setattr(
         client, "query_batch_points", lambda name, asked: requests.extend(asked) or query_batch_points(name, asked)
     )
-    HybridRetriever(found, ranker).search(QUESTIONS[0])
+    HybridRetriever(found, ranker).search(QUESTIONS[0], fusion="linear")
     assert requests
     assert all(request.params.exact for request in requests)
 
