@@ -97,7 +97,7 @@ def settings(dataset: evaluation.Dataset, retriever: HybridRetriever, parts: Com
 def choice(tried: Mapping[str, DoubleArray]) -> dict[str, float]:
     """The setting with the least weight, then the least candidates, whose mean over the sets is nearly the best."""
     mean = np.mean(list(tried.values()), axis=0)
-    j, i = next(iter(np.argwhere(mean.T >= mean.max() - TOLERANCE).tolist()))
+    j, i = next(iter(np.argwhere(mean.max() - TOLERANCE <= mean.T).tolist()))
     return {"candidates": DEPTHS[i], "weight": WEIGHTS[j], "ndcg@10": round(float(mean[i, j]), 4)}
 
 

@@ -190,7 +190,8 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
     )
     assert list(rank(dataset, bare)) == ["bm25", "dense", "convex", "rrf", "hybrid"]
     assert list(rank(dataset, paired)) == [
-        "default", "bm25", "dense", "convex", "rrf", "hybrid", "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
+        "default", "bm25", "dense", "convex", "rrf", "hybrid",
+        "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
     ]  # fmt: skip
     assert slices_of(dataset, bare) == {"passage kind": ["text"]}
 
