@@ -48,6 +48,7 @@ SYSTEMS = {
         "peer",
         "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
     ),
+    "default": ("semclass", "a search without options: convex + the probability that the passage answers, first 50"),
     "class-stable": ("semclass", "hybrid, then passages of the class that is asked for come first"),
     "class-integrated": ("semclass", "hybrid + lambda * how well the place that answers fits the class asked for"),
     "class-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage has the class that is asked for"),

@@ -30,7 +30,11 @@ DEPTH = evaluation.DEPTH
 MORE = 50
 """Candidates that are re-ranked in a second run."""
 
-RERANKERS = {name: (how, DEPTH) for name, how in evaluation.METHODS.items() if how["rerank"] is not None} | {
+RERANKERS = {
+    name: ({key: value for key, value in how.items() if key != "candidates"}, how.get("candidates", DEPTH))
+    for name, how in evaluation.METHODS.items()
+    if how["rerank"] is not None
+} | {
     f"{name}@{MORE}": (evaluation.METHODS[name], MORE) for name in ("entail-integrated", "learned")
 }
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""

@@ -29,6 +29,7 @@ nitpick_ignore_regex = [
     (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
     (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
     (r"py:.*", r"semclass\.(segment\.Segment(\.\w+)?|spelling\.Speller|stored(\.Files)?|words\.WordTable)"),
+    (r"py:.*", r"semclass\.(bulk\.watched|encoder\.MAX_WINDOWS|service\.jobs\.Job)"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]
