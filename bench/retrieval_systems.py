@@ -34,9 +34,7 @@ RERANKERS = {
     name: ({key: value for key, value in how.items() if key != "candidates"}, how.get("candidates", DEPTH))
     for name, how in evaluation.METHODS.items()
     if how["rerank"] is not None
-} | {
-    f"{name}@{MORE}": (evaluation.METHODS[name], MORE) for name in ("entail-integrated", "learned")
-}
+} | {f"{name}@{MORE}": (evaluation.METHODS[name], MORE) for name in ("entail-integrated", "learned")}
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
 
 LIBRARIES = {"BM25, bm25s": lexical.by_bm25s, "BM25, rank-bm25": lexical.by_rank_bm25}
