@@ -78,11 +78,13 @@ def router(engine: Engine) -> APIRouter:
         body, began = await read(request, schemas.SearchRequest, settings), time.perf_counter()
         take_texts(request, [body.question], settings)
         take_count(body.k, settings, "k")
-        take_count(body.candidates, settings, "candidates")
+        if "candidates" in body.model_fields_set:
+            take_count(body.candidates, settings, "candidates")
         check_filter(body.where or {})
         usual = engine.searched.weights
         _check_method(engine, body)
         options = body.model_dump(exclude={"question", "classify"})
+        options["candidates"] = min(body.candidates, settings.max_hits)  # the usual number may be above the limit
         hits, asked = await _with_classes(
             engine, body.question, engine.search(body.question, **options), wanted=body.classify
         )

@@ -124,7 +124,9 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
         main(["index", "build", str(CORPUS), "--out", index, "--similarity", "ip", *encoder])
-    main(["search", index, question, "--rerank", "none", "--bm25-weight", "5", "-k", "2", *encoder])
+    main(
+        ["search", index, question, "--rerank", "none", "--fusion", "linear", "--bm25-weight", "5", "-k", "2", *encoder]
+    )
     assert "lighthouse-3" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["search", index, question, *encoder])
@@ -132,7 +134,21 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
 
     loaded = SentenceTransformerEncoder.load(folder)
     save_pairs(tmp_path / "models" / "pairs", loaded.fingerprint, len(loaded.is_term), similarity="ip")
-    main(["search", index, question, "-k", "2", "--explain", "--models", str(tmp_path / "models"), *encoder])
+    main(
+        [
+            "search",
+            index,
+            question,
+            "-k",
+            "2",
+            "--rerank",
+            "learned",
+            "--explain",
+            "--models",
+            str(tmp_path / "models"),
+            *encoder,
+        ]
+    )
     assert "lighthouse-3" in capsys.readouterr().out
 
 
@@ -141,7 +157,7 @@ def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
     ranker = Ranker.load(tmp_path, encoder=hub)
     passages = read_corpus(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
-    (hit,) = retriever.search("Who designed the lighthouse?", k=1, explain=True)
+    (hit,) = retriever.search("Who designed the lighthouse?", k=1, rerank="learned", explain=True)
     assert hit.id == "lighthouse-3"
     assert 1 / (1 + np.exp(-sum(hit.explanation.parts.values()))) == pytest.approx(hit.score, abs=1e-4)
     assert {word.word for word in hit.explanation.words if word.exact} >= {"designed"}

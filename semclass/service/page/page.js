@@ -190,7 +190,7 @@ const METHODS = {
   learned: { rerank: "learned" },
   none: { rerank: null },
 };
-const DEFAULTS = { tab: "ask", q: "", source: "index", method: "answers", w: null, l: null, n: 10, hard: false, where: "" };
+const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
 let state = { ...DEFAULTS };
 let asked = false; // whether there is an answer that the controls change
 let info = {}; // what api/info tells; `index` is null where passages can only be handed in
@@ -361,7 +361,7 @@ $("reset").addEventListener("click", () => { const { method, w, l, n, hard, wher
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 
 const EXAMPLE = [
-  "When was the bridge opened?",
+  "When was the bridge built?",
   "The bridge was built of granite by the engineer Ada Merriweather.",
   "A film in the museum tells how the bridge was built, and what it cost.",
   "Nobody remembers when the old wooden bridge, over which carts came to market, was taken down.",
