@@ -37,7 +37,7 @@ WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
 """Candidates and weights that are tried."""
 
 TOLERANCE = 0.001
-"""nDCG@10 that less re-ranking may cost: a tenth of what one set's mean varies by from sample to sample."""
+"""nDCG@10 that less re-ranking may cost."""
 
 MEASURE = "nDCG@10"
 

@@ -353,26 +353,13 @@ def fused(
     if method == "linear":
         pair = _linear(dense, bm25, weight)
     elif method == "convex":
-        pair = _convex(dense, bm25, alpha, kind or kind_for(len(dense)))
+        pair = _convex(dense, bm25, alpha, kind)
     else:
         pair = _reciprocal((ranks(dense, depth), ranks(bm25, depth, above=BM25_LOW)), k, weights)
     if rows is not None:
         pair = [_spread(part, rows, n) for part in pair]
     parts = dict(zip(("dense", "bm25"), pair, strict=True))
     return Fused(parts["dense"] + parts["bm25"], parts)
-
-
-def fuse(
-    dense: DoubleArray,
-    bm25: DoubleArray,
-    method: str = FUSION,
-    *,
-    weight: float,
-    alpha: float = ALPHA,
-    depth: int | None = None,
-) -> dict[str, DoubleArray]:
-    """What vectors and BM25 add to the scores of candidates in a search; arguments as for :func:`fused`."""
-    return fused(dense, bm25, method, weight=weight, alpha=alpha, kind=None, depth=depth).parts
 
 
 def kind_for(n: int) -> str:
@@ -385,7 +372,7 @@ def kind_for(n: int) -> str:
 
 
 def line(
-    dense: DoubleArray, bm25: DoubleArray, method: str, *, kind: str = "min-max"
+    dense: DoubleArray, bm25: DoubleArray, method: str, *, kind: str | None = "min-max"
 ) -> tuple[DoubleArray, DoubleArray]:
     """Write a method as base + weight * signal, so that every weight can be tried at once.
 
@@ -419,14 +406,15 @@ def _linear(dense: DoubleArray, bm25: DoubleArray, weight: float) -> tuple[Doubl
     return _filled(dense), check_weight(weight, "weight") * _filled(bm25)
 
 
-def _convex(dense: DoubleArray, bm25: DoubleArray, alpha: float, kind: str) -> tuple[DoubleArray, ...]:
+def _convex(dense: DoubleArray, bm25: DoubleArray, alpha: float, kind: str | None) -> tuple[DoubleArray, ...]:
     share = check_probability(alpha, "alpha")
     vectors, words = _scaled(dense, bm25, kind)
     return share * vectors, (1 - share) * words
 
 
-def _scaled(dense: DoubleArray, bm25: DoubleArray, kind: str) -> tuple[DoubleArray, DoubleArray]:
-    """Both scores on one scale."""
+def _scaled(dense: DoubleArray, bm25: DoubleArray, kind: str | None) -> tuple[DoubleArray, DoubleArray]:
+    """Both scores on one scale; without a kind, as a search has it."""
+    kind = kind or kind_for(len(dense))
     lows = (DENSE_LOW, BM25_LOW) if kind == "theoretical" else (None, None)
     return normalise(dense, kind, low=lows[0]), normalise(bm25, kind, low=lows[1])
 

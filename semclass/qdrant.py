@@ -510,9 +510,8 @@ class QdrantIndex:
         classes = [point.vector["classes"][: len(self.classes)] if self.classes else [] for point in points]
         probabilities = np.array(classes, np.float32).reshape(len(points), len(self.classes))
         lists = None if linear else depth
-        parts = fusion.fuse(
-            dense, lexical, scoring.fusion, weight=scoring.bm25_weight, alpha=scoring.alpha, depth=lists
-        )
+        w, alpha = scoring.bm25_weight, scoring.alpha
+        parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=lists).parts
         matched = None
         if scoring.match is not None:
             matched = class_match(query.probabilities, probabilities, self.thresholds, scoring.match)

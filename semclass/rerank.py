@@ -14,7 +14,7 @@ from semclass.bulk import CHUNK, warn_of_cuts
 from semclass.candidates import Candidates, Query, make_hits, sum_of
 from semclass.errors import InputError, InputTypeError
 from semclass.evidence import searchable
-from semclass.fusion import ALPHA, FUSION, check_fusion, fuse
+from semclass.fusion import ALPHA, FUSION, check_fusion, fused
 from semclass.ranker import BM25_WEIGHT, RERANKERS, SIGNALS, Ranker, weight_name
 from semclass.ranking import SIMILARITIES, similarity, unit
 from semclass.types import Encoder, Hit, Passage
@@ -255,7 +255,7 @@ class Reranker:
             own = evidence.take(rows)
             dense = similarity(pooled[rows], query.pooled, method.similarity)
             lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
-            parts = fuse(dense, lexical, **method.fusing)
+            parts = fused(dense, lexical, **method.fusing, kind=None).parts
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),
@@ -277,7 +277,7 @@ class Reranker:
 
 @dataclass(frozen=True)
 class _Method:
-    """The options of :meth:`Reranker.rerank`, checked: `order` for :meth:`Ranker.order`, `fusing` for :func:`fuse`."""
+    """The options of :meth:`Reranker.rerank`, checked: `order` for :meth:`Ranker.order`, `fusing` for `fused`."""
 
     order: dict[str, Any]
     similarity: str

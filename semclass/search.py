@@ -22,7 +22,7 @@ from semclass import bm25
 from semclass.bm25 import Postings, Statistics
 from semclass.candidates import Query, Scoring, sum_of
 from semclass.dense import Vectors
-from semclass.fusion import DEPTH, fuse
+from semclass.fusion import DEPTH, fused
 from semclass.ranking import class_match, nth_at_least, top_k
 from semclass.types import DoubleArray, FloatArray, IntArray
 
@@ -284,7 +284,8 @@ def ranked(parts: Sequence[Part], asked: Asked, scored: Scored, n: int) -> Found
     rows, dense, lexical = scored.rows, scored.dense, scored.bm25
     scoring, matched = asked.scoring, None
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
-    sums = fuse(dense, lexical, scoring.fusion, weight=scoring.bm25_weight, alpha=scoring.alpha, depth=depth)
+    w, alpha = scoring.bm25_weight, scoring.alpha
+    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=depth).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(parts, rows):

@@ -494,7 +494,7 @@ def ranks_fused(
     """
     dense, bm25 = scores
     rows = np.arange(len(dense)) if depth is None else fusion.pool(dense, bm25, depth)
-    base, signal = fusion.line(dense[rows], bm25[rows], method, kind=kind or fusion.kind_for(len(rows)))
+    base, signal = fusion.line(dense[rows], bm25[rows], method, kind=kind)
     return _ranks_on_line(base, signal, np.isin(rows, place), weights, default)
 
 
