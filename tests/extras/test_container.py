@@ -23,6 +23,8 @@ pytestmark = pytest.mark.extras
 
 FOLDER = ROOT / "docs" / "container"
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
+BASE = Path(sys.executable).resolve()
+"""The interpreter itself: a link to it may lie where only its owner may look."""
 
 # Runs as root of namespaces of its own, and gives everything away before it starts anything.
 CONFINED = """
@@ -122,7 +124,7 @@ def test_it_serves_without_rights_network_or_a_file_to_write(place):
                 given, goal = ROOT / each, source / names[-1].removeprefix("./")
                 shutil.copytree(given, goal) if given.is_dir() else shutil.copy(given, goal)
         elif name == "RUN":
-            rest = rest.replace("/opt/semclass", str(installed)).replace("python -m venv", f"{sys.executable} -m venv")
+            rest = rest.replace("/opt/semclass", str(installed)).replace("python -m venv", f"{BASE} -m venv")
             subprocess.run(["sh", "-ec", rest], cwd=source, check=True, capture_output=True)
     programs = installed / "bin"
     subprocess.run([programs / "semclass", "index", "build", CORPUS, "--out", index], check=True, capture_output=True)
