@@ -9,7 +9,7 @@ import sysconfig
 from pathlib import Path
 
 import semclass
-from semclass import artifacts
+from semclass.core import artifacts
 
 LIMIT_MB = 250
 

@@ -12,8 +12,8 @@ import click
 
 from bench import facts, report
 from bench.steps import Bench
-from semclass import artifacts
-from semclass.errors import SemclassError
+from semclass.core import artifacts
+from semclass.core.errors import SemclassError
 
 RESULTS = Path(__file__).parent / "results"
 

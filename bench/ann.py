@@ -20,10 +20,10 @@ import numpy.typing as npt
 from bench import growth, scale
 from bench.steps import Bench
 from semclass import OnnxEncoder
-from semclass.dense import Vectors, load, reduce_vectors, save
-from semclass.errors import import_extra
-from semclass.index import PassageIndex
-from semclass.ranking import top_k
+from semclass.core.errors import import_extra
+from semclass.index.passage_index import PassageIndex
+from semclass.scoring.topk import top_k
+from semclass.scoring.vectors import Vectors, load, reduce_vectors, save
 
 LIBRARIES = ("reduced", "usearch", "faiss_hnsw", "faiss_ivf", "hnswlib")
 

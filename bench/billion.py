@@ -12,8 +12,8 @@ from typing import Any
 
 from bench import prices
 from bench.steps import Bench
-from semclass import artifacts
-from semclass.errors import InputError
+from semclass.core import artifacts
+from semclass.core.errors import InputError
 
 PASSAGES = 1_000_000_000
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from bench import readme
 from bench.steps import ROOT, Bench
-from semclass.errors import MissingExtraError, import_extra
+from semclass.core.errors import MissingExtraError, import_extra
 
 ROWS, FILES, WORKERS = 20_000, 8, 2
 
@@ -38,7 +38,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(data: str, rows: int) -> dict[str, Any]:
     """Rows a second in one process and on Spark, and how far the two differ."""
-    parquet, spark = import_extra("pyarrow.parquet", "spark"), import_extra("semclass.spark", "spark")
+    parquet, spark = import_extra("pyarrow.parquet", "spark"), import_extra("semclass.integrations.spark", "spark")
     if shutil.which("java") is None:
         raise MissingExtraError("Spark needs Java, and there is no `java` on the path")
     with tempfile.TemporaryDirectory() as folder:

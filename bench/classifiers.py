@@ -23,9 +23,10 @@ import labels
 from bench import readme, timing
 from bench.steps import Bench
 from question_data import Questions, read_questions
-from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, artifacts
-from semclass.calibration import expected_calibration_error
-from semclass.surface import surface_features
+from semclass import EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier
+from semclass.core import artifacts
+from semclass.heads.surface import surface_features
+from semclass.train.calibration import expected_calibration_error
 
 DRAWS = 5
 """Times that every question is misspelt anew."""

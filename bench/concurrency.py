@@ -20,7 +20,7 @@ import numpy as np
 from bench import growth, scale
 from bench.steps import Bench
 from semclass import HybridRetriever
-from semclass.types import Hit
+from semclass.core.types import Hit
 
 CALLERS = (1, 2, 8)
 ROUNDS = 5

@@ -4,7 +4,7 @@ A candidate's score is its convex combination of vectors and BM25 + weight * P(p
 number of candidates are the least, the weight first, whose nDCG@10 over the sets is within `TOLERANCE` of the best: what
 re-ranks least. A setting that is chosen on the sets that it is reported on flatters them; so beside the default's
 figure of each set stands that of the setting which all other sets choose, and the plain rankings. Alpha is not chosen here:
-:data:`semclass.fusion.ALPHA` was found on training questions. Needs the extra ``eval``.
+:data:`semclass.scoring.fusion.ALPHA` was found on training questions. Needs the extra ``eval``.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import numpy as np
 
 from bench import readme
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, evaluation
-from semclass.components import Components, collect
-from semclass.retriever import CANDIDATES
-from semclass.types import DoubleArray
+from semclass import HybridRetriever, Ranker
+from semclass.core.types import DoubleArray
+from semclass.evaluation import evaluate
+from semclass.evaluation.candidate_scores import Components, collect
+from semclass.ranking.retriever import CANDIDATES
 
 FOLDERS = {
     "squad4": "encyclopaedia",
@@ -43,7 +44,7 @@ MEASURE = "nDCG@10"
 
 PLAIN = ("bm25", "dense", "hybrid", "convex", "rrf")
 SHOWN = (*PLAIN, "learned", "default")
-"""Methods of :data:`semclass.evaluation.METHODS` in the table."""
+"""Methods of :data:`semclass.evaluation.evaluate.METHODS` in the table."""
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -65,9 +66,9 @@ def run(bench: Bench) -> dict[str, Any]:
 def measure(folder: str, indices: str, limit: int | None) -> dict[str, Any]:
     """All methods on one set, and nDCG@10 of every setting that is tried, of shape (depths, weights)."""
     ranker = Ranker.load()
-    dataset = evaluation.load_dataset(folder, limit=limit)
-    retriever = HybridRetriever(evaluation.cached_index(folder, indices, ranker.reader), ranker)
-    results = evaluation.evaluate(dataset, retriever, measures=())
+    dataset = evaluate.load_dataset(folder, limit=limit)
+    retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
+    results = evaluate.evaluate(dataset, retriever, measures=())
     parts = collect(retriever, retriever.encode(list(dataset.questions.values())), max(DEPTHS))
     return {
         "questions": len(dataset.questions),
@@ -77,7 +78,7 @@ def measure(folder: str, indices: str, limit: int | None) -> dict[str, Any]:
     }
 
 
-def settings(dataset: evaluation.Dataset, retriever: HybridRetriever, parts: Components) -> DoubleArray:
+def settings(dataset: evaluate.Dataset, retriever: HybridRetriever, parts: Components) -> DoubleArray:
     """nDCG@10 of every number of candidates and every weight, of shape (depths, weights)."""
     places = np.unique(parts.rows)
     ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
@@ -86,11 +87,9 @@ def settings(dataset: evaluation.Dataset, retriever: HybridRetriever, parts: Com
         for j, weight in enumerate(WEIGHTS):
             keys = parts.score + weight * parts.entailment
             keys[:, depth:] = -np.inf  # what is not re-ranked stays behind, in its order
-            rows = np.take_along_axis(
-                parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, : evaluation.DEPTH], axis=1
-            )
+            rows = np.take_along_axis(parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, : evaluate.DEPTH], axis=1)
             ranking = [[ids[row] for row in some] for some in rows.tolist()]
-            found[i, j] = evaluation.per_question(dataset, ranking, [MEASURE])[MEASURE].mean()
+            found[i, j] = evaluate.per_question(dataset, ranking, [MEASURE])[MEASURE].mean()
     return found
 
 

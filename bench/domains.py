@@ -17,7 +17,9 @@ from typing import Any
 
 from bench import readme
 from bench.steps import Bench, first_questions
-from semclass import HybridRetriever, Ranker, artifacts, evaluation
+from semclass import HybridRetriever, Ranker
+from semclass.core import artifacts
+from semclass.evaluation import evaluate
 
 HERE = Path(__file__).parent
 
@@ -52,9 +54,9 @@ def biomedical(data: Path, folder: Path) -> Path:
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method, with 10 and with 50 candidates."""
     ranker, cache = Ranker.load(), Path(indices)
-    dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
-    results = evaluation.evaluate(dataset, retriever, candidates=MORE)
+    dataset = evaluate.load_dataset(folder)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    results = evaluate.evaluate(dataset, retriever, candidates=MORE)
     passages = len(retriever.index)
     figures = {name: result.as_json() for name, result in results.items()}
     return {"questions": len(dataset.questions), "passages": passages, "methods": figures}

@@ -21,10 +21,11 @@ import numpy as np
 from bench import timing
 from bench.qdrant_edge import EdgeClient
 from bench.steps import Bench
-from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker, evaluation
-from semclass.candidates import Candidates, Query
-from semclass.documents import read_passages
-from semclass.errors import import_extra
+from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker
+from semclass.core.errors import import_extra
+from semclass.documents.readers import read_passages
+from semclass.evaluation import evaluate
+from semclass.index.records import Candidates, Query
 
 SETS = {
     "squad4-500": ("squad4", 500, ("local", "rust_core")),
@@ -131,10 +132,10 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
     warnings.filterwarnings("ignore", "Local mode performs exact")
     ranker = Ranker.load()
     if passages is None:
-        index = evaluation.cached_index(folder, indices, ranker.reader)
+        index = evaluate.cached_index(folder, indices, ranker.reader)
     else:
         index = PassageIndex.build(read_passages(Path(folder))[:passages], reader=ranker.reader)
-    dataset = evaluation.load_dataset(folder, limit=questions)
+    dataset = evaluate.load_dataset(folder, limit=questions)
     retriever = HybridRetriever(index, ranker)
     queries = retriever.encode(list(dataset.questions.values()))
     result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}

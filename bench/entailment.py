@@ -32,7 +32,7 @@ from bench.peers.rows import (
 )
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass.artifacts import default_models, read_json
+from semclass.core.artifacts import default_models, read_json
 
 Array = npt.NDArray[Any]
 

@@ -24,9 +24,9 @@ from sklearn.linear_model import LogisticRegression
 from bench import readme
 from bench.steps import Bench
 from semclass import Encoding, OnnxEncoder, TextClassifier
-from semclass.bulk import CHUNK
-from semclass.calibration import log_loss
-from semclass.types import FloatArray, Ragged
+from semclass.core.types import FloatArray, Ragged
+from semclass.encoders.bulk import CHUNK
+from semclass.train.calibration import log_loss
 
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}
 """Parts to fit to and to try on."""

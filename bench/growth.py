@@ -19,13 +19,15 @@ import numpy as np
 from bench import made_corpus, timing
 from bench.peers.lexical import rank_bm25
 from bench.steps import peak_megabytes
-from semclass import HybridRetriever, artifacts, bm25
-from semclass.dense import Reduced, Vectors
-from semclass.documents import read_corpus
-from semclass.evidence import PassageReader
-from semclass.index import PassageIndex
-from semclass.ranking import top_k
-from semclass.segment import NOTHING
+from semclass import HybridRetriever
+from semclass.core import artifacts
+from semclass.documents.readers import read_corpus
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import NOTHING
+from semclass.scoring import bm25
+from semclass.scoring.topk import top_k
+from semclass.scoring.vectors import Reduced, Vectors
 
 SEARCHES = 200
 """Searches after which the memory of a service is looked at."""

@@ -26,7 +26,7 @@ import click
 
 from bench import growth, http_load, service
 from semclass import Passage, PassageIndex
-from semclass.documents import read_corpus
+from semclass.documents.readers import read_corpus
 
 CHARACTERS = 4_100
 BODIES = (960, 400, 40, 10)

@@ -15,11 +15,12 @@ from typing import Any
 
 from bench import readme, timing
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, evaluation
-from semclass.documents import read_corpus
-from semclass.evidence import Evidence, PassageReader
-from semclass.index import FORMS, PassageIndex
-from semclass.manifest import describe
+from semclass import HybridRetriever, Ranker
+from semclass.documents.readers import read_corpus
+from semclass.evaluation import evaluate
+from semclass.index.passage_encoder import Evidence, PassageReader
+from semclass.index.passage_index import FORMS, PassageIndex
+from semclass.index.store import describe
 
 TIMED = 300
 """Questions whose re-ranking is timed."""
@@ -61,10 +62,10 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
         parts = sizes(index, Path(out) / "index")
     # a lean index reads its candidates again: the time of that belongs to it, so nothing may be remembered here
     retriever = HybridRetriever(index, replace(ranker, reader=replace(ranker.reader, codebooks=reader.codebooks)))
-    dataset = evaluation.load_dataset(folder)
+    dataset = evaluate.load_dataset(folder)
     # a lean index has the token and sentence vectors of an exact one, at a hundred times the time
     lean = form == "lean"
-    result = None if lean else evaluation.evaluate(dataset, retriever, measures=())["learned"]
+    result = None if lean else evaluate.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:timed])
     pairs = [(query, retriever.candidates(query, 10, fusion="linear")) for query in queries]
     seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"}))

@@ -20,13 +20,14 @@ import onnxruntime
 from bench import timing
 from bench.growth import questions
 from bench.peers.rows import NO_ORIGINAL, original
-from semclass import OnnxEncoder, artifacts
-from semclass.documents import read_corpus
-from semclass.encoder import NETWORKS
-from semclass.errors import MissingExtraError, import_extra
-from semclass.index import PassageIndex
-from semclass.sessions import session_options
-from semclass.types import Ragged
+from semclass import OnnxEncoder
+from semclass.core import artifacts
+from semclass.core.errors import MissingExtraError, import_extra
+from semclass.core.onnx_sessions import session_options
+from semclass.core.types import Ragged
+from semclass.documents.readers import read_corpus
+from semclass.encoders.onnx_encoder import NETWORKS
+from semclass.index.passage_index import PassageIndex
 
 PRODUCT = "MatMulIntegerToFloat"
 """Operator of the encoder's int8 matrix products."""

@@ -27,19 +27,21 @@ import numpy as np
 
 from bench import growth, readme, scale, timing
 from bench.steps import ROOT, Bench, StepError
-from semclass import HybridRetriever, Passage, PassageIndex, artifacts, manifest
-from semclass.build import build_index
-from semclass.bulk import CHUNK, encode_quietly
-from semclass.documents import read_corpus
-from semclass.errors import MissingExtraError, import_extra
-from semclass.evidence import Evidence, PassageReader, searchable
-from semclass.manifest import Manifest
-from semclass.processors import available_threads
-from semclass.reading import chunks, in_order
-from semclass.sentences import split_sentences
-from semclass.verify import verify
-from semclass.views import STATES
-from semclass.writer import IndexWriter, compact
+from semclass import HybridRetriever, Passage, PassageIndex
+from semclass.core import artifacts
+from semclass.core.cpu import available_threads
+from semclass.core.errors import MissingExtraError, import_extra
+from semclass.documents.readers import read_corpus
+from semclass.documents.sentences import split_sentences
+from semclass.encoders.bulk import CHUNK, encode_quietly
+from semclass.encoders.onnx_encoder import STATES
+from semclass.index import store
+from semclass.index.build import build_index
+from semclass.index.ingest import chunks, in_order
+from semclass.index.passage_encoder import Evidence, PassageReader, searchable
+from semclass.index.store import Manifest
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter, compact
 
 BUILT = 2 * CHUNK
 """Passages of a build: a whole number of stretches for each of two processors."""
@@ -336,13 +338,13 @@ def split(index: PassageIndex, folder: Path, n: int) -> None:
     """Write an index of one segment as one of n."""
     (segment,) = index.segments
     folder.mkdir()
-    with manifest.locked(folder), manifest.beside(folder) as place:
+    with store.locked(folder), store.beside(folder) as place:
         entries = []
         for rows in np.array_split(np.arange(len(segment)), n):
             keep = np.zeros(len(segment), np.bool_)
             keep[rows] = True
-            entries.append(manifest.install([(segment, keep)], folder, place, index.similarity))
-        manifest.commit(folder, Manifest(index.header(), tuple(entries), 1))
+            entries.append(store.install([(segment, keep)], folder, place, index.similarity))
+        store.commit(folder, Manifest(index.header(), tuple(entries), 1))
 
 
 REMOVED = 10

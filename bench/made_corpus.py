@@ -26,18 +26,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass import bm25
-from semclass.bulk import CHUNK
-from semclass.columns import Columns
-from semclass.evidence import PassageReader
-from semclass.index import PassageIndex
-from semclass.manifest import describe
-from semclass.quantise import to_int8
-from semclass.ranking import unit
-from semclass.reading import Recipe
-from semclass.segment import Segment, hash_table, hashes_of
-from semclass.sentences import split_sentences
-from semclass.types import FloatArray, Ragged, ragged
+from semclass.core.types import FloatArray, Ragged, ragged
+from semclass.documents.sentences import split_sentences
+from semclass.encoders.bulk import CHUNK
+from semclass.index.ingest import Recipe
+from semclass.index.metadata import Columns
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import Segment, hash_table, hashes_of
+from semclass.index.store import describe
+from semclass.scoring import bm25
+from semclass.scoring.quantisation import to_int8
+from semclass.scoring.topk import unit
 
 FEWEST, MOST = 3, 5
 """Sentences of a passage: about 130 word pieces."""

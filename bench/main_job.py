@@ -19,7 +19,9 @@ import numpy as np
 from bench import prices, readme, reference, timing
 from bench.peers.rows import cell
 from bench.steps import Bench
-from semclass import HybridRetriever, QuestionClassifier, Ranker, artifacts, evaluation
+from semclass import HybridRetriever, QuestionClassifier, Ranker
+from semclass.core import artifacts
+from semclass.evaluation import evaluate
 
 ROOT = Path(__file__).parent.parent
 
@@ -36,9 +38,9 @@ def questions(trec: Path) -> dict[str, float]:
 
 def retrieval(folder: Path, cache: Path, ranker: Ranker) -> tuple[dict[str, Any], HybridRetriever]:
     """Every method on a BEIR folder."""
-    dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
-    results = evaluation.evaluate(dataset, retriever)
+    dataset = evaluate.load_dataset(folder)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    results = evaluate.evaluate(dataset, retriever)
     return {name: result.as_json() for name, result in results.items()}, retriever
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from bench import growth, scale
 from bench.steps import Bench
 from semclass import HybridRetriever
-from semclass.errors import InputError
+from semclass.core.errors import InputError
 
 PASSAGES, FEW_PASSAGES = 10_000, 1_000
 SEARCHES = 100_000

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import prices
-from semclass import figures
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
+from semclass.evaluation import figures
 
 STYLES = {
     "semclass": {"marker": "o", "color": "#0072B2", "markersize": 5},

@@ -32,9 +32,9 @@ from bench.peers.rows import (
     trained_seconds,
 )
 from bench.steps import Bench
-from semclass.artifacts import default_models, read_json
-from semclass.taxonomy import COARSE
-from semclass.texts import open_encoder
+from semclass.core.artifacts import default_models, read_json
+from semclass.core.taxonomy import COARSE
+from semclass.heads.texts import open_encoder
 
 Array = npt.NDArray[Any]
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import reference
-from semclass import artifacts
-from semclass.errors import InputError
+from semclass.core import artifacts
+from semclass.core.errors import InputError
 
 FILE = Path(__file__).parent / "prices.json"
 """The prices that come with the benchmark."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 
 class EdgeClient:
@@ -152,7 +152,7 @@ class EdgeClient:
 
 
 def edge_filter(condition: Any) -> Any:
-    """Translate what :func:`semclass.qdrant_filters.to_qdrant` gives."""
+    """Translate what :func:`semclass.integrations.qdrant_filters.to_qdrant` gives."""
     edge: Any = import_extra("qdrant_edge", "bench")
     models: Any = import_extra("qdrant_client.models", "qdrant")
     if isinstance(condition, models.Filter):

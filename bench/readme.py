@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from semclass.artifacts import write_atomic
-from semclass.errors import ArtifactError
+from semclass.core.artifacts import write_atomic
+from semclass.core.errors import ArtifactError
 
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"

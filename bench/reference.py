@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from semclass import artifacts
+from semclass.core import artifacts
 
 FILE = Path(__file__).parent / "reference.json"
 

@@ -32,8 +32,8 @@ from bench.reporting.tables import (
 )
 from bench.reporting.targets import targets
 from bench.reporting.words import SECTIONS, TASKS, said, title_of
-from semclass.artifacts import read_json, write_atomic
-from semclass.errors import ArtifactError, SemclassError
+from semclass.core.artifacts import read_json, write_atomic
+from semclass.core.errors import ArtifactError, SemclassError
 
 RESULTS = Path(__file__).parent / "results"
 

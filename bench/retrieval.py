@@ -19,7 +19,7 @@ from bench.peers.cross_encoder import FEW
 from bench.peers.rows import cell, seconds_of, trained_seconds
 from bench.retrieval_systems import DEPTH, MORE
 from bench.steps import Bench
-from semclass import artifacts
+from semclass.core import artifacts
 
 MOST = 3000
 """Questions of a set on which quality is measured; drawn by chance, where there are more."""

@@ -18,13 +18,14 @@ import numpy.typing as npt
 from bench import timing
 from bench.peers import fusion, lexical
 from bench.peers.cross_encoder import FEW, CrossEncoder, orders
-from semclass import HybridRetriever, Ranker, evaluation
-from semclass.documents import read_corpus
-from semclass.errors import MissingExtraError
-from semclass.evidence import searchable
-from semclass.ranking import top_k
+from semclass import HybridRetriever, Ranker
+from semclass.core.errors import MissingExtraError
+from semclass.documents.readers import read_corpus
+from semclass.evaluation import evaluate
+from semclass.index.passage_encoder import searchable
+from semclass.scoring.topk import top_k
 
-DEPTH = evaluation.DEPTH
+DEPTH = evaluate.DEPTH
 """Passages that a system gives."""
 
 MORE = 50
@@ -32,9 +33,9 @@ MORE = 50
 
 RERANKERS = {
     name: ({key: value for key, value in how.items() if key != "candidates"}, how.get("candidates", DEPTH))
-    for name, how in evaluation.METHODS.items()
+    for name, how in evaluate.METHODS.items()
     if how["rerank"] is not None
-} | {f"{name}@{MORE}": (evaluation.METHODS[name], MORE) for name in ("entail-integrated", "learned")}
+} | {f"{name}@{MORE}": (evaluate.METHODS[name], MORE) for name in ("entail-integrated", "learned")}
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
 
 LIBRARIES = {"BM25, bm25s": lexical.by_bm25s, "BM25, rank-bm25": lexical.by_rank_bm25}
@@ -148,10 +149,10 @@ class Systems:
             )
 
         def few(text: str) -> Found:
-            query = timing.encode(retriever, text, evaluation.METHODS["learned"])
+            query = timing.encode(retriever, text, evaluate.METHODS["learned"])
             found = retriever.candidates(query, DEPTH, evidence=False, fusion="linear")
             started = time.perf_counter()
-            learned = timing.rerank(retriever, query, found, evaluation.METHODS["learned"])
+            learned = timing.rerank(retriever, query, found, evaluate.METHODS["learned"])
             logits = np.zeros(len(found), np.float32)
             first = learned.order[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
@@ -191,17 +192,17 @@ def _named(search: lexical.Search, ids: Sequence[str]) -> Job:
 
 def index(folder: str, cache: str) -> dict[str, Any]:
     """Index a folder's passages, unless that was done before."""
-    made = evaluation.cached_index(Path(folder), Path(cache), Ranker.load().reader)
+    made = evaluate.cached_index(Path(folder), Path(cache), Ranker.load().reader)
     return {"passages": len(made)}
 
 
 def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
-    dataset = drawn(evaluation.load_dataset(folder), questions)
+    dataset = drawn(evaluate.load_dataset(folder), questions)
     systems = opened(folder, cache, alpha, None)
-    rankings = evaluation.rank(dataset, systems.retriever, candidates=MORE, depth=DEPTH)
+    rankings = evaluate.rank(dataset, systems.retriever, candidates=MORE, depth=DEPTH)
     peers, _ = libraries(Path(folder))
-    kept = {name: rankings[name] for name in (evaluation.BASELINE, *RERANKERS)}
+    kept = {name: rankings[name] for name in (evaluate.BASELINE, *RERANKERS)}
     for name, job in {**systems.retrievers(), **peers}.items():
         if name not in kept:
             kept[name] = [job(text).ids for text in dataset.questions.values()]
@@ -210,7 +211,7 @@ def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, 
 
 def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, questions: int) -> dict[str, Any]:
     """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
-    dataset = drawn(evaluation.load_dataset(folder), questions)
+    dataset = drawn(evaluate.load_dataset(folder), questions)
     systems = opened(folder, cache, alpha, cross_encoder)
     peers, missing = libraries(Path(folder))
     jobs: dict[str, Job] = {
@@ -251,7 +252,7 @@ def _milliseconds(seconds: Sequence[float], prefix: str) -> dict[str, float]:
     return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, 4) for q in (50, 95)}
 
 
-def drawn(dataset: evaluation.Dataset, n: int) -> evaluation.Dataset:
+def drawn(dataset: evaluate.Dataset, n: int) -> evaluate.Dataset:
     """So many of the questions, drawn by chance; all, if there are no more."""
     names = list(dataset.questions)
     chosen = np.sort(np.random.default_rng(SEED).permutation(len(names))[:n])
@@ -266,17 +267,17 @@ def drawn(dataset: evaluation.Dataset, n: int) -> evaluation.Dataset:
 def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
     """Load the models, on one thread, and open the index."""
     ranker = Ranker.load(threads=1)
-    retriever = HybridRetriever(evaluation.cached_index(Path(folder), Path(cache), ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), ranker.reader), ranker)
     return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
 
 
-def measured(dataset: evaluation.Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+def measured(dataset: evaluate.Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
     """Figures of each ranking; ``cond_`` over the questions whose answer is among the hybrid's first ten."""
-    results = evaluation.measure(dataset, rankings, seed=SEED)
-    answered = evaluation.per_question(dataset, rankings[evaluation.BASELINE], ("RR@10",))["RR@10"] > 0
+    results = evaluate.measure(dataset, rankings, seed=SEED)
+    answered = evaluate.per_question(dataset, rankings[evaluate.BASELINE], ("RR@10",))["RR@10"] > 0
     systems = {}
     for name, result in results.items():
-        recall = evaluation.per_question(dataset, rankings[name], ("R@10",))["R@10"]
+        recall = evaluate.per_question(dataset, rankings[name], ("R@10",))["R@10"]
         systems[name] = {
             "mrr@10": round(result.mrr, 4),
             "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],

@@ -38,9 +38,9 @@ import numpy as np
 from bench import growth, http_load, readme
 from bench.steps import ROOT, Bench, StepError
 from semclass import Passage, Reranker
-from semclass.documents import read_corpus
-from semclass.processors import available_threads
-from semclass.sentences import split_sentences
+from semclass.core.cpu import available_threads
+from semclass.documents.readers import read_corpus
+from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
 METHOD = {"rerank": "stable", "by": "entailment"}

@@ -28,8 +28,8 @@ from typing import Any
 import click
 
 from bench import facts
-from semclass import artifacts
-from semclass.errors import MissingExtraError, SemclassError
+from semclass.core import artifacts
+from semclass.core.errors import MissingExtraError, SemclassError
 
 ROOT = Path(__file__).parent.parent
 
@@ -154,7 +154,7 @@ class Bench:
 
 def first_questions(folder: Path, out: Path) -> Path:
     """Write a small part of a BEIR folder: its first questions, their passages, and other passages in order."""
-    from semclass.evaluation import load_dataset
+    from semclass.evaluation.evaluate import load_dataset
 
     dataset = load_dataset(folder, limit=QUICK_QUESTIONS)
     wanted = {passage for found in dataset.relevance.values() for passage in found}
@@ -176,7 +176,7 @@ _TOLD = ("seconds", "peak_mb", "date", "commit")
 @lru_cache(maxsize=1)
 def _library() -> str:
     """SHA-256 over the library's sources and the models' manifests."""
-    files = [*sorted((ROOT / "semclass").glob("*.py")), *sorted((ROOT / "models").rglob("manifest.json"))]
+    files = [*sorted((ROOT / "semclass").rglob("*.py")), *sorted((ROOT / "models").rglob("manifest.json"))]
     return hashlib.sha256("".join(artifacts.sha256_of(path) for path in files).encode()).hexdigest()
 
 

@@ -23,9 +23,10 @@ import numpy.typing as npt
 
 from bench import readme, reference
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, evaluation, figures, tuning
-from semclass.components import Components, collect, reciprocal_ranks
-from semclass.ranker import weight_name
+from semclass import HybridRetriever, Ranker
+from semclass.evaluation import evaluate, figures, tune
+from semclass.evaluation.candidate_scores import Components, collect, reciprocal_ranks
+from semclass.ranking.models import weight_name
 
 FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA, sections of abstracts"}
 """BEIR folders that are measured, and what they are."""
@@ -61,21 +62,21 @@ class Measured:
     """
 
     questions: int
-    methods: dict[str, evaluation.MethodResult]
+    methods: dict[str, evaluate.MethodResult]
     components: Components
     relevant: npt.NDArray[np.bool_]
-    searches: dict[str, tuning.WeightSearch]
+    searches: dict[str, tune.WeightSearch]
     seconds: float
 
 
 def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
     """Every method, and every search over a weight, on the questions that the hybrid answers."""
-    dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, cache, ranker.reader), ranker)
-    rankings = evaluation.rank(dataset, retriever)
+    dataset = evaluate.load_dataset(folder)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    rankings = evaluate.rank(dataset, retriever)
     found = {
-        question: not dataset.relevance[question].keys().isdisjoint(passages[: evaluation.DEPTH])
-        for question, passages in zip(dataset.questions, rankings[evaluation.BASELINE], strict=True)
+        question: not dataset.relevance[question].keys().isdisjoint(passages[: evaluate.DEPTH])
+        for question, passages in zip(dataset.questions, rankings[evaluate.BASELINE], strict=True)
     }
     answered = replace(
         dataset,
@@ -87,7 +88,7 @@ def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
         for method, ranking in rankings.items()
     }
     components = collect(
-        retriever, retriever.encode(list(answered.questions.values())), evaluation.DEPTH, fusion="linear"
+        retriever, retriever.encode(list(answered.questions.values())), evaluate.DEPTH, fusion="linear"
     )
     relevant = np.array(
         [
@@ -95,16 +96,16 @@ def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
             for name, rows in zip(answered.questions, components.rows.tolist(), strict=True)
         ]
     )
-    fold = tuning.fold_of(len(components), FOLDS, 0)
+    fold = tune.fold_of(len(components), FOLDS, 0)
     started = time.perf_counter()
     searches = [
-        tuning.search_integrated(
+        tune.search_integrated(
             components, relevant, fold, by=by, hard=hard, default=retriever.weights[weight_name(by, hard=hard)]
         )
-        for by, hard in tuning.SIGNALS
+        for by, hard in tune.SIGNALS
     ]
     seconds = time.perf_counter() - started
-    results = evaluation.measure(answered, kept)
+    results = evaluate.measure(answered, kept)
     return Measured(len(dataset.questions), results, components, relevant, {s.name: s for s in searches}, seconds)
 
 
@@ -115,7 +116,7 @@ def with_weight(data: Measured, name: str, weight: float) -> float:
     return float(reciprocal_ranks(keys, data.relevant).mean())
 
 
-def curve(item: tuning.WeightSearch) -> dict[str, list[float]]:
+def curve(item: tune.WeightSearch) -> dict[str, list[float]]:
     """MRR over the weights, at `POINTS` of them that are about as far from each other on a logarithmic scale, and at 0."""
     wanted = np.geomspace(item.grid[1], item.grid[-1], POINTS)
     places = np.unique([0, *np.searchsorted(item.grid, wanted - 1e-9)])
@@ -181,7 +182,7 @@ def draw_mrr(found: Mapping[str, Any]) -> bytes:
         ends = np.array([data["methods"][method]["mrr@10_ci"] for method in methods]).T
         place.barh(methods, values, color=figures.PALE)
         place.errorbar(values, methods, xerr=abs(ends - values), fmt="none", color=figures.BLUE, linewidth=1)
-        place.axvline(data["methods"][evaluation.BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
+        place.axvline(data["methods"][evaluate.BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
         place.set_xlim(ends.min() - 0.02, 1)
         place.set_title(FOLDERS[name], fontsize=9, color=figures.INK)
         figures.plain(place, "MRR where the first ten hold the answer", "")
@@ -240,13 +241,13 @@ def pictures(results: Mapping[str, Any]) -> dict[str, bytes]:
 def table(results: dict[str, Any]) -> str:
     """The README's table: MRR and the share of the error removed, of each method, and of all the thesis's."""
     rows = []
-    for method in evaluation.METHODS:
+    for method in evaluate.METHODS:
         cells = []
         for name in FOLDERS:
             found = results[name]["methods"][method]
-            sure = method == evaluation.BASELINE or found["p_value"] < ALPHA
+            sure = method == evaluate.BASELINE or found["p_value"] < ALPHA
             removed = (
-                "" if method == evaluation.BASELINE else f" ({found['error_removed']:+.0%}{'' if sure else ', n.s.'})"
+                "" if method == evaluate.BASELINE else f" ({found['error_removed']:+.0%}{'' if sure else ', n.s.'})"
             )
             cells.append(f"{found['mrr@10']:.3f}{removed}")
         rows.append((f"`{method}`", *cells, *(reference.shown(name, method) for name in reference.SETS)))

@@ -12,8 +12,8 @@ import numpy as np
 
 if TYPE_CHECKING:  # steps that time other systems must not hold semclass in memory
     from semclass import HybridRetriever
-    from semclass.candidates import Candidates, Order, Query
-    from semclass.types import Hit
+    from semclass.core.types import Hit
+    from semclass.index.records import Candidates, Order, Query
 
 WARM_UP = 20
 """Items that are run before the clock starts."""

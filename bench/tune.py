@@ -3,9 +3,9 @@
 The questions of each data set are cut in two halves by chance. Weights are found on one half and measured on the other, by
 MRR@10 of the plain hybrid and of re-ranking. Then w of BM25, and alpha of the convex combination, are searched on small
 samples, 200 of each size: how often does the rule (store only what cross-validation finds credible, see
-:data:`semclass.tuning.FEW`) store something, what does that bring on all other questions, how often is it worse than the
-default, and what would the best weight of the sample have brought? Alpha is searched from its default and from one that is
-far off. Needs the extra ``eval``.
+:data:`semclass.evaluation.tune.FEW`) store something, what does that bring on all other questions, how often is it
+worse than the default, and what would the best weight of the sample have brought? Alpha is searched from its default
+and from one that is far off. Needs the extra ``eval``.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker, evaluation, fusion, tuning
-from semclass.types import DoubleArray
+from semclass import HybridRetriever, Ranker
+from semclass.core.types import DoubleArray
+from semclass.evaluation import evaluate, tune
+from semclass.scoring import fusion
 
 FAR_OFF = 0.9
 """An alpha that is not right for most data."""
@@ -33,9 +35,9 @@ DRAWS = 200
 """Samples of each size."""
 
 
-def half(dataset: evaluation.Dataset, seed: int, which: int) -> evaluation.Dataset:
+def half(dataset: evaluate.Dataset, seed: int, which: int) -> evaluate.Dataset:
     """One half of the questions, drawn by chance."""
-    side = tuning.fold_of(len(dataset.questions), 2, seed)
+    side = tune.fold_of(len(dataset.questions), 2, seed)
     names = [name for name, place in zip(dataset.questions, side, strict=True) if place == which]
     return replace(
         dataset,
@@ -44,12 +46,12 @@ def half(dataset: evaluation.Dataset, seed: int, which: int) -> evaluation.Datas
     )
 
 
-def on_the_other_half(retriever: HybridRetriever, dataset: evaluation.Dataset) -> dict[str, Any]:
+def on_the_other_half(retriever: HybridRetriever, dataset: evaluate.Dataset) -> dict[str, Any]:
     """Weights of one half, measured on the other."""
-    found = tuning.tune(retriever, half(dataset, 0, 0))
+    found = tune.tune(retriever, half(dataset, 0, 0))
     other = half(dataset, 0, 1)
     tuned = replace(retriever, index=replace(retriever.index, tuned={"weights": found.weights}))
-    results = {name: evaluation.evaluate(other, used) for name, used in (("default", retriever), ("tuned", tuned))}
+    results = {name: evaluate.evaluate(other, used) for name, used in (("default", retriever), ("tuned", tuned))}
     figures = {
         method: {name: measured[method].mrr for name, measured in results.items()}
         for method in ("hybrid", "entail-integrated", "learned")
@@ -63,19 +65,19 @@ def on_the_other_half(retriever: HybridRetriever, dataset: evaluation.Dataset) -
 
 
 def by_size(
-    retriever: HybridRetriever, dataset: evaluation.Dataset, sizes: Sequence[int]
+    retriever: HybridRetriever, dataset: evaluate.Dataset, sizes: Sequence[int]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What searching w and alpha on few questions brings on the others, by weight and size."""
-    texts, places = tuning.answered_questions(retriever, dataset)
+    texts, places = tune.answered_questions(retriever, dataset)
     scores = [retriever.scores(query) for query in retriever.ranker.encode(texts, classes=False, tokens=False)]
     found = {}
     for name, method, default, grid, depth in (
-        ("bm25", "linear", retriever.weights["bm25"], tuning.BM25_GRID, None),
-        ("alpha", "convex", fusion.ALPHA, tuning.ALPHA_GRID, fusion.DEPTH),
-        ("alpha_far_off", "convex", FAR_OFF, tuning.ALPHA_GRID, fusion.DEPTH),
+        ("bm25", "linear", retriever.weights["bm25"], tune.BM25_GRID, None),
+        ("alpha", "convex", fusion.ALPHA, tune.ALPHA_GRID, fusion.DEPTH),
+        ("alpha_far_off", "convex", FAR_OFF, tune.ALPHA_GRID, fusion.DEPTH),
     ):
         ranked = [
-            tuning.ranks_fused(pair, place, grid, default, method=method, depth=depth)
+            tune.ranks_fused(pair, place, grid, default, method=method, depth=depth)
             for pair, place in zip(scores, places, strict=True)
         ]
         ranks, current = np.stack([ranks for ranks, _ in ranked]), np.array([reciprocal for _, reciprocal in ranked])
@@ -87,14 +89,14 @@ def drawn(
     name: str, default: float, grid: DoubleArray, ranks: npt.NDArray[np.int8], current: DoubleArray, size: int
 ) -> dict[str, float]:
     """What samples of one size bring on the other questions."""
-    values = np.where(ranks <= evaluation.DEPTH, 1 / ranks, 0.0)
+    values = np.where(ranks <= evaluate.DEPTH, 1 / ranks, 0.0)
     rng = np.random.default_rng(0)
-    fold = tuning.fold_of(size, 5, 0)
+    fold = tune.fold_of(size, 5, 0)
     gains, best = [], []
     for _ in range(DRAWS):
         order = rng.permutation(len(current))
         seen, unseen = order[:size], order[size:]
-        item = tuning.search(name, default, grid, ranks[seen], current[seen], fold)
+        item = tune.search(name, default, grid, ranks[seen], current[seen], fold)
         mean, before = values[unseen].mean(axis=0), current[unseen].mean()
         gains.append(mean[np.searchsorted(grid, item.weight)] - before if item.helps else 0.0)
         best.append(mean[np.searchsorted(grid, item.best)] - before)
@@ -122,8 +124,8 @@ def run(bench: Bench) -> dict[str, Any]:
 def measure(folder: str, indices: str, sizes: list[int]) -> dict[str, Any]:
     """What tuning brings on one set."""
     ranker = Ranker.load()
-    dataset = evaluation.load_dataset(folder)
-    retriever = HybridRetriever(evaluation.cached_index(folder, indices, ranker.reader), ranker)
+    dataset = evaluate.load_dataset(folder)
+    retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
     return {
         "other_half": on_the_other_half(retriever, dataset),
         "by_sample_size": by_size(retriever, dataset, sizes),

@@ -26,10 +26,13 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|pyarrow|pyspark|sklearn|starlette)\..*"),
     (r"py:.*", r"(numpy|onnxruntime|tokenizers)\..*"),
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
-    (r"py:.*", r"semclass\.bm25\.(Postings|Removed|Statistics)"),
-    (r"py:.*", r"semclass\.(branch\.Branch|dense\.(MANY|Reduced)|index\.Source|quantise\.Codebooks|reading\.FORMS)"),
-    (r"py:.*", r"semclass\.(segment\.Segment(\.\w+)?|spelling\.Speller|stored(\.Files)?|words\.WordTable)"),
-    (r"py:.*", r"semclass\.(bulk\.watched|encoder\.MAX_WINDOWS|service\.jobs\.Job)"),
+    (
+        r"py:.*",
+        r"semclass\.scoring\.(bm25\.(Postings|Removed|Statistics)|vectors\.(MANY|Reduced)|quantisation\.Codebooks)",
+    ),
+    (r"py:.*", r"semclass\.encoders\.(token_encoder\.Branch|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)"),
+    (r"py:.*", r"semclass\.index\.(passage_index\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),
+    (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.spelling\.Speller|service\.jobs\.Job)"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]
@@ -107,7 +110,7 @@ def _keep_first_line(_app: Any, what: str, _name: str, _obj: Any, _options: Any,
 
 
 def _by_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Follow ``semclass.ranker.Ranker.load`` to ``semclass.Ranker.load``, where it is documented."""
+    """Follow ``semclass.ranking.models.Ranker.load`` to ``semclass.Ranker.load``, where it is documented."""
     target = str(node.get("reftarget"))
     for module, names in semclass._HOMES.items():
         for name in names:

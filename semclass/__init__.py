@@ -10,11 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from semclass.build import build_index
-    from semclass.context import Context, build_context
-    from semclass.encoder import OnnxEncoder
-    from semclass.entailment import EntailmentClassifier, EntailmentLabel
-    from semclass.errors import (
+    from semclass.context.build import Context, build_context
+    from semclass.core.errors import (
         ArtifactError,
         EncoderMismatchError,
         InputError,
@@ -23,27 +20,30 @@ if TYPE_CHECKING:
         SemclassError,
         TruncationWarning,
     )
-    from semclass.estimators import HeadClassifier, TextClassifier
-    from semclass.index import PassageIndex
-    from semclass.passages import PassageClassifier
-    from semclass.qdrant import QdrantIndex
-    from semclass.questions import QuestionClassifier
-    from semclass.ranker import Ranker
-    from semclass.rerank import Reranker
-    from semclass.retriever import HybridRetriever
-    from semclass.taxonomy import ABSTAIN
-    from semclass.texts import TextLabels, TextModel
-    from semclass.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
-    from semclass.writer import IndexWriter
+    from semclass.core.taxonomy import ABSTAIN
+    from semclass.core.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
+    from semclass.encoders.onnx_encoder import OnnxEncoder
+    from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
+    from semclass.heads.passages import PassageClassifier
+    from semclass.heads.questions import QuestionClassifier
+    from semclass.heads.texts import TextLabels, TextModel
+    from semclass.index.build import build_index
+    from semclass.index.passage_index import PassageIndex
+    from semclass.index.writer import IndexWriter
+    from semclass.integrations.qdrant import QdrantIndex
+    from semclass.ranking.models import Ranker
+    from semclass.ranking.reranker import Reranker
+    from semclass.ranking.retriever import HybridRetriever
+    from semclass.train.estimators import HeadClassifier, TextClassifier
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "build": ("build_index",),
-    "context": ("Context", "build_context"),
-    "encoder": ("OnnxEncoder",),
-    "entailment": ("EntailmentClassifier", "EntailmentLabel"),
-    "errors": (
+    "index.build": ("build_index",),
+    "context.build": ("Context", "build_context"),
+    "encoders.onnx_encoder": ("OnnxEncoder",),
+    "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
+    "core.errors": (
         "ArtifactError",
         "EncoderMismatchError",
         "InputError",
@@ -52,18 +52,18 @@ _HOMES = {
         "SemclassError",
         "TruncationWarning",
     ),
-    "estimators": ("HeadClassifier", "TextClassifier"),
-    "index": ("PassageIndex",),
-    "passages": ("PassageClassifier",),
-    "qdrant": ("QdrantIndex",),
-    "questions": ("QuestionClassifier",),
-    "ranker": ("Ranker",),
-    "rerank": ("Reranker",),
-    "retriever": ("HybridRetriever",),
-    "taxonomy": ("ABSTAIN",),
-    "texts": ("TextLabels", "TextModel"),
-    "types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
-    "writer": ("IndexWriter",),
+    "train.estimators": ("HeadClassifier", "TextClassifier"),
+    "index.passage_index": ("PassageIndex",),
+    "heads.passages": ("PassageClassifier",),
+    "integrations.qdrant": ("QdrantIndex",),
+    "heads.questions": ("QuestionClassifier",),
+    "ranking.models": ("Ranker",),
+    "ranking.reranker": ("Reranker",),
+    "ranking.retriever": ("HybridRetriever",),
+    "core.taxonomy": ("ABSTAIN",),
+    "heads.texts": ("TextLabels", "TextModel"),
+    "core.types": ("Encoder", "Encoding", "Explanation", "Hit", "Passage", "PassageLabels", "QuestionLabel"),
+    "index.writer": ("IndexWriter",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

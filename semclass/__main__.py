@@ -1,6 +1,6 @@
 """``python -m semclass`` is the command line."""
 
-from semclass.cli import main
+from semclass.cli.main import main
 
 if __name__ == "__main__":
     main()

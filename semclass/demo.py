@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from semclass.documents import read_corpus
-from semclass.index import PassageIndex
-from semclass.ranker import Ranker
-from semclass.retriever import HybridRetriever
+from semclass.documents.readers import read_corpus
+from semclass.index.passage_index import PassageIndex
+from semclass.ranking.models import Ranker
+from semclass.ranking.retriever import HybridRetriever
 
 CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"
 """Thirty passages about a town that does not exist, written for this demonstration."""

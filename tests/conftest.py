@@ -12,8 +12,8 @@ import pytest
 from hypothesis import settings
 
 from semclass import OnnxEncoder, Passage, Ranker
-from semclass.documents import read_corpus
-from semclass.types import Encoding, ragged
+from semclass.core.types import Encoding, ragged
+from semclass.documents.readers import read_corpus
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"

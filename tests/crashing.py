@@ -20,12 +20,13 @@ from pathlib import Path
 import numpy as np
 from conftest import FakeEncoder
 
-from semclass import Passage, PassageClassifier, PassageIndex, build
-from semclass.build import build_index
-from semclass.evidence import PassageReader
-from semclass.manifest import AREA, generation_of
-from semclass.verify import verify
-from semclass.writer import IndexWriter, compact
+from semclass import Passage, PassageClassifier, PassageIndex
+from semclass.index import build
+from semclass.index.build import build_index
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.store import AREA, generation_of
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter, compact
 
 OPERATIONS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
 READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)

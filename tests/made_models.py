@@ -12,10 +12,10 @@ import onnx
 import pytest
 from safetensors.numpy import save_file
 
-from semclass import artifacts
-from semclass.export import head_to_onnx
-from semclass.fit import FittedHead
-from semclass.pairs import PAIR_FEATURES
+from semclass.core import artifacts
+from semclass.ranking.features import PAIR_FEATURES
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import FittedHead
 
 ROOT = Path(__file__).parent.parent
 

@@ -21,11 +21,11 @@ from semclass import (
     Ranker,
     Reranker,
 )
-from semclass.cli import main
-from semclass.evaluation import cached_index, load_dataset, rank
-from semclass.evidence import PassageReader
-from semclass.ranker import read_questions
-from semclass.slices import slices_of
+from semclass.cli.main import main
+from semclass.evaluation.evaluate import cached_index, load_dataset, rank
+from semclass.evaluation.slices import slices_of
+from semclass.index.passage_encoder import PassageReader
+from semclass.ranking.models import read_questions
 
 PASSAGES = [
     Passage("boat", "the red boat lies in the harbour"),

@@ -15,9 +15,10 @@ from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import ArtifactError, EncoderMismatchError, OnnxEncoder, artifacts
-from semclass.heads import Head
-from semclass.sessions import check_complete, open_session
+from semclass import ArtifactError, EncoderMismatchError, OnnxEncoder
+from semclass.core import artifacts
+from semclass.core.onnx_sessions import check_complete, open_session
+from semclass.heads.head import Head
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from semclass import (
 
 pa = pytest.importorskip("pyarrow")
 
-from semclass.batches import DEFAULTS, OUTPUTS, classify_job, encode_job  # noqa: E402
+from semclass.integrations.arrow import DEFAULTS, OUTPUTS, classify_job, encode_job  # noqa: E402
 
 QUESTIONS = ["Who built the bridge?", "How tall is it?", "wher is the lighthouse", "What does NATO stand for?"]
 LONG = "When was it? " * 200
@@ -258,6 +258,6 @@ def test_columns_that_do_not_fit_are_named():
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_given():
-    code = "import sys; sys.modules['pyarrow'] = None; import semclass.batches"
+    code = "import sys; sys.modules['pyarrow'] = None; import semclass.integrations.arrow"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert 'pip install "semclass[spark]"' in found.stderr.splitlines()[-1]

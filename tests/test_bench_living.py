@@ -11,8 +11,8 @@ from conftest import FakeEncoder
 
 from bench import living, made_corpus
 from semclass import Passage, PassageClassifier, PassageIndex
-from semclass.evidence import PassageReader
-from semclass.reading import Recipe
+from semclass.index.ingest import Recipe
+from semclass.index.passage_encoder import PassageReader
 
 TALL, BUILT = "The tower on the hill is very tall indeed.", "It was built of iron and of stone by many."
 TEXTS = [f"{TALL} {BUILT}", "one sentence alone", f"{TALL} Nobody in the town ever saw it fall down."]

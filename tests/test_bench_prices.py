@@ -3,7 +3,7 @@ import json
 import pytest
 
 from bench import prices
-from semclass.errors import InputError
+from semclass.core.errors import InputError
 
 
 @pytest.fixture

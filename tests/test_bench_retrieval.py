@@ -8,8 +8,10 @@ import pytest
 
 from bench import pareto, retrieval, retrieval_systems
 from bench.peers import fusion, lexical
-from semclass import HybridRetriever, bm25, evaluation
-from semclass.types import Ragged
+from semclass import HybridRetriever
+from semclass.core.types import Ragged
+from semclass.evaluation import evaluate
+from semclass.scoring import bm25
 
 TEXTS = ["The cat sat on the mat.", "A dog barks at a cat, and the cats run.", "Bridges are built of granite."]
 
@@ -73,13 +75,13 @@ def folder(tmp_path_factory, corpus):
 
 @pytest.fixture(scope="module")
 def systems(folder, ranker, tmp_path_factory):
-    index = evaluation.cached_index(folder, tmp_path_factory.mktemp("cache"), ranker.reader)
+    index = evaluate.cached_index(folder, tmp_path_factory.mktemp("cache"), ranker.reader)
     return retrieval_systems.Systems(HybridRetriever(index, ranker), 0.5, Network())
 
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):
-    dataset = evaluation.load_dataset(folder)
-    rankings = evaluation.rank(dataset, systems.retriever, candidates=retrieval_systems.MORE, depth=10)
+    dataset = evaluate.load_dataset(folder)
+    rankings = evaluate.rank(dataset, systems.retriever, candidates=retrieval_systems.MORE, depth=10)
     jobs = systems.retrievers() | {name: systems.reranked(name) for name in retrieval_systems.RERANKERS}
     for name in ("hybrid", *retrieval_systems.RERANKERS):
         assert [jobs[name](text).ids for text in QUESTIONS.values()] == rankings[name], name
@@ -112,7 +114,7 @@ def test_every_system_is_told_of(systems):
 
 
 def test_questions_are_drawn_once_and_for_all(folder):
-    dataset = evaluation.load_dataset(folder)
+    dataset = evaluate.load_dataset(folder)
     few = retrieval_systems.drawn(dataset, 2)
     assert len(few.questions) == 2
     assert few == retrieval_systems.drawn(dataset, 2)

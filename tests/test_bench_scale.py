@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from bench import growth, made_corpus, scale
-from semclass import bm25
-from semclass.dense import Vectors
-from semclass.types import Ragged, ragged
+from semclass.core.types import Ragged, ragged
+from semclass.scoring import bm25
+from semclass.scoring.vectors import Vectors
 
 VOCABULARY = 20
 EMPTY = np.zeros(0, np.int32)

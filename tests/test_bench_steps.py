@@ -12,7 +12,7 @@ from bench import __main__ as entry
 from bench import facts, readme, steps
 from bench.reporting import words
 from bench.steps import Bench, StepError
-from semclass.errors import ArtifactError, MissingExtraError
+from semclass.core.errors import ArtifactError, MissingExtraError
 
 
 def seen(word, count=None):

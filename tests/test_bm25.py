@@ -11,10 +11,10 @@ import rank_bm25
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import bm25
-from semclass.ranking import top_k
-from semclass.stored import Files
-from semclass.types import Ragged, ragged
+from semclass.core.files import Files
+from semclass.core.types import Ragged, ragged
+from semclass.scoring import bm25
+from semclass.scoring.topk import top_k
 
 VOCABULARY = 50
 

@@ -9,22 +9,14 @@ from click.testing import CliRunner
 from conftest import Counting, FakeEncoder
 from test_writer import passages, same_as_built_anew
 
-from semclass import (
-    ArtifactError,
-    InputError,
-    Passage,
-    PassageClassifier,
-    PassageIndex,
-    TruncationWarning,
-    build,
-    segment,
-)
-from semclass.build import build_index
-from semclass.cli import cli
-from semclass.evidence import PassageReader
-from semclass.manifest import AREA, describe
-from semclass.verify import verify
-from semclass.writer import IndexWriter
+from semclass import ArtifactError, InputError, Passage, PassageClassifier, PassageIndex, TruncationWarning
+from semclass.cli.main import cli
+from semclass.index import build, segment
+from semclass.index.build import build_index
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.store import AREA, describe
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter
 
 
 class StoppedError(Exception):
@@ -35,7 +27,7 @@ class StoppedError(Exception):
 def small(monkeypatch):
     """Groups of a few passages, as if they were thousands."""
     monkeypatch.setattr(build, "GROUP", 8)
-    monkeypatch.setattr("semclass.reading.CHUNK", 3)
+    monkeypatch.setattr("semclass.index.ingest.CHUNK", 3)
     monkeypatch.setattr("os.fsync", lambda number: None)
 
 
@@ -139,7 +131,7 @@ def test_what_a_build_did_goes_with_its_commit_also_if_it_is_killed_then(tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("semclass.manifest.clean", killed)
+        patched.setattr("semclass.index.store.clean", killed)
         with pytest.raises(KeyboardInterrupt):
             build_index(tmp_path / "index", passages(*range(30)), reader=reader)
     assert describe(tmp_path / "index")["unfinished"] == 0
@@ -222,8 +214,8 @@ def test_passages_of_one_sentence_are_read_once(fake_encoder):
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")
 def test_however_many_passages_are_built_or_added_few_files_are_open(tmp_path, reader, monkeypatch):
-    monkeypatch.setattr("semclass.writer.FLUSH", 2)
-    monkeypatch.setattr("semclass.writer.BATCH", 2)
+    monkeypatch.setattr("semclass.index.writer.FLUSH", 2)
+    monkeypatch.setattr("semclass.index.writer.BATCH", 2)
     opened, most = segment.Segment.open.__func__, []
 
     def counting(cls, *arguments):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError
-from semclass.blocks import read_blocks
-from semclass.chunking import CUTS, cut
+from semclass.documents.blocks import read_blocks
+from semclass.documents.chunking import CUTS, cut
 
 ROOT = Path(__file__).parent.parent
 LIGHT = "The keeper lit the lamp at dusk. It burnt until the morning came. Nobody saw the fog roll in from the sea."

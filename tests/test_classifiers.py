@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from conftest import MODELS
 
-from semclass import ABSTAIN, InputError, InputTypeError, QuestionClassifier, TruncationWarning, bulk
-from semclass.taxonomy import COARSE, coarse_of
+from semclass import ABSTAIN, InputError, InputTypeError, QuestionClassifier, TruncationWarning
+from semclass.core.taxonomy import COARSE, coarse_of
+from semclass.encoders import bulk
 
 QUESTIONS = {
     "What does NASA stand for?": "ABBR:exp",

@@ -8,7 +8,7 @@ import sys
 import pytest
 from conftest import MODELS, ROOT
 
-from semclass.cli import main
+from semclass.cli.main import main
 
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
 
@@ -263,8 +263,8 @@ def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
 def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, index, tmp_path, monkeypatch):
     import shutil
 
-    from semclass.artifacts import sha256_of
-    from semclass.manifest import store_tuned
+    from semclass.core.artifacts import sha256_of
+    from semclass.index.store import store_tuned
 
     monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
     copy = tmp_path / "index"
@@ -286,7 +286,7 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
 def test_what_an_index_holds_is_told(run, index, tmp_path):
     import shutil
 
-    from semclass.manifest import store_tuned
+    from semclass.index.store import store_tuned
 
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
@@ -525,7 +525,7 @@ def test_shells_complete_commands(run, shell):
 def test_completion_knows_commands_and_options():
     def completed(words):
         given = {"_SEMCLASS_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
-        command = [sys.executable, "-c", "from semclass.cli import main; main()"]
+        command = [sys.executable, "-c", "from semclass.cli.main import main; main()"]
         return subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, cwd=ROOT).stdout
 
     assert completed("semclass ev").splitlines() == ["plain,evaluate"]

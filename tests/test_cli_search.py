@@ -7,9 +7,9 @@ import json
 import pytest
 
 from semclass import HybridRetriever, PassageIndex
-from semclass.cli import main
-from semclass.context import build_context
-from semclass.documents import read_passages
+from semclass.cli.main import main
+from semclass.context.build import build_context
+from semclass.documents.readers import read_passages
 
 QUESTION = "Who built the bridge?"
 BRIDGE = "# The bridge\n\nIt is of granite.\n\nAda Lovell built the bridge.\n\nTrams cross it.\n"

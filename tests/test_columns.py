@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
-from semclass.columns import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
-from semclass.errors import ArtifactError
-from semclass.filters import mask, matches, parse
-from semclass.stored import Files
+from semclass.core.errors import ArtifactError
+from semclass.core.files import Files
+from semclass.index.filters import mask, matches, parse
+from semclass.index.metadata import DIRECTORY, VALUES, columns_of, concatenate, instant, load, number, save
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import HybridRetriever, PassageIndex
-from semclass.components import collect, ranks_along, reciprocal_ranks
-from semclass.evaluation import METHODS
-from semclass.ranker import weight_name
+from semclass.evaluation.candidate_scores import collect, ranks_along, reciprocal_ranks
+from semclass.evaluation.evaluate import METHODS
+from semclass.ranking.models import weight_name
 
 QUESTIONS = ["Who designed the lighthouse?", "Where is the museum?", "How much is a ticket?"]
 

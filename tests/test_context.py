@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import jaccard_score
 
-from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex, context
-from semclass.chunking import count_words
-from semclass.context import (
+from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex
+from semclass.context import build
+from semclass.context.build import (
     as_prompt,
     build_context,
     by_document,
@@ -24,6 +24,7 @@ from semclass.context import (
     fit_budget,
     reorder_for_long_context,
 )
+from semclass.documents.chunking import count_words
 
 HARBOUR = (
     "The harbour of Sandrey lies open to the west. In winter storms closed it for weeks. In 1871 the town began to build a "
@@ -65,7 +66,7 @@ def found(passages, *numbers):
 
 
 def test_examples_in_docstrings_hold():
-    assert doctest.testmod(context).failed == 0
+    assert doctest.testmod(build).failed == 0
 
 
 # -- duplicates

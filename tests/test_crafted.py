@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex, dense
+from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex
+from semclass.scoring import vectors
 
 QUESTION = "Who designed the lighthouse?"
 BRACKETS = b"[" * 100_000
@@ -50,8 +51,8 @@ def made(ranker, corpus, tmp_path_factory):
         for place, one in enumerate(corpus)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dense, "MANY", 20)
-        patch.setattr(dense, "CELL", 8)
+        patch.setattr(vectors, "MANY", 20)
+        patch.setattr(vectors, "CELL", 8)
         PassageIndex.build(passages[:24], reader=ranker.reader).save(folder)
     with IndexWriter.open(folder, reader=ranker.reader) as changed:
         changed.add(passages[24:])

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from semclass import dense, products
-from semclass.dense import Question, Reduced, Vectors, reduce_vectors
-from semclass.quantise import from_int8, to_int8
-from semclass.ranking import SIMILARITIES, similarity, unit
-from semclass.stored import Files
+from semclass.core.files import Files
+from semclass.scoring import matmul
+from semclass.scoring import vectors as dense
+from semclass.scoring.quantisation import from_int8, to_int8
+from semclass.scoring.topk import SIMILARITIES, similarity, unit
+from semclass.scoring.vectors import Question, Reduced, Vectors, reduce_vectors
 
 DIM = 32
 
@@ -100,7 +101,7 @@ def test_threads_that_ask_at_once_lay_out_once(monkeypatch):
 def test_products_cannot_overflow_16_bits():
     codes, levels = np.full((40, 1024), 127, np.int8), np.ones(40, np.float32)
     question = np.ones(1024, np.float32)
-    with_graphs = products.product_with(products.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
+    with_graphs = matmul.product_with(matmul.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
     np.testing.assert_allclose(Question.of(question).value_of(with_graphs), 127 * 1024, rtol=1e-6)
     np.testing.assert_allclose(Vectors(codes, levels, "ip").scores(question), 127 * 1024, rtol=1e-6)
 

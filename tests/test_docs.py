@@ -12,7 +12,7 @@ from conftest import ROOT
 
 import semclass
 from bench import readme
-from semclass.cli import cli
+from semclass.cli.main import cli
 
 DOCS = ROOT / "docs"
 PAGES = blocks.pages(DOCS)

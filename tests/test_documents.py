@@ -8,8 +8,8 @@ import pytest
 from conftest import FakeEncoder
 
 from semclass import InputError, Passage, PassageClassifier, PassageIndex
-from semclass.documents import count_passages, iter_passages, passed_over, read_passages, read_texts
-from semclass.evidence import PassageReader
+from semclass.documents.readers import count_passages, iter_passages, passed_over, read_passages, read_texts
+from semclass.index.passage_encoder import PassageReader
 
 
 def write_lines(path, *records):
@@ -216,7 +216,7 @@ def test_passages_are_counted_where_that_is_cheap(tmp_path):
 
 
 def test_ids_are_told_apart_even_where_their_hashes_are_equal(tmp_path, monkeypatch):
-    monkeypatch.setattr("semclass.documents.hash", lambda name: 0, raising=False)
+    monkeypatch.setattr("semclass.documents.readers.hash", lambda name: 0, raising=False)
     assert (
         len(read_passages(write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": "x"}, {"_id": "b", "text": "x"}))) == 2
     )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import InputError, Passage
-from semclass.duplicates import BLOCK, mark_duplicates, resemblance
+from semclass.documents.duplicates import BLOCK, mark_duplicates, resemblance
 
 WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower", "winter", "storm", "bridge"]
 

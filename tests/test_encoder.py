@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, OnnxEncoder, TruncationWarning
-from semclass.encoder import cut_windows, fits
+from semclass.encoders.onnx_encoder import cut_windows, fits
 
 TEXTS = [
     "Who was Galileo?",

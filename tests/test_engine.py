@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
-from semclass.bulk import steps
-from semclass.entailment import EntailmentClassifier
-from semclass.errors import ArtifactError
+from semclass.core.errors import ArtifactError
+from semclass.encoders.bulk import steps
+from semclass.heads.entailment import EntailmentClassifier
 from semclass.service.engine import SEARCHED_TEXT, SHORT, Engine, NoIndexError
 from semclass.service.pace import Pace, Taken
 from semclass.service.queue import Overloaded, Stopping, TooMuch

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from conftest import MODELS
 
-from semclass.encoder import OnnxEncoder
-from semclass.entailment import LABELS, QUESTION, SENTENCE, EntailmentClassifier
-from semclass.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.entailment import LABELS, QUESTION, SENTENCE, EntailmentClassifier
 
 QUESTIONS = ["When was the bridge opened?", "Who designed the bridge?", "How long is the bridge?"]
 SENTENCES = [

@@ -30,9 +30,9 @@ from semclass import (
     TextClassifier,
     TextModel,
     TruncationWarning,
-    cli,
 )
-from semclass.export import head_to_onnx
+from semclass.cli import main
+from semclass.train.export import head_to_onnx
 
 WORDS = {
     "boat": "harbour sail mast anchor rope",
@@ -251,11 +251,11 @@ def test_clones_share_the_encoder_and_what_is_fitted_can_be_pickled():
 def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
     texts, labels = corpus(each=4)
     TextClassifier(kind="logistic", cv=2, min_probability=0.2).fit(texts, labels).save(tmp_path)
-    cli.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--json"])
+    main.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--json"])
     found = json.loads(capsys.readouterr().out)
     assert found["label"] == "boat"
     assert list(found["probabilities"]) == ["boat", "cake", "song"]
-    cli.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--min-probability", "1"])
+    main.main(["classify", "texts", "the mast of a sailing boat", "--model", str(tmp_path), "--min-probability", "1"])
     assert capsys.readouterr().out.split()[0] == ABSTAIN
 
 
@@ -360,7 +360,7 @@ def test_a_rare_class_is_found():
 
 @pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
 def test_kernel_machines_are_tried_where_they_can_help(monkeypatch, limits, tried):
-    from semclass import estimators
+    from semclass.train import estimators
 
     monkeypatch.setattr(estimators, "KERNEL_TEXTS", limits)
     model = classifier(kind="auto").fit(*corpus())

@@ -10,8 +10,8 @@ import pytest
 from scipy.stats import binomtest
 
 from semclass import HybridRetriever, InputError, PassageClassifier, PassageIndex
-from semclass.errors import MissingExtraError
-from semclass.evaluation import (
+from semclass.core.errors import MissingExtraError
+from semclass.evaluation.evaluate import (
     Dataset,
     cached_index,
     evaluate,
@@ -21,9 +21,9 @@ from semclass.evaluation import (
     rank,
     read_dataset,
 )
-from semclass.evidence import PassageReader
-from semclass.runs import read_run, write_run
-from semclass.slices import passage_kind, slices_of
+from semclass.evaluation.slices import passage_kind, slices_of
+from semclass.evaluation.trec import read_run, write_run
+from semclass.index.passage_encoder import PassageReader
 
 
 def dataset(*relevant: str) -> Dataset:

@@ -5,8 +5,8 @@ import pytest
 from conftest import MODELS
 
 from semclass import PassageClassifier
-from semclass.branch import QUESTION, SENTENCE, Branch
-from semclass.evidence import PassageReader
+from semclass.encoders.token_encoder import QUESTION, SENTENCE, Branch
+from semclass.index.passage_encoder import PassageReader
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from conftest import MODELS
 
 from semclass import HybridRetriever, PassageIndex, Reranker
-from semclass.cli import cli
+from semclass.cli.main import cli
 
 QUESTION = "When was the lighthouse finished?"
 METHODS = [

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
-from semclass.columns import columns_of
-from semclass.errors import InputError, InputTypeError
-from semclass.filters import mask, matches, parse, read_terms
+from semclass.core.errors import InputError, InputTypeError
+from semclass.index.filters import mask, matches, parse, read_terms
+from semclass.index.metadata import columns_of
 
 PASSAGES = {
     "a": {"document": "a.md", "page": 3, "date": "2024-01-01", "tags": ["tax", "law"], "author": {"name": "Ada"}},

@@ -6,8 +6,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from semclass import fit
-from semclass.calibration import (
+from semclass.core.errors import InputError, MissingExtraError
+from semclass.heads.inputs import PIECES
+from semclass.train import fit
+from semclass.train.calibration import (
     LINKS,
     best_threshold,
     calibrate,
@@ -15,9 +17,7 @@ from semclass.calibration import (
     probabilities_of,
     reliability,
 )
-from semclass.errors import InputError, MissingExtraError
-from semclass.export import head_to_onnx
-from semclass.views import PIECES
+from semclass.train.export import head_to_onnx
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
 PARENTS = {label: label[:3] for label in CLASSES}

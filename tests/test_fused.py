@@ -10,14 +10,15 @@ import pytest
 import tokenizers
 from conftest import MODELS, ROOT
 
-from semclass import ArtifactError, PassageClassifier, QuestionClassifier, artifacts
-from semclass.artifacts import HeadCard, save_head
-from semclass.encoder import fingerprint_of
-from semclass.export import head_to_onnx
-from semclass.fit import fit_head
-from semclass.heads import Head
-from semclass.surface import surface_features
-from semclass.views import encoder_views, gather, piece_matrix
+from semclass import ArtifactError, PassageClassifier, QuestionClassifier
+from semclass.core import artifacts
+from semclass.core.artifacts import HeadCard, save_head
+from semclass.encoders.onnx_encoder import fingerprint_of
+from semclass.heads.head import Head
+from semclass.heads.inputs import encoder_views, gather, piece_matrix
+from semclass.heads.surface import surface_features
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import fit_head
 
 onnx = pytest.importorskip("onnx")
 

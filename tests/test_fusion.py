@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass import InputError, InputTypeError
-from semclass.fusion import KINDS, METHODS, convex, ensemble, fused, linear, normalise, pool, ranks, rrf
+from semclass.scoring.fusion import KINDS, METHODS, convex, ensemble, fused, linear, normalise, pool, ranks, rrf
 
 DENSE = np.array([0.8, 0.2, 0.5, -0.1])
 BM25 = np.array([0.0, 9.0, 4.5, 3.0])

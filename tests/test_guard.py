@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from conftest import MODELS
 
-from semclass import artifacts
+from semclass.core import artifacts
 
 pytest.importorskip("ir_measures")
 

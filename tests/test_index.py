@@ -20,17 +20,17 @@ from semclass import (
     PassageClassifier,
     PassageIndex,
     TruncationWarning,
-    dense,
 )
-from semclass.evidence import PassageReader
-from semclass.index import FORMS
-from semclass.ranking import SIMILARITIES
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import FORMS
+from semclass.scoring import vectors
+from semclass.scoring.topk import SIMILARITIES
 
 BUILD = """
 import sys
 from pathlib import Path
 from semclass import PassageIndex, Ranker
-from semclass.documents import read_corpus
+from semclass.documents.readers import read_corpus
 ranker = Ranker.load(sys.argv[2])
 index = PassageIndex.build(read_corpus(Path(sys.argv[3]))[:12], reader=ranker.reader)
 print("saving", flush=True)
@@ -129,7 +129,7 @@ def test_a_title_is_searched_with_the_text(ranker):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_vectors_that_are_not_used_are_not_written(ranker, corpus, tmp_path, monkeypatch, similarity):
-    monkeypatch.setattr(dense, "MANY", len(corpus))
+    monkeypatch.setattr(vectors, "MANY", len(corpus))
     PassageIndex.build(corpus, reader=ranker.reader, similarity=similarity).save(tmp_path / "index")
     (segment,) = PassageIndex.load(tmp_path / "index").segments
     assert (segment.near is None) == (similarity == "l2")

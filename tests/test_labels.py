@@ -7,7 +7,7 @@ import pytest
 
 import labels
 from semclass import InputError
-from semclass.taxonomy import COARSE
+from semclass.core.taxonomy import COARSE
 
 
 def test_a_text_is_known_whatever_its_case_marks_and_spaces():

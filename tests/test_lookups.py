@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 from conftest import FakeEncoder
 
-from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier, PassageIndex, writer
-from semclass.context import build_context, by_document
-from semclass.evidence import PassageReader
-from semclass.writer import IndexWriter
+from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier, PassageIndex
+from semclass.context.build import build_context, by_document
+from semclass.index import writer
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.writer import IndexWriter
 
 READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
 

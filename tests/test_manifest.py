@@ -6,10 +6,12 @@ import pytest
 from conftest import FakeEncoder
 from test_writer import passages
 
-from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts, manifest
-from semclass.build import build_index
-from semclass.evidence import PassageReader
-from semclass.writer import IndexWriter
+from semclass import ArtifactError, PassageClassifier, PassageIndex
+from semclass.core import artifacts
+from semclass.index import store
+from semclass.index.build import build_index
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.writer import IndexWriter
 
 READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
 
@@ -58,31 +60,31 @@ def test_an_index_stays_where_it_may_not_be_replaced(folder, changes, says):
     path = folder / "manifest.json"
     path.write_text("{" if changes is None else json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ArtifactError, match=f"holds an index .*{says}"):
-        manifest.check_target(folder, replace=False)
-    manifest.check_target(folder)
+        store.check_target(folder, replace=False)
+    store.check_target(folder)
 
 
 @pytest.mark.parametrize("name", ["keep.txt", "part-1", "journal.json.old", ".git"])
 def test_a_hidden_folder_that_only_has_the_name_of_ours_is_somebody_elses(tmp_path, folder, name):
     for place in (tmp_path / "package", folder):
-        (place / manifest.AREA / name).mkdir(parents=True)
+        (place / store.AREA / name).mkdir(parents=True)
         with pytest.raises(ArtifactError, match=r"holds other things \('.build'\)"):
             build_index(place, passages(1), reader=READER)
-        assert (place / manifest.AREA / name).is_dir()
+        assert (place / store.AREA / name).is_dir()
 
 
 def test_a_folder_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "notes.txt").touch()
     for place in (tmp_path / ("a" * 300), tmp_path / "notes.txt" / "index"):
         with pytest.raises(ArtifactError, match=r"cannot be read: .*; name another folder"):
-            manifest.check_target(place)
+            store.check_target(place)
 
 
 def test_a_folder_without_an_index_needs_no_leave(tmp_path):
-    (tmp_path / manifest.AREA).mkdir()  # what a build that was stopped leaves
-    (tmp_path / manifest.LOCK).touch()
-    manifest.check_target(tmp_path, replace=False)
-    manifest.check_target(tmp_path / "new", replace=False)
+    (tmp_path / store.AREA).mkdir()  # what a build that was stopped leaves
+    (tmp_path / store.LOCK).touch()
+    store.check_target(tmp_path, replace=False)
+    store.check_target(tmp_path / "new", replace=False)
 
 
 def test_what_somebody_put_beside_an_index_stays(folder):
@@ -110,7 +112,7 @@ def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(f
         (folder / "manifest.json").write_text(text)
         assert len(build_index(folder, passages(1, 2), reader=READER)) == 2
         assert not (folder / "data-0123456789abcdef").exists()
-    assert manifest.describe(folder)["passages"] == 2
+    assert store.describe(folder)["passages"] == 2
 
 
 def test_an_index_that_is_changed_while_it_is_verified_is_opened_as_it_is_then(folder, monkeypatch):
@@ -178,7 +180,7 @@ def test_a_damaged_manifest_is_named_with_what_helps(folder, damage):
     values = json.loads((folder / "manifest.json").read_text())
     damage(values)
     (folder / "manifest.json").write_text(json.dumps(values))
-    for reading in (PassageIndex.load, manifest.describe):
+    for reading in (PassageIndex.load, store.describe):
         with pytest.raises(
             ArtifactError, match=r"does not describe its .*build it again with `semclass index build --replace`"
         ):

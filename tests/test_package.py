@@ -11,7 +11,7 @@ import pytest
 from conftest import ROOT
 
 import semclass
-from semclass.errors import MissingExtraError, SemclassError, import_extra
+from semclass.core.errors import MissingExtraError, SemclassError, import_extra
 
 README = (ROOT / "README.md").read_text()
 
@@ -84,12 +84,12 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
 
 
 def test_evaluating_without_its_extra_is_reported(monkeypatch, tmp_path):
-    from semclass import evaluation
+    from semclass.evaluation import evaluate
 
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    data = evaluation.Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
+    data = evaluate.Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
     with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[eval]"')):
-        evaluation.measure(data, {"hybrid": [["p"]]})
+        evaluate.measure(data, {"hybrid": [["p"]]})
 
 
 def test_the_readme_names_the_two_set_up_commands():

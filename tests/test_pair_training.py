@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.types import ragged
-from semclass.words import WordTable, words_of
+from semclass.core.types import ragged
+from semclass.encoders.words import WordTable, words_of
 
 pytest.importorskip("Stemmer")
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.errors import InputError
-from semclass.pairs import CANDIDATE_FEATURES, FEATURE_GROUPS, PAIR_FEATURES, TEXT_FEATURES, pair_features
-from semclass.types import Ragged, ragged
-from semclass.words import CONTINUES, ENDING, WordTable
+from semclass.core.errors import InputError
+from semclass.core.types import Ragged, ragged
+from semclass.encoders.words import CONTINUES, ENDING, WordTable
+from semclass.ranking.features import CANDIDATE_FEATURES, FEATURE_GROUPS, PAIR_FEATURES, TEXT_FEATURES, pair_features
 
 VOCABULARY = 12
 NOT_TERMS = (0, 1)

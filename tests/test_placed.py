@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import HybridRetriever, PassageIndex, Ranker
-from semclass.errors import ArtifactError
-from semclass.placed import READINGS, PlacedModel, evidence_at_place, placed_match
-from semclass.ranking import class_match
-from semclass.types import Ragged, ragged
+from semclass.core.errors import ArtifactError
+from semclass.core.types import Ragged, ragged
+from semclass.ranking.proximity import READINGS, PlacedModel, evidence_at_place, placed_match
+from semclass.scoring.topk import class_match
 
 VOCABULARY, DIM, TYPES, CLASSES = 12, 4, 3, 5
 QUESTION = "When was the lighthouse finished?"

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from semclass.processors import available_threads
+from semclass.core.cpu import available_threads
 
 ALLOWED = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 

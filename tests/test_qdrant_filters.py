@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
 from bench.qdrant_edge import edge_filter
-from semclass.errors import InputError
-from semclass.filters import matches, parse
-from semclass.qdrant_filters import to_qdrant
+from semclass.core.errors import InputError
+from semclass.index.filters import matches, parse
+from semclass.integrations.qdrant_filters import to_qdrant
 
 qdrant_client = pytest.importorskip("qdrant_client")
 models = qdrant_client.models

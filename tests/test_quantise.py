@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from semclass import artifacts
-from semclass.errors import ArtifactError, EncoderMismatchError, InputError
-from semclass.quantise import CENTROIDS, Codebook, Codebooks, from_int8, to_int8
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.scoring.quantisation import CENTROIDS, Codebook, Codebooks, from_int8, to_int8
 
 
 def make_codebook(seed: int, parts: int = 3, width: int = 2) -> Codebook:

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from semclass import ranking
-from semclass.quantise import from_int8, to_int8
-from semclass.ranking import SIMILARITIES, class_match, similarity, stable_partition, top_k, unit
+from semclass.scoring import topk
+from semclass.scoring.quantisation import from_int8, to_int8
+from semclass.scoring.topk import SIMILARITIES, class_match, similarity, stable_partition, top_k, unit
 
 
 def test_the_best_come_first_and_ties_keep_their_order():
@@ -32,7 +32,7 @@ def test_top_k_is_the_beginning_of_a_stable_sort(scores, k):
 def test_top_k_of_many_is_the_beginning_of_a_stable_sort_too(scores, k, sample):
     """A sample of the scores tells which to look at; whatever it says, the result is the same."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "SAMPLE", sample)
+        patch.setattr(topk, "SAMPLE", sample)
         assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
 
 
@@ -48,7 +48,7 @@ def test_top_k_of_scores_that_are_mostly_zero(hits):
 def test_top_k_where_the_sample_holds_the_largest():
     """The guess is too high then: what reaches it is fewer than are wanted."""
     scores = np.random.default_rng(0).random(100_000)
-    scores[:: len(scores) // ranking.SAMPLE] += 1
+    scores[:: len(scores) // topk.SAMPLE] += 1
     assert top_k(scores, 9_000).tolist() == np.argsort(-scores, kind="stable")[:9_000].tolist()
 
 
@@ -98,7 +98,7 @@ def test_int8_passages_are_compared_in_blocks(kind, monkeypatch):
     codes, levels = to_int8(rng.normal(size=(10, 8)).astype(np.float32))
     question = rng.normal(size=8).astype(np.float32)
     whole = similarity(from_int8(codes, levels), question, kind)
-    monkeypatch.setattr(ranking, "BLOCK", 3)
+    monkeypatch.setattr(topk, "BLOCK", 3)
     np.testing.assert_allclose(similarity(codes, question, kind, levels), whole, atol=1e-5)
     np.testing.assert_allclose(similarity(from_int8(codes, levels), question, kind), whole, atol=1e-6)
 
@@ -106,7 +106,7 @@ def test_int8_passages_are_compared_in_blocks(kind, monkeypatch):
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))
 def test_a_number_that_the_nth_largest_is_not_below(values, n):
     scores = np.array(values, np.float32)
-    found = ranking.nth_at_least(scores, n)
+    found = topk.nth_at_least(scores, n)
     assert np.count_nonzero(scores >= found) >= min(n, len(scores))
     assert found == -np.inf or found in scores
 
@@ -114,5 +114,5 @@ def test_a_number_that_the_nth_largest_is_not_below(values, n):
 @pytest.mark.parametrize("n", [1, 3, 20])
 def test_a_number_near_to_the_nth_largest_of_many(n):
     scores = np.random.default_rng(n).permutation(1_000).astype(np.int32)
-    assert 1_000 - 3 * n < ranking.nth_at_least(scores, n) <= 1_000 - n
-    assert ranking.nth_at_least(scores[: n - 1], n) == np.iinfo(np.int32).min
+    assert 1_000 - 3 * n < topk.nth_at_least(scores, n) <= 1_000 - n
+    assert topk.nth_at_least(scores[: n - 1], n) == np.iinfo(np.int32).min

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, Passage, Ranker, Reranker
-from semclass.errors import TruncationWarning
+from semclass.core.errors import TruncationWarning
 
 QUESTIONS = [
     "Who designed the lighthouse?",
@@ -78,7 +78,7 @@ def test_a_text_that_comes_again_is_read_once(ranker, monkeypatch):
 
 
 def test_more_passages_than_fit_into_memory_are_read_in_stretches(ranker, corpus, monkeypatch):
-    monkeypatch.setattr("semclass.rerank.CHUNK", 6)
+    monkeypatch.setattr("semclass.ranking.reranker.CHUNK", 6)
     passages = [corpus[:4], corpus[4:7], corpus[:9], []]
     stretched = Reranker(ranker).rerank_many(QUESTIONS, passages)
     monkeypatch.undo()

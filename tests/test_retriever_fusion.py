@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from semclass import HybridRetriever, InputError, InputTypeError, Passage, PassageIndex
-from semclass.fusion import ALPHA, fused
+from semclass.scoring.fusion import ALPHA, fused
 
 QUESTION = "Who designed the lighthouse?"
 

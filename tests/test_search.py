@@ -7,14 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import bm25, dense, search
-from semclass.candidates import Query, Scoring
-from semclass.dense import Vectors, reduce_vectors
-from semclass.fusion import fused
-from semclass.quantise import to_int8
-from semclass.ranking import SIMILARITIES, class_match, top_k, unit
-from semclass.search import Asked, Part, find
-from semclass.types import ragged
+from semclass.core.types import ragged
+from semclass.index import candidates
+from semclass.index.candidates import Asked, SearchedSegment, find
+from semclass.index.records import Query, Scoring
+from semclass.scoring import bm25
+from semclass.scoring import vectors as dense
+from semclass.scoring.fusion import fused
+from semclass.scoring.quantisation import to_int8
+from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
+from semclass.scoring.vectors import Vectors, reduce_vectors
 
 DIM, VOCABULARY, CLASSES = 8, 20, 3
 THRESHOLDS = np.full(CLASSES, 0.5)
@@ -22,7 +24,7 @@ THRESHOLDS = np.full(CLASSES, 0.5)
 
 def part(
     n: int, seed: int, *, reduced: bool = False, similarity: str = "cosine", exact: bool = False, alike: int = 1
-) -> Part:
+) -> SearchedSegment:
     """Passages of which `alike` each have the same vector, and as many the same terms; one vector is zero."""
     rng = np.random.default_rng(seed)
     different = -(-n // alike)
@@ -35,10 +37,10 @@ def part(
     postings = bm25.postings(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
     vectors = Vectors(codes, levels, similarity, index=reduce_vectors(codes, levels) if reduced else None)
     # some probabilities are at the threshold, and many are equal
-    return Part(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
+    return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 
 
-def ask(parts: list[Part], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Asked:
+def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Asked:
     rng = np.random.default_rng(seed)
     query = Query(
         text="",
@@ -52,14 +54,14 @@ def ask(parts: list[Part], seed: int, scoring: Scoring, allowed: np.ndarray | No
     return Asked(query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
 
-def by_scoring_all(parts: list[Part], asked: Asked, n: int) -> tuple[np.ndarray, np.ndarray]:
+def by_scoring_all(parts: list[SearchedSegment], asked: Asked, n: int) -> tuple[np.ndarray, np.ndarray]:
     dense = np.concatenate([part.vectors.scores(asked.query.pooled) for part in parts])
     lexical = bm25.scores([part.postings for part in parts], asked.known, asked.query.terms).astype(np.float64)
     rows = np.arange(len(dense)) if asked.allowed is None else np.flatnonzero(asked.allowed)
     if asked.scoring.fusion == "linear":
         score = dense[rows] + asked.scoring.bm25_weight * lexical[rows]
     else:
-        depth = max(search.DEPTH, n)
+        depth = max(candidates.DEPTH, n)
         score = fused(
             dense[rows], lexical[rows], asked.scoring.fusion, alpha=asked.scoring.alpha, kind=None, depth=depth
         ).score
@@ -85,12 +87,12 @@ scorings = st.builds(
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAID_OUT", 64)
-    monkeypatch.setattr(search, "EVERY", 0)
-    monkeypatch.setattr(search, "FEW", 5)
-    monkeypatch.setattr(search, "FIRST", 2)
-    monkeypatch.setattr(search, "MORE", 2)
-    monkeypatch.setattr(search, "LOOKED_AT", 2)
-    monkeypatch.setattr(search, "DEPTH", 6)
+    monkeypatch.setattr(candidates, "EVERY", 0)
+    monkeypatch.setattr(candidates, "FEW", 5)
+    monkeypatch.setattr(candidates, "FIRST", 2)
+    monkeypatch.setattr(candidates, "MORE", 2)
+    monkeypatch.setattr(candidates, "LOOKED_AT", 2)
+    monkeypatch.setattr(candidates, "DEPTH", 6)
 
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
@@ -137,39 +139,39 @@ class TestLargeCorpora:
         np.testing.assert_array_equal(find(REDUCED, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
 
     def test_few_passages_are_looked_at(self, monkeypatch):
-        looked_at, ranked = [], search.ranked
-        monkeypatch.setattr(search, "ranked", lambda *args: looked_at.append(len(args[2].rows)) or ranked(*args))
+        looked_at, ranked = [], candidates.ranked
+        monkeypatch.setattr(candidates, "ranked", lambda *args: looked_at.append(len(args[2].rows)) or ranked(*args))
         find(SEGMENTS, ask(SEGMENTS, 5, Scoring(0.1)), 1)
         assert looked_at[0] < 100
 
     def test_what_vectors_alone_find_is_looked_up_only_where_it_may_be_among_the_best(self, monkeypatch):
-        looked_up, near, scores_at, similar = [], [], bm25.scores_at, search._similar
+        looked_up, near, scores_at, similar = [], [], bm25.scores_at, candidates._similar
 
         def watched(*args):
             near.append(similar(*args))
             return near[-1]
 
         monkeypatch.setattr(bm25, "scores_at", lambda *args: looked_up.append(len(args[3])) or scores_at(*args))
-        monkeypatch.setattr(search, "_similar", watched)
+        monkeypatch.setattr(candidates, "_similar", watched)
         for seed in range(20):
             asked = ask(SEGMENTS, seed, Scoring(100.0))  # similarity decides between equal BM25 scores alone
-            rows, _ = search.likely(SEGMENTS, asked, 2, 1)
+            rows, _ = candidates.likely(SEGMENTS, asked, 2, 1)
             best = by_scoring_all(SEGMENTS, asked, 1)[0]
             assert best in rows.rows or not bm25.weighted(asked.known, asked.query.terms)
         assert sum(looked_up) < sum(len(rows) for rows, *_ in near) / 2
 
     @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
     def test_where_bm25_finds_little_more_are_looked_at_by_vectors(self, monkeypatch, weight, terms, first):
-        depths, likely = [], search.likely
-        monkeypatch.setattr(search, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        depths, likely = [], candidates.likely
+        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[2]) or likely(*args))
         asked = ask(SEGMENTS, 1, Scoring(weight))
         find(SEGMENTS, replace(asked, query=replace(asked.query, terms=np.array(terms, np.int64))), 1)
         assert depths[0] == first
 
     def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
-        monkeypatch.setattr(search, "LOOKED_AT", 64)
-        depths, likely = [], search.likely
-        monkeypatch.setattr(search, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        monkeypatch.setattr(candidates, "LOOKED_AT", 64)
+        depths, likely = [], candidates.likely
+        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[2]) or likely(*args))
         for seed in range(10):
             asked = ask(SEGMENTS, seed, Scoring(0.1, "soft", 5.0))
             np.testing.assert_array_equal(find(SEGMENTS, asked, 1).rows, by_scoring_all(SEGMENTS, asked, 1)[0])

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, InputError, MissingExtraError, PassageIndex, QdrantIndex, bm25, evaluation
-from semclass.qdrant import point_id
-from semclass.types import ragged
+from semclass import HybridRetriever, InputError, MissingExtraError, PassageIndex, QdrantIndex
+from semclass.core.types import ragged
+from semclass.evaluation import evaluate
+from semclass.integrations.qdrant import point_id
+from semclass.scoring import bm25
 
 QUESTION = "Who designed the lighthouse?"
 
@@ -51,8 +53,8 @@ def test_a_retriever_searches_any_index_of_that_shape(index, ranker):
 
 
 def test_an_index_of_another_kind_is_measured_as_well(index, ranker):
-    dataset = evaluation.Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
-    here, there = (evaluation.rank(dataset, HybridRetriever(used, ranker)) for used in (index, Elsewhere(index)))
+    dataset = evaluate.Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
+    here, there = (evaluate.rank(dataset, HybridRetriever(used, ranker)) for used in (index, Elsewhere(index)))
     assert here == there
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.sentences import split_sentences
+from semclass.documents.sentences import split_sentences
 
 WHOLE = [
     "Infection with E. coli strains is common among the cattle of the region.",

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
 from semclass import EntailmentClassifier, HybridRetriever, InputError, PassageIndex, Ranker
-from semclass.errors import ArtifactError
+from semclass.core.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
 from semclass.service.bodies import WRITTEN

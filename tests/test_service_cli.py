@@ -18,7 +18,7 @@ pytest.importorskip("fastapi")
 import httpx
 
 from semclass import PassageIndex
-from semclass.cli import main
+from semclass.cli.main import main
 
 KEY = "a-key-that-is-long-enough"
 QUESTION = "Who built the bridge?"

@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import Passage, Ranker
-from semclass.entailment import EntailmentClassifier
-from semclass.rerank import Reranker
+from semclass.core.types import Hit
+from semclass.heads.entailment import EntailmentClassifier
+from semclass.ranking.reranker import Reranker
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
-from semclass.types import Hit
 
 QUESTION = "When was the bridge opened?"
 TEXTS = [

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from conftest import MODELS
 
-from semclass import OnnxEncoder, QuestionClassifier, artifacts
-from semclass.heads import Head
-from semclass.spelling import READ, WORDS, Speller, with_mark
+from semclass import OnnxEncoder, QuestionClassifier
+from semclass.core import artifacts
+from semclass.heads.head import Head
+from semclass.heads.spelling import READ, WORDS, Speller, with_mark
 
 KNOWN = ["the", "what", "who", "is", "capital", "have", "he", "country", "wat", "café", "2nd", "##ing", ""]
 

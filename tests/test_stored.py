@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from semclass.errors import ArtifactError, ChangedFileError
-from semclass.stored import Files
-from semclass.types import Ragged
+from semclass.core.errors import ArtifactError, ChangedFileError
+from semclass.core.files import Files
+from semclass.core.types import Ragged
 
 OFFSETS = np.array([0, 2, 2, 5])
 

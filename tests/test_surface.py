@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.surface import N_SURFACE, SURFACE_FEATURES, surface_features
+from semclass.heads.surface import N_SURFACE, SURFACE_FEATURES, surface_features
 
 
 def feature(name: str, text: str) -> float:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
-from semclass.components import Components
-from semclass.evaluation import Dataset
-from semclass.fusion import KINDS, fused
-from semclass.manifest import store_tuned
-from semclass.tuning import (
+from semclass.evaluation.candidate_scores import Components
+from semclass.evaluation.evaluate import Dataset
+from semclass.evaluation.tune import (
     ALPHA_GRID,
     BM25_GRID,
     FEW,
@@ -24,7 +22,9 @@ from semclass.tuning import (
     search_weights,
     tune,
 )
-from semclass.writer import IndexWriter
+from semclass.index.store import store_tuned
+from semclass.index.writer import IndexWriter
+from semclass.scoring.fusion import KINDS, fused
 
 QUESTIONS = {
     "Who designed the lighthouse?": "lighthouse-3",
@@ -316,7 +316,7 @@ def test_weights_cannot_be_stored_where_no_index_is(tmp_path):
 
 def test_the_curves_as_a_picture(retriever, dataset):
     pytest.importorskip("matplotlib")
-    from semclass.figures import weight_curves
+    from semclass.evaluation.figures import weight_curves
 
     found = tune(retriever, dataset, folds=2).searches
     picture = weight_curves(found)

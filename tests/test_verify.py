@@ -9,11 +9,13 @@ from conftest import FakeEncoder
 from test_dense import without_cells
 from test_writer import passages
 
-from semclass import ArtifactError, PassageClassifier, PassageIndex, artifacts, dense
-from semclass.evidence import PassageReader
-from semclass.index import read_removed, removed_bytes
-from semclass.verify import verify
-from semclass.writer import IndexWriter
+from semclass import ArtifactError, PassageClassifier, PassageIndex
+from semclass.core import artifacts
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import read_removed, removed_bytes
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter
+from semclass.scoring import vectors
 
 
 @pytest.fixture(autouse=True)
@@ -138,8 +140,8 @@ def test_two_passages_of_one_id_are_found(folder):
     ],
 )
 def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change, says):
-    monkeypatch.setattr(dense, "MANY", 12)
-    monkeypatch.setattr(dense, "CELL", 4)
+    monkeypatch.setattr(vectors, "MANY", 12)
+    monkeypatch.setattr(vectors, "CELL", 4)
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
     PassageIndex.build(passages(*range(12)), reader=reader, form="lean").save(tmp_path / "index")
     assert verify(tmp_path / "index")["passages"] == 12
@@ -151,14 +153,14 @@ def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change,
 
 
 def test_an_index_of_before_there_were_cells_is_as_good(tmp_path, monkeypatch):
-    monkeypatch.setattr(dense, "MANY", 12)
+    monkeypatch.setattr(vectors, "MANY", 12)
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
     index = PassageIndex.build(passages(*range(12)), reader=reader, form="lean")
     index.save(tmp_path / "new")
-    monkeypatch.setattr(dense, "save", lambda found, folder: without_cells(found, folder, 8))
+    monkeypatch.setattr(vectors, "save", lambda found, folder: without_cells(found, folder, 8))
     index.save(tmp_path / "old")
     assert [path.name for path in (tmp_path / "old").glob("*/reduced/n.npy")] == ["n.npy"]
-    monkeypatch.setattr(dense, "OLD_BLOCK", 8)
+    monkeypatch.setattr(vectors, "OLD_BLOCK", 8)
     assert verify(tmp_path / "old")["passages"] == 12
     question = index.segments[0].pooled[3]
     old, new = (PassageIndex.load(tmp_path / name).segments[0].near for name in ("old", "new"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.errors import InputError
-from semclass.types import ragged
-from semclass.words import CONTINUES, ENDING, WordTable, words_of
+from semclass.core.errors import InputError
+from semclass.core.types import ragged
+from semclass.encoders.words import CONTINUES, ENDING, WordTable, words_of
 
 PIECES = ("run", "running", "mit", "##och", "##ond", "##ria", "##s", "1", "och")
 TABLE = np.array([[0, 0, 2, CONTINUES, CONTINUES, CONTINUES, ENDING, 7, 8], [0, 0, 0, 0, 0, 0, 0, 1, 0]], np.int32)

@@ -21,16 +21,15 @@ from semclass import (
     Passage,
     PassageClassifier,
     PassageIndex,
-    manifest,
-    writer,
 )
-from semclass.candidates import Query, Scoring
-from semclass.evidence import PassageReader
-from semclass.manifest import describe
-from semclass.quantise import Codebook, Codebooks
-from semclass.reading import FORMS
-from semclass.verify import verify
-from semclass.writer import IndexWriter, compact
+from semclass.index import store, writer
+from semclass.index.ingest import FORMS
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.records import Query, Scoring
+from semclass.index.store import describe
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter, compact
+from semclass.scoring.quantisation import Codebook, Codebooks
 
 WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
 
@@ -314,7 +313,7 @@ def test_there_is_one_writer(folder, reader):
     other = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from semclass.writer import IndexWriter
+from semclass.index.writer import IndexWriter
 try:
     with IndexWriter.open({str(folder)!r}) as changed:
         print(changed.delete(["1"]))
@@ -328,7 +327,7 @@ except Exception as error:
         with pytest.raises(ArtifactError, match="another writer"):
             PassageIndex.build(passages(1), reader=reader).save(folder)
         with pytest.raises(ArtifactError, match="another writer"):
-            manifest.store_tuned(folder, {})
+            store.store_tuned(folder, {})
         assert "ArtifactError the index" in subprocess.run(run, capture_output=True, text=True, check=True).stdout
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "1\n"
 
@@ -370,7 +369,7 @@ def test_a_child_that_is_forked_in_the_block_neither_commits_nor_keeps_the_lock(
 import os, sys, time
 sys.path[:0] = {[str(ROOT), str(ROOT / "tests")]!r}
 from semclass import InputError, PassageIndex
-from semclass.writer import IndexWriter
+from semclass.index.writer import IndexWriter
 folder = {str(folder)!r}
 read, write = os.pipe()
 try:
@@ -481,7 +480,7 @@ def test_what_was_removed_goes_when_it_is_more_than_half(folder):
 def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
     monkeypatch.setattr(writer, "FLUSH", 3)
     monkeypatch.setattr(writer, "BATCH", 8)
-    monkeypatch.setattr("semclass.reading.CHUNK", 4)
+    monkeypatch.setattr("semclass.index.ingest.CHUNK", 4)
     new = passages(*range(100, 200))
     with IndexWriter.open(folder, reader=reader) as changed:
         changed.add(iter(new))

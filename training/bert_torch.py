@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 EXTRA = "tune"
 """The extra that installs torch."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.errors import SemclassError
+from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
 """Help of the option --encoder."""

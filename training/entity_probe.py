@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from datasets_io import read_jsonl, read_tsv
-from semclass.taxonomy import COARSE
+from semclass.core.taxonomy import COARSE
 
 Array = npt.NDArray[Any]
 

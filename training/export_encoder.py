@@ -31,10 +31,10 @@ import bert_graph
 from command import make_parser, run
 from datasets_io import calibration_texts, training_passages
 from entity_probe import LAYER, entity_probe
-from semclass import artifacts
-from semclass.encoder import NETWORKS, STATES
-from semclass.errors import ArtifactError
-from semclass.sessions import session_options
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError
+from semclass.core.onnx_sessions import session_options
+from semclass.encoders.onnx_encoder import NETWORKS, STATES
 
 KNOWN_WEIGHTS = {
     "all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

@@ -17,16 +17,17 @@ the integer parts are fixed, so a text's probabilities do not depend on the batc
 
 What is read off a text's characters cannot be computed from token ids, and stays outside of the graph:
 
-* ``surface``, the counts of :mod:`semclass.surface`. The tokeniser drops case and line breaks, which these counts are made
-  of. A head that reads them, as the shipped passage head does, gets a third input ``surface``, float32 (batch, columns),
-  and the caller computes it: columns are named in the manifest, defined in ``semclass/surface.py``, and ``examples.json``
-  holds their values for some texts. Zeros in their place would give wrong answers without a sign, so there is no
-  default. A head that was trained without ``surface`` (``--head``) needs no third input, and is less often right.
+* ``surface``, the counts of :mod:`semclass.heads.surface`. The tokeniser drops case and line breaks, which these counts
+  are made of. A head that reads them, as the shipped passage head does, gets a third input ``surface``, float32 (batch,
+  columns), and the caller computes it: columns are named in the manifest, defined in ``semclass/heads/surface.py``, and
+  ``examples.json`` holds their values for some texts. Zeros in their place would give wrong answers without a sign, so
+  there is no default. A head that was trained without ``surface`` (``--head``) needs no third input, and is less often
+  right.
 * Anything done to the text before it is tokenised, such as adding a missing question mark and
   correcting misspelt words. Texts that it would not change
   get the same probabilities from the graph; others get those of the text as it stands, so a misspelt question is as
   often right as it is without correction. Files of the head's folder that such a step reads are copied, and listed as
-  ``outside`` in the manifest, for whoever writes the step (:mod:`semclass.spelling`) in another language.
+  ``outside`` in the manifest, for whoever writes the step (:mod:`semclass.heads.spelling`) in another language.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from onnx import helper, numpy_helper, parser
 
 import bert_graph
 from command import make_parser, run
-from semclass import artifacts
-from semclass.encoder import STATES, OnnxEncoder
-from semclass.errors import ArtifactError, InputError
-from semclass.heads import Head
-from semclass.surface import SURFACE_FEATURES
-from semclass.taxonomy import coarse_of
-from semclass.views import PIECES, SURFACE, encoder_views, gather
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.taxonomy import coarse_of
+from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.heads.head import Head
+from semclass.heads.inputs import PIECES, SURFACE, encoder_views, gather
+from semclass.heads.surface import SURFACE_FEATURES
 
 Array = npt.NDArray[Any]
 
@@ -168,7 +169,7 @@ def glue(text: str, opset: int, ir_version: int) -> onnx.ModelProto:
 
 
 def pieces_graph(columns: int) -> str:
-    """:func:`semclass.views.piece_matrix` of padded token ids: no special tokens, -1 behind the end of a text.
+    """:func:`semclass.heads.inputs.piece_matrix` of padded token ids: no special tokens, -1 behind the end of a text.
 
     The mask of the next place tells a word piece, as behind the last one comes a special token.
     """
@@ -388,7 +389,7 @@ def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
     if SURFACE in manifest["inputs"]:
         limits.append(
             "`surface` is made of counts read off the text, which token ids do not tell: the manifest names its columns, "
-            "`semclass/surface.py` defines them, `examples.json` holds values to test with. Zeros are not a default."
+            "`semclass/heads/surface.py` defines them, `examples.json` holds values to test with. Zeros are not a default."
         )
     return artifacts.model_card(
         f"{manifest['task']}: token ids to class probabilities",

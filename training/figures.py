@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.calibration import expected_calibration_error, reliability
-from semclass.figures import BLUE, INK, PALE, load_pyplot, plain, png
+from semclass.evaluation.figures import BLUE, INK, PALE, load_pyplot, plain, png
+from semclass.train.calibration import expected_calibration_error, reliability
 
 
 def reliability_diagram(

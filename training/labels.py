@@ -28,8 +28,8 @@ import numpy.typing as npt
 from datasets_io import read_tsv
 from label_sources import news_passages, squad_passages, wikiqa_passages
 from question_data import Questions
-from semclass.errors import InputError
-from semclass.taxonomy import COARSE
+from semclass.core.errors import InputError
+from semclass.core.taxonomy import COARSE
 
 FOLDER = Path(__file__).parent / "labels"
 

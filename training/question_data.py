@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from datasets_io import read_tsv
-from semclass.calibration import expected_calibration_error
-from semclass.errors import ArtifactError, InputError, import_extra
-from semclass.taxonomy import coarse_of
-from semclass.types import DoubleArray
+from semclass.core.errors import ArtifactError, InputError, import_extra
+from semclass.core.taxonomy import coarse_of
+from semclass.core.types import DoubleArray
+from semclass.train.calibration import expected_calibration_error
 
 URL = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
 

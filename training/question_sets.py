@@ -12,7 +12,7 @@ from pathlib import Path
 
 import labels
 from question_data import Questions, find_file, read_questions
-from semclass.spelling import LETTERS, NEIGHBOURS, Speller
+from semclass.heads.spelling import LETTERS, NEIGHBOURS, Speller
 
 TREC = "TREC question classification (Li and Roth 2002), training questions"
 

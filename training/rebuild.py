@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from command import make_parser, run
-from semclass.errors import SemclassError
+from semclass.core.errors import SemclassError
 
 HERE = Path(__file__).parent
 

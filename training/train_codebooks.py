@@ -20,14 +20,14 @@ from sklearn.cluster import KMeans
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
-from semclass import artifacts
-from semclass.branch import Branch
-from semclass.errors import InputError
-from semclass.evidence import PassageReader
-from semclass.passages import PassageClassifier
-from semclass.quantise import CENTROIDS, Codebook
-from semclass.ranking import unit
-from semclass.texts import open_encoder
+from semclass.core import artifacts
+from semclass.core.errors import InputError
+from semclass.encoders.token_encoder import Branch
+from semclass.heads.passages import PassageClassifier
+from semclass.heads.texts import open_encoder
+from semclass.index.passage_encoder import PassageReader
+from semclass.scoring.quantisation import CENTROIDS, Codebook
+from semclass.scoring.topk import unit
 
 Array = npt.NDArray[Any]
 

@@ -1,4 +1,4 @@
-"""Make ``models/match``: what re-ranking by class reads of a passage, see ``semclass/placed.py``.
+"""Make ``models/match``: what re-ranking by class reads of a passage, see ``semclass/ranking/proximity.py``.
 
     python training/train_match.py --data DATA --encoder models/encoder --out models/match
 
@@ -30,18 +30,17 @@ from scipy.optimize import minimize
 
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl, training_passages
-from semclass import artifacts
-from semclass.branch import SENTENCE
-from semclass.encoder import OnnxEncoder
-from semclass.errors import InputError, TruncationWarning
-from semclass.evidence import PassageReader
-from semclass.index import PassageIndex
-from semclass.placed import ARRAYS, CLIP, PlacedModel, evidence_at_place
-from semclass.questions import QuestionClassifier
-from semclass.ranker import read_questions
-from semclass.ranking import unit
-from semclass.types import Passage
-from semclass.views import STATES, padded
+from semclass.core import artifacts
+from semclass.core.errors import InputError, TruncationWarning
+from semclass.core.types import Passage, padded
+from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.encoders.token_encoder import SENTENCE
+from semclass.heads.questions import QuestionClassifier
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.ranking.models import read_questions
+from semclass.ranking.proximity import ARRAYS, CLIP, PlacedModel, evidence_at_place
+from semclass.scoring.topk import unit
 from train_pairs import CHUNK, LAMBDAS, N_CANDIDATES, candidates_of, reciprocal_ranks, softmax_loss
 
 Array = npt.NDArray[Any]
@@ -79,7 +78,7 @@ class Questions:
     classes
         Coarse and fine class probabilities beside each other, float64 of shape (n, coarse + fine).
     evidence
-        As :func:`semclass.placed.evidence_at_place` gives it, float64 of shape (n, 10, columns).
+        As :func:`semclass.ranking.proximity.evidence_at_place` gives it, float64 of shape (n, 10, columns).
     score
         dense + w * BM25, float64 of shape (n, 10).
     answers

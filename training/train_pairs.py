@@ -30,20 +30,20 @@ from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import TUNED_ON, Domain, read_domains
-from semclass import artifacts
-from semclass.candidates import Candidates, Query
-from semclass.errors import TruncationWarning, import_extra
-from semclass.evidence import PassageReader
-from semclass.export import head_to_onnx
-from semclass.fit import FittedHead
-from semclass.index import PassageIndex
-from semclass.pairs import PAIR_FEATURES, TEXT_FEATURES, pair_features
-from semclass.questions import QuestionClassifier
-from semclass.ranker import BM25_WEIGHT, read_questions
-from semclass.ranking import SIMILARITIES, class_match, top_k
-from semclass.texts import open_encoder
-from semclass.types import Encoder, Passage
-from semclass.words import CONTINUES, ENDING, WordTable
+from semclass.core import artifacts
+from semclass.core.errors import TruncationWarning, import_extra
+from semclass.core.types import Encoder, Passage
+from semclass.encoders.words import CONTINUES, ENDING, WordTable
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import open_encoder
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.index.records import Candidates, Query
+from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
+from semclass.ranking.models import BM25_WEIGHT, read_questions
+from semclass.scoring.topk import SIMILARITIES, class_match, top_k
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import FittedHead
 
 Array = npt.NDArray[Any]
 
@@ -154,7 +154,7 @@ class Models:
 
 
 def word_table(pieces: Sequence[str]) -> Array:
-    """Make the table that :meth:`semclass.words.WordTable.of` reads, int32 of shape (2, vocabulary).
+    """Make the table that :meth:`semclass.encoders.words.WordTable.of` reads, int32 of shape (2, vocabulary).
 
     Pieces that go on with a word are marked ``##`` (WordPiece) or lack the mark of a beginning, ``\u2581`` (SentencePiece)
     or ``\u0120`` (byte-level BPE). Stems are those of the Snowball stemmer for English (Porter 2001).

@@ -34,17 +34,17 @@ from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import passage_articles
 from labels import labelled_passages
-from semclass.artifacts import HeadCard, save_head
-from semclass.bulk import encode_quietly
-from semclass.calibration import best_threshold, expected_calibration_error
-from semclass.errors import ArtifactError
-from semclass.export import head_to_onnx
-from semclass.fit import FittedHead
-from semclass.heads import Head
-from semclass.surface import surface_features
-from semclass.taxonomy import COARSE, COARSE_NAMES
-from semclass.texts import open_encoder
-from semclass.types import Encoder, FloatArray
+from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.errors import ArtifactError
+from semclass.core.taxonomy import COARSE, COARSE_NAMES
+from semclass.core.types import Encoder, FloatArray
+from semclass.encoders.bulk import encode_quietly
+from semclass.heads.head import Head
+from semclass.heads.surface import surface_features
+from semclass.heads.texts import open_encoder
+from semclass.train.calibration import best_threshold, expected_calibration_error
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import FittedHead
 
 Array = npt.NDArray[Any]
 

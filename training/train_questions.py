@@ -13,7 +13,7 @@ Support vector machines over the encoder's view ``layers`` and word-piece n-gram
 the fine classes and their coarse ones at once; a head of the coarse level gives a coarse class the score of its best fine
 class. Kind and regularisation are chosen by cross-validation on the training questions, those that differ in punctuation or
 digits only in one fold; the test questions are only reported on. Misspelt words are corrected and missing question marks
-added before a question is encoded (:mod:`semclass.spelling`). The same encoder, data and seed give the same head.
+added before a question is encoded (:mod:`semclass.heads.spelling`). The same encoder, data and seed give the same head.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from question_data import (
     same_but_for_marks,
 )
 from question_sets import Training, add_options, frequent_words, read_dev, read_training, typed_forms
-from semclass.artifacts import HeadCard, save_head
-from semclass.encoder import OnnxEncoder
-from semclass.errors import ArtifactError
-from semclass.export import head_to_onnx
-from semclass.fit import KINDS, FittedHead, fit_head, head_probabilities
-from semclass.heads import Head
-from semclass.spelling import WORDS, Speller, with_mark
-from semclass.taxonomy import COARSE, coarse_of
-from semclass.texts import open_encoder
-from semclass.types import DoubleArray, Encoder, FloatArray
-from semclass.views import PIECES, piece_matrix
+from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.errors import ArtifactError
+from semclass.core.taxonomy import COARSE, coarse_of
+from semclass.core.types import DoubleArray, Encoder, FloatArray
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.head import Head
+from semclass.heads.inputs import PIECES, piece_matrix
+from semclass.heads.spelling import WORDS, Speller, with_mark
+from semclass.heads.texts import open_encoder
+from semclass.train.export import head_to_onnx
+from semclass.train.fit import KINDS, FittedHead, fit_head, head_probabilities
 
 TOLERANCE = 1e-4
 """Largest difference allowed between scores of the arrays and of scikit-learn, and between probabilities of the network

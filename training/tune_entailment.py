@@ -4,7 +4,7 @@
 
 The encoder's lower part stays as it ships; the *branch* goes on from its view ``states`` with copies of the layers above,
 tuned for this, and gives each word piece a unit vector; the *head* compares the vectors of a question and a sentence (see
-``semclass/entailment.py``). Training data are the questions of ``squad_sentences/train``, each with the sentence that
+``semclass/heads/entailment.py``). Training data are the questions of ``squad_sentences/train``, each with the sentence that
 answers it and the sentences around that one in document order. The loss is the cross entropy of the answer among the
 sentences around it, plus a log loss in which either class has half the weight and a sentence that does not answer weighs
 the more, the more of the question's words it has. A first network, which has not seen some stretches of the document
@@ -31,12 +31,13 @@ from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_r
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl
 from export_encoder import SMOOTHING, find_source
-from semclass import artifacts
-from semclass.bm25 import document_frequencies, idf_table
-from semclass.encoder import STATES, OnnxEncoder
-from semclass.entailment import QUESTION, SENTENCE, EntailmentClassifier, padded_ids
-from semclass.errors import ArtifactError, import_extra
-from semclass.types import IntArray, Ragged
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, import_extra
+from semclass.core.types import IntArray, Ragged
+from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.encoders.token_encoder import Branch
+from semclass.heads.entailment import QUESTION, SENTENCE, EntailmentClassifier, padded_ids
+from semclass.scoring.bm25 import document_frequencies, idf_table
 
 Array = npt.NDArray[Any]
 
@@ -791,11 +792,11 @@ def in_memory(encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: A
     """A classifier of networks that are not on disk."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = encoder.threads
-    sessions = (
+    upper, judge = (
         onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         for model in (branch, head.SerializeToString())
     )
-    return EntailmentClassifier(encoder, *sessions, idf, 0.5)
+    return EntailmentClassifier(encoder, Branch("", upper), judge, idf, 0.5)
 
 
 def log_odds(given: Array) -> Array:

@@ -8,11 +8,11 @@ over the fine classes of a coarse class are its probability. Copies of the layer
 encoder's original weights and are tuned with AdamW on fine and coarse labels together. The network is int8 in the manner
 of the encoder (``bert_graph.py``).
 
-Misspelt words are corrected before a question is encoded (:mod:`semclass.spelling`), while training and later; the words
-that count as known are written beside the network as ``words.txt``. Questions with slips that this may or may not undo,
-and without a question mark, are made from the training questions and mixed in; semclass adds the mark that is missing
-before it encodes, but others who run the network may not. Texts that ask nothing are trained towards equal probabilities
-of the coarse classes.
+Misspelt words are corrected before a question is encoded (:mod:`semclass.heads.spelling`), while training and later;
+the words that count as known are written beside the network as ``words.txt``. Questions with slips that this may or may
+not undo, and without a question mark, are made from the training questions and mixed in; semclass adds the mark that is
+missing before it encodes, but others who run the network may not. Texts that ask nothing are trained towards equal
+probabilities of the coarse classes.
 
 Training questions are ``trec/train.tsv`` and what --originals, --natural and --extra name. What questions from sources
 that are not trained on gain from questions written for this project was measured on WebQuestions, SimpleQuestions and
@@ -53,17 +53,16 @@ from question_data import (
     same_but_for_marks,
 )
 from question_sets import Training, add_options, frequent_words, read_dev, read_training, spelt, typed_forms, vary
-from semclass import artifacts
-from semclass.artifacts import HeadCard, save_head
-from semclass.calibration import expected_calibration_error
-from semclass.encoder import STATES, OnnxEncoder
-from semclass.errors import ArtifactError, InputError, import_extra
-from semclass.heads import Head
-from semclass.questions import QuestionClassifier
-from semclass.spelling import WORDS, Speller, with_mark
-from semclass.taxonomy import COARSE, coarse_of
-from semclass.types import Ragged, ragged
-from semclass.views import padded
+from semclass.core import artifacts
+from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.errors import ArtifactError, InputError, import_extra
+from semclass.core.taxonomy import COARSE, coarse_of
+from semclass.core.types import Ragged, padded, ragged
+from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.heads.head import Head
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.spelling import WORDS, Speller, with_mark
+from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
 
@@ -725,7 +724,7 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def run_questions(network: bytes, encoder: OnnxEncoder, speller: Speller | None, texts: Sequence[str]) -> Array:
-    """Run a network over questions, read as :class:`~semclass.questions.QuestionClassifier` reads them."""
+    """Run a network over questions, read as :class:`~semclass.heads.questions.QuestionClassifier` reads them."""
     read = [text if speller is None else with_mark(speller(text)) for text in texts]
     return probabilities(network, read_states(encoder, read))
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 import onnxruntime
 import tokenizers
 
-from semclass import artifacts
-from semclass.sessions import open_session
+from semclass.core import artifacts
+from semclass.core.onnx_sessions import open_session
 
 Array = npt.NDArray[Any]
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from semclass.errors import SemclassError, import_extra
+from semclass.core.errors import SemclassError, import_extra
 
 PARAMETERS: tuple[dict[str, Any], ...] = (
     {"temperature": 0, "max_tokens": 16},

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from semclass import bm25, fusion
-from semclass.bulk import encode_quietly
-from semclass.components import CUTOFF
-from semclass.encoder import OnnxEncoder
-from semclass.ranking import top_k
-from semclass.types import DoubleArray, IntArray
+from semclass.core.types import DoubleArray, IntArray
+from semclass.encoders.bulk import encode_quietly
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.evaluation.candidate_scores import CUTOFF
+from semclass.scoring import bm25, fusion
+from semclass.scoring.topk import top_k
 
 DEPTH = 100
 """Passages of each ranking that are fused."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import bm25s
 
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 Search = Callable[[str, int], list[int]]
 
@@ -47,8 +47,8 @@ def rank_bm25(corpus: Sequence[Sequence[Hashable]], *, same_idf: bool = False) -
     corpus
         Tokens of each passage: words, or the ids of word pieces.
     same_idf
-        Whether to give it the inverse document frequency of :mod:`semclass.bm25`, so that both give the same scores; its
-        own is negative for a word that most passages have, and then replaced by a quarter of the average.
+        Whether to give it the inverse document frequency of :mod:`semclass.scoring.bm25`, so that both give the same
+        scores; its own is negative for a word that most passages have, and then replaced by a quarter of the average.
 
     Returns
     -------

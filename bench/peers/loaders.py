@@ -155,7 +155,7 @@ def _answers(system: System, items: Sequence[Any]) -> dict[str, list[Any]]:
 
 
 def _models(*names: str) -> list[Path]:
-    from semclass import artifacts
+    from semclass.core import artifacts
 
     return [artifacts.default_models() / name for name in names]
 
@@ -225,7 +225,7 @@ def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
     model
         Its folder, or the file of a TF-IDF vectoriser.
     """
-    from semclass.errors import import_extra
+    from semclass.core.errors import import_extra
 
     if kind == "tfidf":
         return fitted(str(model)).transform
@@ -290,7 +290,7 @@ def combined(asked: Any, given: Any, how: str) -> Any:
 
 def fitted(path: str) -> Any:
     """What scikit-learn fitted here, as its users keep it."""
-    from semclass.errors import import_extra
+    from semclass.core.errors import import_extra
 
     return import_extra("joblib", "bench").load(path)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.peers import loaders
 from bench.peers.training import digest
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 LENGTH = 64
 """Word pieces of a question that are read."""

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from bench.peers import loaders
 from bench.peers.minilm import Recipe, export, tuned
 from bench.peers.training import SEED, digest
-from semclass.calibration import best_threshold
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
+from semclass.train.calibration import best_threshold
 from train_passages import inner_folds
 
 Array = npt.NDArray[Any]

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from bench.peers.fusion import both_scores
 from pair_domains import Domain, read_domains
-from semclass.encoder import OnnxEncoder
-from semclass.ranker import BM25_WEIGHT
-from semclass.ranking import top_k
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.ranking.models import BM25_WEIGHT
+from semclass.scoring.topk import top_k
 from train_pairs import N_CANDIDATES
 
 Array = npt.NDArray[Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.peers import loaders
 from bench.peers.training import digest, fit
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 
 def train(kind: str, model: str | None, hows: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ import tokenizers
 from bench import prices
 from bench.peers import prompts
 from bench.peers.endpoint import NOT_ASKED, Answer, Answers, CallError, Service, agree, ask_all
-from semclass import artifacts
-from semclass.errors import InputError, import_extra
+from semclass.core import artifacts
+from semclass.core.errors import InputError, import_extra
 
 ALONE = 20
 """Items whose calls are made one at a time, for the latency of a call."""

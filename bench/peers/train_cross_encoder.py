@@ -34,10 +34,10 @@ from bench.peers.pair_task import Task, drawn, read_task
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
-from semclass import artifacts
-from semclass.bulk import batches_by_length
-from semclass.components import ranks_along, reciprocal_ranks
-from semclass.errors import import_extra
+from semclass.core import artifacts
+from semclass.core.errors import import_extra
+from semclass.encoders.bulk import batches_by_length
+from semclass.evaluation.candidate_scores import ranks_along, reciprocal_ranks
 from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
 
 Array = npt.NDArray[Any]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench.peers import loaders
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 SEED = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from semclass.errors import import_extra
+from semclass.core.errors import import_extra
 
 STYLE = """
 :root { color-scheme: light dark; --ground: #ffffff; --ink: #1f2328; --faint: #59636e; --line: #d1d9e0; --band: #f6f8fa;

@@ -32,7 +32,7 @@ from bench.reporting.tables import (
     with_interval,
 )
 from bench.reporting.words import TASKS, has, said
-from semclass.artifacts import read_json
+from semclass.core.artifacts import read_json
 
 QUALITY_KEYS = {"accuracy": "accuracy", "macro F1": "macro_f1"}
 RETRIEVAL_KEYS = {

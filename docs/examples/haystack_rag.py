@@ -24,7 +24,7 @@ from haystack.dataclasses import ChatMessage
 from haystack.utils import Secret
 
 from semclass import Context, PassageIndex, Ranker, build_context
-from semclass.chunking import cut
+from semclass.documents.chunking import cut
 from semclass.integrations.haystack import (
     SemclassQueryRouter,
     SemclassRanker,

@@ -16,7 +16,7 @@ from langchain_core.runnables import Runnable, RunnableParallel
 from langchain_openai import ChatOpenAI
 
 from semclass import Context, Ranker, Reranker, build_context
-from semclass.chunking import cut
+from semclass.documents.chunking import cut
 from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, SemclassRouter, to_hits
 from steps import (
     ANSWER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from semclass.types import Hit
+from semclass.core.types import Hit
 
 DETAILS = "semclass"
 """Field of the metadata under which details of a hit stand."""

@@ -26,19 +26,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from semclass import filters as semclass_filters
-from semclass.columns import instant
-from semclass.encoder import open_models
-from semclass.errors import InputError, InputTypeError, SemclassError, import_extra
-from semclass.integrations.details import DETAILS, read_details, write_details
-from semclass.questions import QuestionClassifier
-from semclass.ranker import RERANKERS, SIGNALS, Ranker
-from semclass.rerank import Reranker, at_least
-from semclass.retriever import CANDIDATES, HybridRetriever
-from semclass.taxonomy import ABSTAIN, COARSE
-from semclass.texts import TextModel, open_encoder
-from semclass.types import Encoder, Hit, Passage
-from semclass.validation import (
+from semclass.core.checks import (
     check_choice,
     check_positive,
     check_probability,
@@ -47,7 +35,19 @@ from semclass.validation import (
     check_unique,
     short,
 )
-from semclass.waiting import in_thread
+from semclass.core.errors import InputError, InputTypeError, SemclassError, import_extra
+from semclass.core.taxonomy import ABSTAIN, COARSE
+from semclass.core.types import Encoder, Hit, Passage
+from semclass.core.waiting import in_thread
+from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import TextModel, open_encoder
+from semclass.index import filters as semclass_filters
+from semclass.index.metadata import instant
+from semclass.integrations.details import DETAILS, read_details, write_details
+from semclass.ranking.models import RERANKERS, SIGNALS, Ranker
+from semclass.ranking.reranker import Reranker, at_least
+from semclass.ranking.retriever import CANDIDATES, HybridRetriever
 
 import_extra("haystack", "haystack")
 
@@ -70,7 +70,7 @@ class SemclassRanker:
     Parameters
     ----------
     models, encoder
-        Folder of the heads, and their encoder, see :meth:`semclass.ranker.Ranker.load`; the shipped ones if None.
+        Folder of the heads, and their encoder, see :meth:`semclass.ranking.models.Ranker.load`; the shipped ones if None.
     threads
         Threads of the encoder.
     top_k
@@ -79,7 +79,7 @@ class SemclassRanker:
         Documents that answer the query with a lower probability are left out, or with a lower score where the method has
         no probability (``by="class"``); none if None.
     rerank, by
-        Method, see :meth:`semclass.ranker.Ranker.order`.
+        Method, see :meth:`semclass.ranking.models.Ranker.order`.
     meta_fields_to_embed
         Fields of ``meta`` that are read before the content, such as ``["title"]``; a document that lacks one does without.
     embedding_separator
@@ -229,7 +229,7 @@ class SemclassRetriever:
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder
-        Heads, and the encoder that the index was built with, see :meth:`semclass.ranker.Ranker.load`.
+        Heads, and the encoder that the index was built with, see :meth:`semclass.ranking.models.Ranker.load`.
     threads
         Threads of the encoder.
     filters
@@ -401,7 +401,7 @@ class SemclassQueryRouter:
         In [0, 1]; a query whose class is less probable goes to ``unmatched``. With a `model` that has a limit of its own,
         None keeps it.
     models, encoder
-        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.ranker.Ranker.load`.
+        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.ranking.models.Ranker.load`.
     threads
         Threads of the encoder.
 
@@ -629,7 +629,7 @@ class SemclassQueryClassifier:
 
 
 def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a filter of Haystack in the language of :mod:`semclass.filters`.
+    """Write a filter of Haystack in the language of :mod:`semclass.index.filters`.
 
     Fields are those of ``meta`` (``"meta.page"``, or ``"page"``) and ``"id"``; a passage has no other. What is found is
     what would be found among Haystack's documents, but for this: a list in ``meta`` matches by one of its elements, and an
@@ -690,7 +690,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+    """Make hits of documents, best first, for :func:`semclass.build_context` and its steps.
 
     Parameters
     ----------

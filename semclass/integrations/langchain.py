@@ -20,17 +20,17 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from semclass.errors import InputError, InputTypeError, SemclassError, import_extra
-from semclass.index import PassageIndex
+from semclass.core.checks import short
+from semclass.core.errors import InputError, InputTypeError, SemclassError, import_extra
+from semclass.core.taxonomy import ABSTAIN
+from semclass.core.types import Hit, Passage, QuestionLabel
+from semclass.core.waiting import in_thread
+from semclass.heads.questions import QuestionClassifier
+from semclass.index.passage_index import PassageIndex
 from semclass.integrations.details import DETAILS, read_details, write_details
-from semclass.questions import QuestionClassifier
-from semclass.ranker import Ranker
-from semclass.rerank import Reranker, at_least
-from semclass.retriever import HybridRetriever
-from semclass.taxonomy import ABSTAIN
-from semclass.types import Hit, Passage, QuestionLabel
-from semclass.validation import short
-from semclass.waiting import in_thread
+from semclass.ranking.models import Ranker
+from semclass.ranking.reranker import Reranker, at_least
+from semclass.ranking.retriever import HybridRetriever
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
@@ -480,7 +480,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+    """Make hits of documents, best first, for :func:`semclass.build_context` and its steps.
 
     Parameters
     ----------

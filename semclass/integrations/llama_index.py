@@ -19,18 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from semclass.candidates import make_hits
-from semclass.errors import InputError, InputTypeError, import_extra
+from semclass.core.checks import check_positive, check_probability, check_text, check_texts, short
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.taxonomy import coarse_of
+from semclass.core.types import Hit, Passage
+from semclass.core.waiting import in_thread
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import TextModel
+from semclass.index.records import make_hits
 from semclass.integrations.details import DETAILS, read_details, write_details
-from semclass.questions import QuestionClassifier
-from semclass.ranking import unit
-from semclass.rerank import Reranker, at_least
-from semclass.retriever import CANDIDATES, HybridRetriever
-from semclass.taxonomy import coarse_of
-from semclass.texts import TextModel
-from semclass.types import Hit, Passage
-from semclass.validation import check_positive, check_probability, check_text, check_texts, short
-from semclass.waiting import in_thread
+from semclass.ranking.reranker import Reranker, at_least
+from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.scoring.topk import unit
 
 import_extra("llama_index.core", "llama-index")
 
@@ -67,10 +67,12 @@ _NODE, _TYPE, _SOURCE = "_node_content", "_node_type", "ref_doc_id"
 """Keys under which LlamaIndex's vector stores keep what a node is besides its text and metadata."""
 
 _DOCUMENT_KEYS = ("document", "doc")
-"""Metadata that names the document of a passage that was no node: what :func:`semclass.chunking.cut` writes comes first."""
+"""Metadata that names the document of a passage that was no node: what :func:`semclass.documents.chunking.cut` writes
+comes first."""
 
 _PLACES = ("start", "end", "paragraph", "sentence", "window", "section", "headings", "table", "duplicate_of")
-"""Metadata of :mod:`semclass.chunking` and :mod:`semclass.duplicates` that tells a language model nothing."""
+"""Metadata of :mod:`semclass.documents.chunking` and :mod:`semclass.documents.duplicates` that tells a language model
+nothing."""
 
 TITLE = "title"
 """Metadata that is read before the text, as BEIR does."""
@@ -119,7 +121,7 @@ def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
 
 
 def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
-    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context.build`.
 
     Parameters
     ----------
@@ -155,7 +157,7 @@ def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
 
 
 def to_where(filters: MetadataFilters) -> dict[str, Any]:
-    """Write LlamaIndex's metadata filters as semclass has them, see :mod:`semclass.filters`.
+    """Write LlamaIndex's metadata filters as semclass has them, see :mod:`semclass.index.filters`.
 
     Parameters
     ----------

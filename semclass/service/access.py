@@ -12,7 +12,7 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from semclass.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError, InputError
 from semclass.service.bodies import refusal
 from semclass.service.settings import Settings
 from semclass.service.static import PATHS

@@ -17,9 +17,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 
 import semclass
+from semclass.core.errors import ArtifactError, ChangedFileError, InputError, InputTypeError, SemclassError
+from semclass.core.types import Passage
 from semclass.demo import CORPUS
-from semclass.documents import read_corpus
-from semclass.errors import ArtifactError, ChangedFileError, InputError, InputTypeError, SemclassError
+from semclass.documents.readers import read_corpus
 from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
@@ -31,7 +32,6 @@ from semclass.service.metrics import Metrics
 from semclass.service.openapi import describe
 from semclass.service.queue import Overloaded, Stopping, TooMuch
 from semclass.service.settings import Settings
-from semclass.types import Passage
 
 MEASURED = 6
 """Texts of two passages each that are read before clients are answered, to learn how long that takes."""

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from pydantic_core import ErrorDetails, from_json, to_json
 from starlette.types import Scope
 
-from semclass.errors import SemclassError
+from semclass.core.errors import SemclassError
 from semclass.service.settings import Settings
 
 CLOSE = {"Connection": "close"}
@@ -188,7 +188,7 @@ def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> No
     TooLargeError
         Naming the limit.
     """
-    request.scope["semclass.texts"] = len(texts)
+    request.scope["semclass.heads.texts"] = len(texts)
     if len(texts) > settings.max_texts:
         raise TooLargeError(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
     check_length(max(map(len, texts), default=0), settings)

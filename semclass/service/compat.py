@@ -22,16 +22,16 @@ from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
 import semclass
-from semclass.chunking import count_words
-from semclass.encoder import MAX_WINDOWS, OnnxEncoder
-from semclass.entailment import LABELS, EntailmentLabel
-from semclass.errors import SemclassError
+from semclass.core.errors import SemclassError
+from semclass.core.types import Encoder, Passage, QuestionLabel
+from semclass.documents.chunking import count_words
+from semclass.encoders.onnx_encoder import MAX_WINDOWS, OnnxEncoder
+from semclass.heads.entailment import LABELS, EntailmentLabel
 from semclass.service import compat_schemas as schemas
 from semclass.service.bodies import InvalidError, Json, check_length, json_body, read, take_texts
 from semclass.service.engine import Engine
 from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
-from semclass.types import Encoder, Passage, QuestionLabel
 
 MODEL = "semclass"
 """Name of the model, where a client gives none."""

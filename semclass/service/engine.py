@@ -8,19 +8,19 @@ from hashlib import blake2b
 from math import ceil
 from typing import Any
 
-from semclass.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
-from semclass.errors import InputError, SemclassError
-from semclass.evidence import searchable
-from semclass.index import PassageIndex
-from semclass.processors import available_threads
-from semclass.ranker import Ranker
-from semclass.rerank import Reranker, check_passages
-from semclass.retriever import CANDIDATES, HybridRetriever
+from semclass.core.checks import check_positive, check_text, check_texts
+from semclass.core.cpu import available_threads
+from semclass.core.errors import InputError, SemclassError
+from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
+from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
+from semclass.index.passage_encoder import searchable
+from semclass.index.passage_index import PassageIndex
+from semclass.ranking.models import Ranker
+from semclass.ranking.reranker import Reranker, check_passages
+from semclass.ranking.retriever import CANDIDATES, HybridRetriever
 from semclass.service.jobs import Job, Kind
 from semclass.service.queue import Queue
 from semclass.service.settings import Settings
-from semclass.types import Hit, Passage, PassageLabels, QuestionLabel
-from semclass.validation import check_positive, check_text, check_texts
 
 SEARCH, CANDIDATES_OF_TEXT, EXPLAINED_OF_TEXT = 3, 16, 10
 """What a search costs, in texts that are classified: itself, and one for so many candidates, and hits that are explained.
@@ -32,11 +32,11 @@ SEARCHED_TEXT = 64
 """Characters of each of these texts."""
 
 HITS = 10
-"""Hits of a search that says nothing of them, as :meth:`semclass.retriever.HybridRetriever.search` has it."""
+"""Hits of a search that says nothing of them, as :meth:`semclass.ranking.retriever.HybridRetriever.search` has it."""
 
 SHORT, WINDOW, WINDOWS = 16, 1250, 20_000
 """What is read of a text, in characters: so many more than it has, and at most so many where the encoder reads one window
-of it, or as many as it ever reads (:data:`semclass.encoder.MAX_WINDOWS`).
+of it, or as many as it ever reads (:data:`semclass.encoders.onnx_encoder.MAX_WINDOWS`).
 
 Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 characters 26 µs.
 """
@@ -102,19 +102,19 @@ class Engine(Queue):
         return self.retriever
 
     async def classify_questions(self, texts: Sequence[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
-        """See :meth:`semclass.questions.QuestionClassifier.predict`."""
+        """See :meth:`semclass.heads.questions.QuestionClassifier.predict`."""
         items, predict = check_texts(texts, "questions"), self.ranker.questions.predict
         kind = Kind("questions", repr(min_probability), lambda some: predict(some, min_probability=min_probability))
         return await self._in_parts(kind, [(item, len(item), _read(item, WINDOW)) for item in items], 1)
 
     async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
-        """See :meth:`semclass.passages.PassageClassifier.predict`."""
+        """See :meth:`semclass.heads.passages.PassageClassifier.predict`."""
         items = check_texts(texts, "passages")
         kind = Kind("passages", "", self.ranker.passages.predict)
         return await self._in_parts(kind, [(item, len(item), _read(item, WINDOWS)) for item in items], 1)
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
-        """See :meth:`semclass.entailment.EntailmentClassifier.predict`."""
+        """See :meth:`semclass.heads.entailment.EntailmentClassifier.predict`."""
         if self.entailment is None:
             raise InputError("there is no head for pairs; serve models with a folder entailment/")
         items = check_pairs(pairs)
@@ -123,7 +123,7 @@ class Engine(Queue):
         return await self._in_parts(kind, sized, 2)
 
     async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> list[Hit]:
-        """See :meth:`semclass.rerank.Reranker.rerank`."""
+        """See :meth:`semclass.ranking.reranker.Reranker.rerank`."""
         item = (check_text(question, "question"), check_passages(passages, "passages"))
 
         def call(some: list[tuple[str, list[Passage]]]) -> list[list[Hit]]:
@@ -139,7 +139,7 @@ class Engine(Queue):
         return hits
 
     async def search(self, question: str, **options: Any) -> list[Hit]:
-        """See :meth:`semclass.retriever.HybridRetriever.search`."""
+        """See :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
 
         def call(some: list[str]) -> list[list[Hit]]:
             # that of when the run begins: those who waited find what is new

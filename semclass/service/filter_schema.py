@@ -1,16 +1,16 @@
-"""The filters of :mod:`semclass.filters`, described for OpenAPI."""
+"""The filters of :mod:`semclass.index.filters`, described for OpenAPI."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from semclass.columns import LONGEST
-from semclass.errors import InputError
-from semclass.filters import ID
+from semclass.core.errors import InputError
+from semclass.index.filters import ID
+from semclass.index.metadata import LONGEST
 
 _NAME = r"^([^$_]|_$|_[^i]|_i$|_i[^d]|_id[\s\S])"
-"""Names of fields: any but those of operators, which start with a dollar, and :data:`semclass.filters.ID`."""
+"""Names of fields: any but those of operators, which start with a dollar, and :data:`semclass.index.filters.ID`."""
 
 _BOUNDS = ("$gt", "$gte", "$lt", "$lte")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
-from semclass.bulk import watched
-from semclass.errors import InputError, InputTypeError
+from semclass.core.errors import InputError, InputTypeError
+from semclass.encoders.bulk import watched
 from semclass.service.pace import Clock, Taken
 
 Call: TypeAlias = Callable[[list[Any]], Sequence[Any]]

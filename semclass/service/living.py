@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from semclass.index import PassageIndex
-from semclass.retriever import HybridRetriever
+from semclass.index.passage_index import PassageIndex
+from semclass.ranking.retriever import HybridRetriever
 from semclass.service.engine import Engine
 from semclass.service.logs import fault_of, tell
 

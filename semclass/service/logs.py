@@ -17,7 +17,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semclass.errors import TruncationWarning
+from semclass.core.errors import TruncationWarning
 from semclass.service.bodies import CLOSE, refusal
 from semclass.service.metrics import Metrics
 
@@ -155,7 +155,7 @@ class Watched:
 
     def _tell(self, scope: Scope, status: int, began: float, fault: dict[str, Any]) -> None:
         seconds = time.perf_counter() - began
-        texts = scope.get("semclass.texts", 0)
+        texts = scope.get("semclass.heads.texts", 0)
         route = scope["path"] if scope["path"] in self.routes else UNKNOWN
         self.metrics.request(route, status, seconds, texts)
         tell(

@@ -11,18 +11,18 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 import semclass
-from semclass.errors import InputError
-from semclass.fusion import ALPHA
-from semclass.fusion import METHODS as FUSIONS
-from semclass.index import PassageIndex
-from semclass.ranker import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
+from semclass.core.errors import InputError
+from semclass.core.taxonomy import COARSE_NAMES
+from semclass.core.types import Hit, Passage, QuestionLabel
+from semclass.index.passage_index import PassageIndex
+from semclass.ranking.models import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
+from semclass.scoring.fusion import ALPHA
+from semclass.scoring.fusion import METHODS as FUSIONS
 from semclass.service import schemas
 from semclass.service.bodies import InvalidError, Json, json_body, read, take_count, take_texts
 from semclass.service.compat import WITHOUT_HEADS, NoHeadsError, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
-from semclass.taxonomy import COARSE_NAMES
-from semclass.types import Hit, Passage, QuestionLabel
 
 SEARCHES = frozenset({"/api/search"})
 """Paths that need an index."""

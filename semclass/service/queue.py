@@ -22,7 +22,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from semclass.errors import SemclassError
+from semclass.core.errors import SemclassError
 from semclass.service.jobs import Job, Kind, Run, work
 from semclass.service.pace import Pace, Taken
 from semclass.service.settings import Settings

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from semclass.retriever import CANDIDATES
+from semclass.ranking.retriever import CANDIDATES
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
 

@@ -20,7 +20,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from semclass.errors import InputError
+from semclass.core.errors import InputError
 from semclass.service.bodies import CLOSE, refusal
 from semclass.service.logs import HEADERS, tell
 from semclass.service.memory import settle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from semclass.errors import InputError
+from semclass.core.errors import InputError
 
 MIB = 2**20
 

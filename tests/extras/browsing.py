@@ -14,7 +14,7 @@ from playwright.sync_api import expect, sync_playwright
 
 import semclass
 from semclass import HybridRetriever, PassageIndex
-from semclass.documents import read_corpus
+from semclass.documents.readers import read_corpus
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings

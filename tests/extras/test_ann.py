@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from semclass import Passage, PassageIndex, ann, search
-from semclass.candidates import Scoring
-from semclass.errors import ArtifactError, InputError
+from semclass import Passage, PassageIndex
+from semclass.core.errors import ArtifactError, InputError
+from semclass.index import ann, candidates
+from semclass.index.records import Scoring
 
 pytest.importorskip("usearch", reason="semclass[ann] is not installed")
 pytestmark = pytest.mark.extras
@@ -31,12 +32,14 @@ def quickly_large(monkeypatch):
     """This index is searched as a large one is."""
     monkeypatch.setattr(ann, "MANY", 100)
     for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 8, "LOOKED_AT": 4}.items():
-        monkeypatch.setattr(search, name, value)
+        monkeypatch.setattr(candidates, name, value)
 
 
 def test_usearch_is_imported_after_onnxruntime():
     # in the other order the process would die
-    lines = "import sys, semclass.ann as ann; assert 'usearch' not in sys.modules; import usearch.index, onnxruntime"
+    lines = (
+        "import sys, semclass.index.ann as ann; assert 'usearch' not in sys.modules; import usearch.index, onnxruntime"
+    )
     subprocess.run([sys.executable, "-c", lines], check=True)
 
 

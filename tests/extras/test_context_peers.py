@@ -7,7 +7,7 @@ import os
 import pytest
 
 from semclass import Hit, Passage
-from semclass.context import by_document, expand_parents, expand_window, reorder_for_long_context
+from semclass.context.build import by_document, expand_parents, expand_window, reorder_for_long_context
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.fusion import convex, ensemble, linear, normalise, ranks, rrf
+from semclass.scoring.fusion import convex, ensemble, linear, normalise, ranks, rrf
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 

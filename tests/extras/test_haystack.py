@@ -52,8 +52,8 @@ from semclass import (  # noqa: E402
     Reranker,
     TextClassifier,
     build_context,
-    filters,
 )
+from semclass.index import filters  # noqa: E402
 from semclass.integrations import haystack as adapters  # noqa: E402
 from semclass.integrations.haystack import (  # noqa: E402
     SemclassQueryClassifier,

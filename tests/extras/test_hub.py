@@ -11,9 +11,9 @@ import pytest
 from made_models import export, save_pairs, write_model
 
 from semclass import HybridRetriever, InputError, OnnxEncoder, PassageIndex, Ranker, Reranker, TruncationWarning
-from semclass.cli import main
-from semclass.documents import read_corpus
-from semclass.hub import SentenceTransformerEncoder
+from semclass.cli.main import main
+from semclass.documents.readers import read_corpus
+from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 

@@ -28,9 +28,9 @@ from semclass import (
     Reranker,
     build_context,
 )
-from semclass.chunking import cut
-from semclass.filters import matches, parse
-from semclass.texts import TextLabels, TextModel
+from semclass.documents.chunking import cut
+from semclass.heads.texts import TextLabels, TextModel
+from semclass.index.filters import matches, parse
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 

@@ -22,11 +22,11 @@ from semclass import (
     QdrantIndex,
     QuestionClassifier,
     Ranker,
-    cli,
-    qdrant,
 )
-from semclass.evidence import PassageReader
-from semclass.writer import IndexWriter
+from semclass.cli.main import main
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.writer import IndexWriter
+from semclass.integrations import qdrant
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -455,12 +455,12 @@ def test_the_command_line_uploads_and_searches(monkeypatch, capsys, tmp_path, in
     monkeypatch.setattr(qdrant, "QdrantClient", connect)
     monkeypatch.setenv("SEMCLASS_QDRANT_API_KEY", "secret")
     index.save(tmp_path / "index")
-    cli.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
+    main.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
     assert "semclass search http://host:6333/shelf QUESTION" in capsys.readouterr().out
-    cli.main(["search", "http://host:6333/shelf", QUESTIONS[0], "-k", "2", "--json"])
+    main.main(["search", "http://host:6333/shelf", QUESTIONS[0], "-k", "2", "--json"])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["_id"] for line in lines] == [hit.id for hit in embedded.search(QUESTIONS[0], k=2)]
     assert keys == [("http://host:6333", "secret")] * 2
     with pytest.raises(SystemExit):
-        cli.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
+        main.main(["index", "upload", str(tmp_path / "index"), "--url", "http://host:6333", "--collection", "shelf"])
     assert "replace=True (--replace)" in capsys.readouterr().err

@@ -15,12 +15,12 @@ import pytest
 from served import Served
 
 from semclass import Passage, Ranker
-from semclass.entailment import EntailmentClassifier
-from semclass.rerank import Reranker
+from semclass.core.types import Hit
+from semclass.heads.entailment import EntailmentClassifier
+from semclass.ranking.reranker import Reranker
 from semclass.service.engine import Engine
 from semclass.service.queue import Overloaded
 from semclass.service.settings import Settings
-from semclass.types import Hit
 
 # what the clients' own packages warn of is theirs
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore")]

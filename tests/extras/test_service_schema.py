@@ -16,7 +16,7 @@ import pytest
 from served import Served
 
 from semclass import HybridRetriever, Passage, PassageIndex, Ranker
-from semclass.entailment import EntailmentClassifier
+from semclass.heads.entailment import EntailmentClassifier
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 

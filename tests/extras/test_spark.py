@@ -20,7 +20,7 @@ from semclass import (
     PassageClassifier,
     QuestionClassifier,
 )
-from semclass.documents import read_corpus
+from semclass.documents.readers import read_corpus
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
@@ -88,7 +88,7 @@ def check(rows, expected):
 
 
 def test_parquet_in_and_out_gives_what_one_machine_gives(spark, folder, expected, tmp_path):
-    from semclass.spark import classify
+    from semclass.integrations.spark import classify
 
     rows = spark.read.parquet(str(folder))
     found = classify(rows, "questions", column="question")
@@ -102,7 +102,7 @@ def test_parquet_in_and_out_gives_what_one_machine_gives(spark, folder, expected
 
 @pytest.mark.parametrize("how", ["raises", "is killed"])
 def test_a_task_that_fails_once_is_run_again_and_no_row_is_lost_or_doubled(spark, folder, expected, tmp_path, how):
-    from semclass.batches import classify_job
+    from semclass.integrations.arrow import classify_job
 
     marker, killed = str(tmp_path / "failed"), how == "is killed"
     job = classify_job("questions", column="question")
@@ -127,14 +127,14 @@ def test_a_task_that_fails_once_is_run_again_and_no_row_is_lost_or_doubled(spark
 
 
 def test_models_are_opened_once_for_each_worker_process(spark, folder):
-    from semclass import batches as module
+    from semclass.integrations import arrow as module
 
     job = module.classify_job("questions", column="question")
 
     def counting(batches):
         import pyarrow as pa
 
-        from semclass.batches import _open
+        from semclass.integrations.arrow import _open
 
         for _ in job(batches):
             pass
@@ -150,7 +150,7 @@ def test_models_are_opened_once_for_each_worker_process(spark, folder):
 
 
 def test_passages_pairs_and_vectors(spark, encoder):
-    from semclass.spark import classify, encode
+    from semclass.integrations.spark import classify, encode
 
     texts = [passage.text for passage in read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")]
     rows = spark.createDataFrame([(place, text) for place, text in enumerate(texts)], "id long, text string")
@@ -173,7 +173,7 @@ def test_passages_pairs_and_vectors(spark, encoder):
 
 def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path):
     from semclass import TextClassifier, TextModel
-    from semclass.spark import classify
+    from semclass.integrations.spark import classify
 
     asked, chatted = ["Can I renew my card?", "When do you open?"] * 2, ["Hello there!", "Good night."] * 2
     labels = [1] * 4 + [2] * 4
@@ -188,7 +188,7 @@ def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path
 
 
 def test_columns_of_any_type_are_copied_as_they_are(spark):
-    from semclass.spark import encode
+    from semclass.integrations.spark import encode
 
     rows = spark.sql(
         "select 'Who?' as text, date'2024-02-29' as day, timestamp'2024-02-29 12:00:00' as time, 1.50 as price, "
@@ -201,7 +201,7 @@ def test_columns_of_any_type_are_copied_as_they_are(spark):
 
 
 def test_models_that_differ_between_machines_are_refused(spark, tmp_path):
-    from semclass.spark import classify
+    from semclass.integrations.spark import classify
 
     shutil.copytree(ROOT / "models", tmp_path / "models")
     rows = spark.createDataFrame([("Who?",)], "text string")
@@ -213,7 +213,7 @@ def test_models_that_differ_between_machines_are_refused(spark, tmp_path):
 
 
 def test_mistakes_show_before_anything_runs(spark, tmp_path):
-    from semclass.spark import classify, encode
+    from semclass.integrations.spark import classify, encode
 
     rows = spark.createDataFrame([("Who?", 1, "x")], "text string, size long, Label string")
     with pytest.raises(InputError, match="a column 'label' would be added"):

@@ -1,0 +1,362 @@
+"""The commands that build an index, change it and look it through."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+import semclass
+from semclass.cli.options import (
+    InputPath,
+    json_output,
+    print_json,
+    progress,
+    take_api_key,
+    take_encoder,
+    take_form,
+    take_models,
+    take_similarity,
+    take_threads,
+    take_where,
+    weights,
+)
+from semclass.core.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.index.passage_encoder import PassageReader
+    from semclass.index.writer import IndexWriter
+
+_folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+_source = click.argument("source", type=InputPath())
+
+_READ = 1024
+"""Passages of an index that are read at a time."""
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def take_cut(command: Command) -> Command:
+    """Give a command the options of :func:`passages_from`."""
+    options = (
+        click.option(
+            "--cut",
+            "by",
+            type=click.Choice(["paragraph", "sentence", "window", "section"]),
+            help="How documents are cut; text and Markdown by paragraph by default, JSON lines not at all.",
+        ),
+        click.option(
+            "--size", type=click.IntRange(1), help="Words that a passage may have; 100 in a window by default."
+        ),
+        click.option(
+            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
+        ),
+        click.option(
+            "--mark-duplicates",
+            is_flag=True,
+            help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
+            "passages are only added, of the index.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def passages_from(
+    source: Path,
+    by: str | None,
+    size: int | None,
+    overlap: int,
+    *,
+    mark_duplicates: bool,
+    held: Path | None = None,
+) -> tuple[Iterator[semclass.Passage], int | None]:
+    """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting.
+
+    Where duplicates are marked, so are those of passages that the index in `held` has.
+    """
+    from semclass.documents import duplicates
+    from semclass.documents.readers import count_passages, iter_passages, passed_over
+
+    passages = iter_passages(source, by, size=size, overlap=overlap)
+    if others := passed_over(source):
+        click.echo(f"passed over: {others}", err=True)
+    number = count_passages(source, by) if sys.stderr.isatty() else None
+    if not mark_duplicates:
+        return passages, number
+    if held is None:
+        return duplicates.mark_duplicates(passages), number
+    return _marked_beside(held, passages), number
+
+
+@click.group()
+def index() -> None:
+    """Build an index, change it, look it through, and tell what it holds."""
+
+
+@index.command()
+@_source
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@click.option("--replace", is_flag=True, help="Replace an index that is there, once the new one is complete.")
+@click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
+@take_cut
+@take_similarity
+@take_form
+@json_output
+@take_models
+@take_encoder
+@take_threads
+def build(
+    source: Path,
+    out: Path,
+    similarity: str,
+    form: str | None,
+    *,
+    replace: bool,
+    no_resume: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+    **cutting: Any,
+) -> None:
+    """Index SOURCE: a BEIR folder, a .jsonl file with `text` (- for a pipe), or a folder of .txt and .md files.
+
+    A build that was stopped goes on where it was when the same command is given again. An index that is there stays as it
+    is, unless --replace is given: then until the new one is complete.
+    """
+    from semclass.core.cpu import available_threads
+    from semclass.index.build import build_index
+    from semclass.index.ingest import Recipe
+    from semclass.index.store import check_target
+
+    check_target(out, replace=replace)
+    passages, count = passages_from(source, **cutting)
+    # a thread of its own for each stretch of passages makes better use of processors than several for each text
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=1)
+    header = Recipe.of(ranker.reader, similarity, form).header()
+    # what could not be searched is refused before it is built
+    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), ranker)
+    with progress("indexing", count) as step:
+        built = build_index(
+            out,
+            passages,
+            reader=ranker.reader,
+            similarity=similarity,
+            form=form,
+            progress=step,
+            resume=not no_resume,
+            workers=threads or available_threads(),
+            replace=replace,
+        )
+    if as_json:
+        made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
+        print_json({"index": str(out), "passages": len(built), **made})
+    else:
+        click.echo(
+            f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+            f"classes {' '.join(built.classes) or 'none'})"
+        )
+
+
+@index.command()
+@_folder
+@_source
+@click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
+@take_cut
+@json_output
+@take_models
+@take_encoder
+@take_threads
+def add(
+    folder: Path,
+    source: Path,
+    *,
+    update: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+    **cutting: Any,
+) -> None:
+    """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
+    from semclass.core.cpu import available_threads
+
+    # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
+    passages, count = passages_from(source, **cutting, held=None if update else folder)
+    with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
+        workers = threads or available_threads()
+        with progress("indexing", count) as step:
+            if update:
+                counts["changed"] = changed.update(passages, missing="add", progress=step, workers=workers)
+            else:
+                counts["added"] = changed.add(passages, progress=step, workers=workers)
+
+
+@index.command()
+@_folder
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--file", type=InputPath(), help="One id a line; - for a pipe.")
+@take_where
+@click.option("--ignore-missing", is_flag=True, help="Say nothing of ids that no passage has.")
+@json_output
+def delete(
+    folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
+) -> None:
+    """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
+    from semclass.index.filters import read_terms
+
+    if (bool(ids), file is not None, bool(where)).count(True) != 1:
+        raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")
+    given = list(ids) if file is None else _lines(file)
+    with _changing(folder, as_json=as_json) as (changed, counts):
+        if where:
+            counts["removed"] = changed.delete(where=read_terms(where))
+        else:
+            counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
+
+
+@index.command()
+@_folder
+@click.option("--url", required=True, help="Address of a Qdrant server, such as http://localhost:6333.")
+@click.option("--collection", required=True, help="Name of the collection that is made.")
+@click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
+@click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
+@take_api_key
+@json_output
+def upload(
+    folder: Path, url: str, collection: str, *, replace: bool, codes: bool, api_key: str | None, as_json: bool
+) -> None:
+    """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
+    found = semclass.PassageIndex.load(folder)
+    with progress("uploading", len(found)) as step:
+        semclass.QdrantIndex.upload(
+            found, url, collection, codes=codes, replace=replace, progress=step, api_key=api_key
+        )
+    address = f"{url.rstrip('/')}/{collection}"
+    if as_json:
+        print_json({"index": address, "passages": len(found)})
+    else:
+        click.echo(f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION")
+
+
+@index.command()
+@_folder
+@json_output
+def info(folder: Path, *, as_json: bool) -> None:
+    """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
+    from semclass.index.store import describe
+
+    found = describe(folder)
+    if as_json:
+        print_json({"index": str(folder), **found})
+        return
+    total = sum(found["bytes"].values())
+    each = f", {total / found['passages']:.0f} bytes each" if found["passages"] else ""
+    click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB{each}")
+    classes = " ".join(found["classes"]) or "none"
+    click.echo(f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}")
+    if len(found["segments"]) > 1 or found["removed"]:
+        click.echo(
+            f"{len(found['segments'])} segments, {found['removed']} removed passages still there: `semclass index compact`"
+        )
+    if found["unfinished"]:
+        click.echo(
+            f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more: `semclass index build "
+            "--replace` goes on with it, or drops it with --no-resume"
+        )
+    tuned = found["tuned"]
+    if not tuned.get("weights"):
+        click.echo("weights: the defaults")
+        return
+    found_on = tuned.get("found_on", {})
+    click.echo(f"weights: {weights(tuned['weights'])}")
+    click.echo(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+
+
+@index.command()
+@_folder
+@json_output
+def verify(folder: Path, *, as_json: bool) -> None:
+    """Look the index in DIR through: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
+    from semclass.index.verify import verify as look_through
+
+    with progress("verifying", None) as step:
+        found = look_through(folder, progress=step)
+    if as_json:
+        print_json({"index": str(folder), **found})
+    else:
+        click.echo(
+            f"{found['passages']} passages in {_segments(found['segments'])}: {', '.join(found['checks'])} are right"
+        )
+
+
+@index.command()
+@_folder
+@json_output
+def compact(folder: Path, *, as_json: bool) -> None:
+    """Make the index in DIR one segment, and drop what was removed from it; nothing is encoded again."""
+    with _changing(folder, as_json=as_json) as (changed, counts):
+        counts["compacted"] = int(changed.commit(compact=True))
+
+
+@contextmanager
+def _changing(
+    folder: Path, *, as_json: bool, models: Path | None = None, encoder: str | None = None
+) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
+    """Change an index, and say afterwards what was done."""
+    from semclass.index.store import describe
+    from semclass.index.writer import IndexWriter
+
+    def reader() -> PassageReader:
+        return semclass.Ranker.load(models, encoder=encoder, threads=1).reader
+
+    counts: dict[str, int] = {}
+    with IndexWriter.open(folder, reader=reader) as changed:
+        yield changed, counts
+    found = describe(folder)
+    if as_json:
+        print_json({"index": str(folder), **counts, "passages": found["passages"], "segments": len(found["segments"])})
+        return
+    done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
+    click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {_segments(len(found['segments']))}")
+
+
+def _marked_beside(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Mark near-duplicates of one another and of what an index holds, which is opened when the first one is asked for."""
+    from semclass.documents import duplicates
+
+    found = semclass.PassageIndex.load(folder, verify=False)
+    starts = range(0, len(found.rows), _READ)
+    held = (passage for begin in starts for passage in found.passages(found.rows[begin : begin + _READ]))
+    yield from duplicates.mark_duplicates(_new_to(found, passages), earlier=held)
+
+
+def _new_to(found: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Pass passages on whose ids an index has not: others are refused before all of it is looked through for duplicates."""
+    from semclass.index.ingest import chunks
+
+    for chunk in chunks(passages, _READ):
+        rows = found.find([passage.id for passage in chunk])
+        for passage, row in zip(chunk, rows.tolist(), strict=True):
+            if row >= 0:
+                raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")
+        yield from chunk
+
+
+def _lines(file: Path) -> list[str]:
+    """Ids of a file; lines without any are skipped."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} cannot be read ({error}); give a text file with one id a line") from error
+    return [line for line in lines if line.strip()]
+
+
+def _segments(number: int) -> str:
+    return f"{number} segment{'s' * (number != 1)}"

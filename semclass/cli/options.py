@@ -1,0 +1,93 @@
+"""What the commands share: options, bars of progress, JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+import semclass
+from semclass.core.errors import InputError
+
+API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
+"""Environment variable that holds the key of a Qdrant server."""
+
+
+class InputPath(click.Path):
+    """A file to read; ``-`` is standard input, so that commands can be put behind one another."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Give a path that can be opened."""
+        return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
+
+
+json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
+take_models = click.option(
+    "--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default."
+)
+take_encoder = click.option(
+    "--encoder", help="Folder of an exported encoder, or hub:NAME or hub:FOLDER; that of the models by default."
+)
+take_form = click.option(
+    "--form",
+    type=click.Choice(["standard", "lean", "exact"]),
+    help="What the index keeps: all vectors in few bytes (the default), none of words and sentences, or all nearly exact.",
+)
+take_similarity = click.option(
+    "--similarity",
+    type=click.Choice(["cosine", "ip", "l2"]),
+    default="cosine",
+    show_default=True,
+    help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
+)
+take_threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
+take_api_key = click.option(
+    "--api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
+)
+take_where = click.option(
+    "--where",
+    multiple=True,
+    metavar="FILTER",
+    help="Only passages whose metadata match: 'page>=3', 'lang=de' or a filter as JSON; given again, all must match.",
+)
+
+
+@contextmanager
+def progress(label: str, length: int | None) -> Iterator[Callable[[int], object]]:
+    """Show a bar on standard error if that is a terminal, and nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    bar: Any
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """Print one JSON line."""
+    click.echo(json.dumps(record, ensure_ascii=False))
+
+
+def weights(found: Mapping[str, float]) -> str:
+    """Weights in one line."""
+    return ", ".join(f"{name} {value:g}" for name, value in found.items())
+
+
+def open_retriever(place: str, ranker: semclass.Ranker, api_key: str | None) -> semclass.HybridRetriever:
+    """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
+    if place.startswith(("http://", "https://")):
+        url, _, collection = place.rstrip("/").rpartition("/")
+        if url.endswith(":/"):
+            raise InputError(
+                f"{place} names no collection; name one behind the address, such as {url}/{collection}/passages"
+            )
+        return semclass.HybridRetriever(semclass.QdrantIndex.connect(url, collection, api_key=api_key), ranker)
+    return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)

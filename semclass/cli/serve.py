@@ -1,0 +1,112 @@
+"""``semclass serve``: the HTTP service."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from semclass.cli.options import API_KEY_VARIABLE, open_retriever, take_encoder, take_models, take_threads
+from semclass.core.errors import EncoderMismatchError, import_extra
+from semclass.service.settings import Settings
+
+if TYPE_CHECKING:
+    from semclass.heads.entailment import EntailmentClassifier
+    from semclass.ranking.models import Ranker
+
+_SECONDS = click.FloatRange(0, min_open=True)
+
+
+def _limit(
+    option: str, name: str, kind: click.ParamType[Any], told: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make the option of a limit, with the default of the settings."""
+    return click.option(option, name, type=kind, default=getattr(Settings, name), show_default=True, help=told)
+
+
+@click.command()
+@click.argument("place", metavar="[INDEX]", required=False)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0: any free one.")
+@click.option("--api-key-file", type=click.Path(path_type=Path), help="Keys that requests must bear, one a line.")
+@click.option("--allow-host", multiple=True, metavar="NAME", help="A name that requests may give the service; *: any.")
+@_limit("--max-body", "max_body", click.IntRange(1), "Bytes of a request's body.")
+@_limit("--max-texts", "max_texts", click.IntRange(1), "Texts of a request.")
+@_limit("--max-characters", "max_characters", click.IntRange(1), "Characters of a text.")
+@_limit("--max-requests", "max_requests", click.IntRange(1), "Requests that are answered at a time; more get 429.")
+@_limit("--timeout", "request_seconds", _SECONDS, "Seconds that an answer may take.")
+@_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
+@_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
+@_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
+@click.option(
+    "--qdrant-api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
+)
+@take_models
+@take_encoder
+@take_threads
+def serve(
+    place: str | None,
+    host: str,
+    port: int,
+    api_key_file: Path | None,
+    allow_host: tuple[str, ...],
+    qdrant_api_key: str | None,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+    **limits: Any,
+) -> None:
+    """Serve classification, search and re-ranking over HTTP, with a page at /.
+
+    INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages. Without
+    it, classification and re-ranking are served alone.
+    """
+    for module in ("fastapi", "prometheus_client", "uvicorn"):
+        import_extra(module, "serve")
+    from semclass.core.cpu import available_threads
+    from semclass.ranking.models import Ranker
+    from semclass.service import access, logs, server
+    from semclass.service.app import create_app
+    from semclass.service.engine import Engine
+
+    logs.configure()
+    warnings.showwarning = logs.show_warning
+    settings = Settings(
+        keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
+    )
+    if not (settings.keys or access.is_loopback(host)):
+        logs.tell("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
+    # runs side by side with a thread each are faster than one with as many threads
+    workers = threads or available_threads()
+    with server.bind(host, port) as listener:
+        ranker = Ranker.load(models, encoder=encoder, threads=1)
+        retriever = None if place is None else open_retriever(place, ranker, qdrant_api_key)
+        engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, 1), workers=workers)
+        server.run(create_app(engine, settings), settings, listener)
+
+
+def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Names that requests may give the service; none: any, as where it listens to others and none are named."""
+    from semclass.service.access import LOOPBACK_NAMES, is_loopback
+
+    if "*" in allowed:
+        return ()
+    return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
+
+
+def _entailment(models: Path | None, ranker: Ranker, threads: int) -> EntailmentClassifier | None:
+    """The heads that judge pairs; None where there are none for this encoder."""
+    from semclass.core.artifacts import default_models
+    from semclass.heads.entailment import EntailmentClassifier
+
+    root = default_models() if models is None else models
+    if not (root / "entailment").exists():
+        return None
+    try:
+        return EntailmentClassifier.load(root, encoder=ranker.encoder, threads=threads)
+    except EncoderMismatchError:
+        return None

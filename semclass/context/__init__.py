@@ -1,0 +1,1 @@
+"""From hits to the text that a language model is given."""

@@ -1,0 +1,80 @@
+"""Checks at the public doors: each names what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from semclass.core.errors import InputError, InputTypeError
+
+
+def check_text(text: object, name: str = "text") -> str:
+    """Refuse what is not a string, or holds nothing but white space."""
+    if not isinstance(text, str):
+        raise InputTypeError(f"{name} must be a string, not {type(text).__name__}: {short(text)}")
+    if not text.strip():
+        raise InputError(f"{name} is empty; give a text with at least one character that is not white space")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name} is not valid Unicode: {error.reason} at character {error.start}") from error
+    return text
+
+
+def check_texts(texts: Iterable[object], name: str = "texts") -> list[str]:
+    """Copy a sequence of non-empty strings into a list; one bare string is refused, as it is a common slip."""
+    if isinstance(texts, (str, bytes)):
+        raise InputTypeError(f"{name} must be a sequence of strings, not one string; write [{short(texts)}]")
+    if not isinstance(texts, Iterable):
+        raise InputTypeError(f"{name} must be a sequence of strings, not {type(texts).__name__}")
+    return [check_text(text, f"{name}[{index}]") for index, text in enumerate(texts)]
+
+
+def check_positive(value: object, name: str) -> int:
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputTypeError(f"{name} must be a whole number, not {type(value).__name__}: {short(value)}")
+    number = int(value.__index__())
+    if number < 1:
+        raise InputError(f"{name} is {number}; it must be at least 1")
+    return number
+
+
+def check_weight(value: object, name: str) -> float:
+    """Refuse what is not a finite number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputTypeError(f"{name} must be a number, not {type(value).__name__}: {short(value)}")
+    if not 0 <= value < float("inf"):
+        raise InputError(f"{name} is {value}; it must be a finite number of at least 0")
+    return float(value)
+
+
+def check_probability(value: object, name: str) -> float:
+    """Refuse what is not a number from 0 to 1."""
+    number = check_weight(value, name)
+    if number > 1:
+        raise InputError(f"{name} is {number}; it must be a probability, from 0 to 1")
+    return number
+
+
+def check_choice(value: Any, allowed: Sequence[Any], name: str) -> None:
+    """Refuse a value that is not one of the allowed ones."""
+    if value not in allowed:
+        raise InputError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, allowed))}")
+
+
+def check_unique(ids: Sequence[str], name: str = "id") -> None:
+    """Refuse ids of which one comes twice."""
+    first: dict[str, int] = {}
+    for place, item in enumerate(ids):
+        if item in first:
+            raise InputError(
+                f"{name} {item!r} comes twice (items {first[item] + 1} and {place + 1}); ids must be unique"
+            )
+        first[item] = place
+
+
+def short(value: object, limit: int = 60) -> str:
+    """Give the beginning of a value's repr, for messages."""
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."

@@ -1,0 +1,386 @@
+"""The values that travel through semclass, and the one interface that others may implement: the encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.errors import InputError
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+DoubleArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different lengths, concatenated.
+
+    Attributes
+    ----------
+    values
+        All rows one after another, shape (total, ...).
+    offsets
+        int64 of shape (n + 1,): row i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
+
+    values: npt.NDArray[Any]
+    offsets: IntArray
+
+    def __len__(self) -> int:
+        """Count the rows."""
+        return len(self.offsets) - 1
+
+    def row(self, index: int) -> npt.NDArray[Any]:
+        """Give one row, shape (length, ...), as a view."""
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    def lengths(self) -> IntArray:
+        """Count each row's items, int64 of shape (n,)."""
+        return np.diff(self.offsets)
+
+    def take(self, rows: IntArray) -> Ragged:
+        """Copy some rows, in the order asked for, without a loop.
+
+        Parameters
+        ----------
+        rows
+            int64 of shape (m,), indices of rows; an index may come twice.
+
+        Returns
+        -------
+        Ragged
+            The m rows.
+        """
+        starts = self.offsets[rows]
+        lengths = self.offsets[rows + 1] - starts
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
+
+
+def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
+    """Concatenate rows; `empty` gives dtype and item shape where there are no rows at all."""
+    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    values = np.concatenate(rows) if rows else empty
+    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def padded(
+    rows: Ragged, *, fill: float = 0.0, shortest: int = 0, dtype: npt.DTypeLike = np.float32
+) -> npt.NDArray[Any]:
+    """Give ragged rows as one array.
+
+    Parameters
+    ----------
+    rows
+        Ragged of any item shape, n rows.
+    fill
+        What stands behind the end of a row.
+    shortest
+        Places that the array has at least.
+    dtype
+        Of the array.
+
+    Returns
+    -------
+    ndarray
+        Of shape ``(n, longest, *item shape)``.
+    """
+    lengths = rows.lengths()
+    inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]
+    matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
+    matrix[inside] = rows.values
+    return matrix
+
+
+def chained(parts: Sequence[Ragged]) -> Ragged:
+    """Concatenate ragged arrays, at least one; a single one as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths() for part in parts)])
+    return Ragged(np.concatenate([part.values for part in parts]), np.cumsum(lengths))
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What an encoder gives for n texts; a view that was not asked for is None.
+
+    Attributes
+    ----------
+    terms
+        Ragged int32: the word-piece ids of each whole text, special tokens left out, never cut.
+    pooled
+        float32 of shape (n, dim): the vector that retrieval compares. Rows of exported encoders have unit length, those
+        of other models what length the model gives them.
+    layers
+        float32 of shape (n, layers_dim): features from several layers, for classification.
+    tokens
+        Ragged float32 of item shape (token_dim,), unit length: one vector per word piece that the encoder read,
+        special tokens left out. A long text has fewer of them than `terms`.
+    entities
+        float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
+    states
+        Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for networks that
+        go on from there.
+    """
+
+    terms: Ragged
+    pooled: FloatArray | None = None
+    layers: FloatArray | None = None
+    tokens: Ragged | None = None
+    entities: FloatArray | None = None
+    states: Ragged | None = None
+
+    def rows(self, name: str) -> FloatArray:
+        """Give a view that has one row per text.
+
+        Raises
+        ------
+        InputError
+            If it was not encoded.
+        """
+        view: FloatArray | None = getattr(self, name, None)
+        return _present(view, name)
+
+    def pieces(self, name: str) -> Ragged:
+        """Give a view that has one row per word piece.
+
+        Raises
+        ------
+        InputError
+            If it was not encoded.
+        """
+        view: Ragged | None = getattr(self, name, None)
+        return _present(view, name)
+
+
+View = TypeVar("View")
+
+
+def _present(view: View | None, name: str) -> View:
+    if view is None:
+        raise InputError(f"the view {name!r} is needed and was not encoded; this encoder may not have it")
+    return view
+
+
+class Encoder(Protocol):
+    """Turns texts into vectors. Anything with these five members can take the shipped encoder's place."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Identity of the encoder: heads and indices that were made with another one are refused."""
+
+    @property
+    def views(self) -> Mapping[str, int]:
+        """Names of the views that the encoder can give, each with its dimension.
+
+        ``"pooled"`` must be among them, and ``"tokens"`` for an index.
+        """
+
+    @property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+
+    @property
+    def vocabulary(self) -> Sequence[str]:
+        """Text of each word piece, by its id."""
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        """Encode texts.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+        views
+            Which views to give besides ``terms``: any of those that the encoder has.
+
+        Returns
+        -------
+        Encoding
+            The views, rows in the order of `texts`. A text's row does not depend on the texts beside it.
+        """
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A text that can be found.
+
+    Attributes
+    ----------
+    id
+        The caller's name for it, unique in an index.
+    text
+        What is encoded and searched.
+    metadata
+        Anything JSON can hold: document, page, position, title ...
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuestionLabel:
+    """The answer type of one question.
+
+    Attributes
+    ----------
+    text
+        The question.
+    label
+        The most probable coarse class, or ``semclass.ABSTAIN`` where it is less probable than was asked for.
+    probability
+        Calibrated probability of the most probable coarse class, in [0, 1].
+    fine
+        The most probable fine class of that coarse class, or ``semclass.ABSTAIN``.
+    fine_probability
+        Its calibrated probability, in [0, `probability`].
+    probabilities
+        All coarse classes with theirs; they sum to 1.
+    fine_probabilities
+        All fine classes with theirs; those of a coarse class sum to its probability.
+    """
+
+    text: str
+    label: str
+    probability: float
+    fine: str
+    fine_probability: float
+    probabilities: Mapping[str, float]
+    fine_probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PassageLabels:
+    """The answer types that one passage provides: none, one or several.
+
+    Attributes
+    ----------
+    text
+        The passage.
+    labels
+        The classes whose probability reaches their head's threshold.
+    probabilities
+        All classes with their calibrated probabilities, each in [0, 1]; they do not sum to 1.
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class WordMatch:
+    """How one word piece of the question is met by a passage.
+
+    Attributes
+    ----------
+    word
+        The piece; ``##`` before it says that it goes on from the piece before.
+    weight
+        Its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together.
+    match
+        The piece of the passage whose token vector is nearest; empty for a passage without token vectors.
+    cosine
+        Their cosine, in [-1, 1].
+    exact
+        Whether the passage holds the piece itself, anywhere.
+    """
+
+    word: str
+    weight: float
+    match: str
+    cosine: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class ClassEvidence:
+    """What the class of a question and those of a passage say of each other.
+
+    Attributes
+    ----------
+    name
+        The class.
+    asked
+        P(class | question).
+    provided
+        P(class | passage).
+    """
+
+    name: str
+    asked: float
+    provided: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a score was made of.
+
+    Attributes
+    ----------
+    parts
+        Numbers that add up to `total`. For a score that is a sum: its terms, weights included. For ``learned``, the
+        log-odds: what each group of pair features adds to those of an average candidate, and theirs (``average``).
+    total
+        Their sum.
+    link
+        How the score follows from `total`: ``"identity"``: it is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)). The
+        method ``stable`` puts passages with a label first, and leaves the score as it was.
+    words
+        The question's words that weigh most, heaviest first, each once, and what met it.
+    classes
+        The classes, most asked for first.
+    """
+
+    parts: Mapping[str, float]
+    total: float
+    link: str
+    words: tuple[WordMatch, ...]
+    classes: tuple[ClassEvidence, ...]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage in a ranking, with everything that its score was made of.
+
+    Attributes
+    ----------
+    id, text, metadata
+        The passage, as it was handed in.
+    score
+        What the ranking is sorted by; its meaning depends on the method and is documented there.
+    rank
+        Place in the ranking, from 1.
+    rank_before
+        Place before re-ranking, from 1.
+    components
+        The parts: ``dense`` (similarity of the vectors: their cosine, unless the index was built with another one),
+        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of
+        :func:`semclass.ranking.proximity.placed_match`, where its model is there), ``answers`` (probability that the
+        passage answers the question), ``entails`` (1 where that is a yes, else 0); a part that was not computed is absent.
+    labels
+        The answer types that the passage provides.
+    probabilities
+        Calibrated probability of each answer type.
+    explanation
+        What the score was made of, where it was asked for.
+    """
+
+    id: str
+    text: str
+    metadata: Mapping[str, Any]
+    score: float
+    rank: int
+    rank_before: int
+    components: Mapping[str, float]
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+    explanation: Explanation | None = None

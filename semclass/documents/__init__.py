@@ -1,0 +1,1 @@
+"""From files to passages: readers, chunking, sentences, near-duplicates."""

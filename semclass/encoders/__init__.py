@@ -1,0 +1,1 @@
+"""From texts to vectors: the shipped encoder, others, token vectors, words."""

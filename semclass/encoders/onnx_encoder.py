@@ -1,0 +1,457 @@
+"""The shipped encoder: one ONNX run from word pieces to every view that the heads need."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import tokenizers
+
+from semclass.core import artifacts
+from semclass.core.checks import check_positive, check_texts
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
+from semclass.core.onnx_sessions import open_session
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, ragged
+from semclass.encoders.bulk import batches_by_length, steps
+
+STATES = "states"
+"""View of the lower part of the network; all others come from the upper part, which reads it."""
+
+NETWORKS = ("lower.onnx", "upper.onnx")
+"""Files of the two parts."""
+
+MAX_WINDOWS = 16
+"""Windows that a long text is read in at most, about 3,000 words of English: it bounds the memory of a text."""
+
+PIECE_VIEWS = (STATES, "tokens")
+"""Views with a row for each word piece; the others have one for each text."""
+
+
+@dataclass(frozen=True)
+class OnnxEncoder:
+    """An encoder exported by ``training/export_encoder.py``; many threads may share one.
+
+    Attributes
+    ----------
+    fingerprint
+        Made of the hashes of its networks and its tokeniser.
+    views
+        Name and dimension of each view.
+    max_length
+        Word pieces it reads at a time, including the two special ones. A longer text is read in windows of like length,
+        `MAX_WINDOWS` at most, whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row);
+        for the view ``states``, in the first window alone. What is not read is said once per call by a
+        :class:`~semclass.TruncationWarning`.
+    batch_size
+        Texts per run at most.
+    threads
+        Threads that a run may use.
+    """
+
+    fingerprint: str
+    views: Mapping[str, int]
+    max_length: int
+    batch_size: int
+    threads: int
+    lower: onnxruntime.InferenceSession
+    upper: onnxruntime.InferenceSession
+    tokenizer: tokenizers.Tokenizer
+    special: tuple[int, int]
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path | None = None,
+        *,
+        threads: int = 1,
+        batch_size: int = 32,
+        max_length: int | None = None,
+    ) -> OnnxEncoder:
+        """Load an encoder.
+
+        Parameters
+        ----------
+        folder
+            Its folder; the shipped one if None.
+        threads
+            Threads per run. One is best for single questions, all of them for building an index.
+        batch_size
+            Texts per run at most; bounds memory.
+        max_length
+            Word pieces to read of a text, special ones included; what the encoder was trained with if None.
+
+        Returns
+        -------
+        OnnxEncoder
+            The encoder.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged.
+        InputError
+            If a number is out of range.
+        """
+        check_positive(threads, "threads")
+        check_positive(batch_size, "batch_size")
+        artifact = artifacts.load(artifacts.default_models() / "encoder" if folder is None else folder, "encoder")
+        limit = int(artifact.field("max_positions"))
+        length = int(artifact.field("max_length")) if max_length is None else check_positive(max_length, "max_length")
+        if not 3 <= length <= limit:
+            raise InputError(f"max_length is {length}; this encoder takes 3 to {limit} word pieces")
+        try:
+            tokenizer = tokenizers.Tokenizer.from_buffer(artifact.read("tokenizer.json"))
+        except Exception as error:  # the tokenizers library raises bare Exception
+            raise ArtifactError(f"{artifact.path('tokenizer.json')} cannot be read: {error}") from error
+        # cutting and padding are done here, so that the whole text's terms are known and no call changes shared state
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        first, last = artifact.field("special_ids")
+        lower, upper = (open_session(artifact, name, threads, optimise=False) for name in NETWORKS)
+        views = {str(name): int(dim) for name, dim in artifact.field("views").items()}
+        outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
+        if outputs != views:
+            raise ArtifactError(f"the networks in {artifact.folder} give {outputs}, but the manifest says {views}")
+        records = artifact.manifest["files"]
+        return cls(
+            fingerprint=fingerprint_of(records),
+            views=views,
+            max_length=length,
+            batch_size=batch_size,
+            threads=threads,
+            lower=lower,
+            upper=upper,
+            tokenizer=tokenizer,
+            special=(int(first), int(last)),
+        )
+
+    @cached_property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        added = self.tokenizer.get_added_tokens_decoder().values()
+        return term_flags(self.tokenizer.get_vocab(), (token.content for token in added if token.special))
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Text of each word piece, by its id."""
+        return pieces_of(self.tokenizer.get_vocab())
+
+    def tokenize(self, texts: Sequence[str]) -> Ragged:
+        """Cut texts into word pieces.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+
+        Returns
+        -------
+        Ragged
+            int32 ids without special tokens, of the whole of each text.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string.
+        """
+        checked = check_texts(texts)
+        if self.threads == 1 or len(checked) == 1:
+            encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in steps(checked)]
+        else:
+            encodings = self.tokenizer.encode_batch_fast(checked, add_special_tokens=False)
+        return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
+
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        views: Sequence[str] = ("pooled",),
+        progress: Callable[[int], object] | None = None,
+    ) -> Encoding:
+        """Encode texts; see :meth:`semclass.Encoder.encode`.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+        views
+            Views to give besides ``terms``.
+        progress
+            Called with the number of texts done after each run.
+
+        Returns
+        -------
+        Encoding
+            The views, rows in the order of `texts`.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a text is empty or not a string, or a view is unknown.
+        """
+        unknown = [view for view in views if view not in self.views]
+        if unknown:
+            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        wanted = [name for name in self.views if name in views]
+        terms = self.tokenize(texts)
+        # heads that read states classify questions, which are short: one window bounds their time
+        lengths = terms.lengths()
+        windows = cut_windows(lengths, self.max_length - 2, 1 if STATES in wanted else MAX_WINDOWS)
+        read = windows.lengths
+        _warn_of_cuts(lengths, windows)
+        rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
+        pieces = {
+            name: _empty(read + 2 if name == STATES else read, self.views[name])
+            for name in wanted
+            if name in PIECE_VIEWS
+        }
+        starts = terms.offsets[windows.owners] + windows.starts
+        for batch in steps(batches_by_length(read, self.batch_size)):
+            ids, mask = self._pad(terms, starts[batch], read[batch])
+            for name, output in self._run(ids, mask, wanted).items():
+                if name in rows:
+                    rows[name][batch] = output
+                else:
+                    _scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
+            if progress is not None:
+                progress(int((windows.starts[batch] == 0).sum()))
+        if len(read) > len(terms):
+            rows = {name: windows.pooled(name, values) for name, values in rows.items()}
+            pieces = {name: windows.joined(values) for name, values in pieces.items()}
+        return Encoding(
+            terms=terms,
+            pooled=rows.get("pooled"),
+            layers=rows.get("layers"),
+            entities=rows.get("entities"),
+            tokens=pieces.get("tokens"),
+            states=pieces.get(STATES),
+        )
+
+    def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
+        """Run the lower part and, if a view of it is wanted, the upper part."""
+        (states,) = self.lower.run([STATES], {"input_ids": ids, "attention_mask": mask})
+        found = {STATES: states} if STATES in wanted else {}
+        above = [name for name in wanted if name != STATES]
+        if above:
+            outputs = self.upper.run(above, {STATES: states, "attention_mask": mask})
+            found |= dict(zip(above, outputs, strict=True))
+        return found
+
+    def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
+        """Put special tokens around each window and pad the batch; gives ids and mask, int64 (batch, longest)."""
+        places = np.arange(int(read.max()) + 2)
+        inside = (places >= 1) & (places <= read[:, None])
+        ids = np.zeros((len(read), len(places)), np.int64)
+        ids[:, 0] = self.special[0]
+        ids[np.arange(len(read)), read + 1] = self.special[1]
+        source = starts[:, None] + places - 1
+        ids[inside] = terms.values[source[inside]]
+        return ids, (places <= read[:, None] + 1).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How texts are cut into stretches that the encoder can read; those of a text follow one another.
+
+    Attributes
+    ----------
+    owners
+        int64 of shape (w,): the text of each window, ascending.
+    starts, lengths
+        int64 of shape (w,): the window's first word piece within its text, and its number of word pieces.
+    """
+
+    owners: IntArray
+    starts: IntArray
+    lengths: IntArray
+
+    @property
+    def firsts(self) -> IntArray:
+        """Each text's first window, int64 of shape (n,)."""
+        return np.flatnonzero(self.starts == 0)
+
+    def pooled(self, view: str, rows: FloatArray) -> FloatArray:
+        """One row per text of the rows (w, dim) of its windows: their maximum for ``entities``, else a mean by length."""
+        if view == "entities":
+            return np.maximum.reduceat(rows, self.firsts, axis=0)
+        weights = self.lengths.astype(np.float32)[:, None]
+        sums: FloatArray = np.add.reduceat(rows * weights, self.firsts, axis=0)
+        if view == "pooled":
+            sums /= np.linalg.norm(sums, axis=1, keepdims=True)
+        else:
+            sums /= np.add.reduceat(weights, self.firsts, axis=0)
+        alone = np.bincount(self.owners) == 1
+        sums[alone] = rows[self.firsts[alone]]  # to the last bit what it is without long texts beside it
+        return sums
+
+    def joined(self, rows: Ragged) -> Ragged:
+        """Word pieces of all windows of a text as one row."""
+        return Ragged(rows.values, rows.offsets[np.append(self.firsts, len(self.starts))])
+
+
+def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
+    """Cut texts into as few windows as hold them, of like length.
+
+    Parameters
+    ----------
+    lengths
+        Word pieces of each text, int64 (n,).
+    room
+        Word pieces of a window at most.
+    most
+        Windows of a text at most; what does not fit into them is not read.
+
+    Returns
+    -------
+    Windows
+        At least one for each text; they do not overlap.
+    """
+    if lengths.max(initial=0) <= room:  # a question: the common case, and the one where microseconds count
+        return Windows(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths)
+    read = np.minimum(lengths, most * room)
+    counts = np.maximum(-(-read // room), 1)
+    owners = np.repeat(np.arange(len(lengths)), counts)
+    places = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+    starts = places * read[owners] // counts[owners]
+    ends = (places + 1) * read[owners] // counts[owners]
+    return Windows(owners, starts, ends - starts)
+
+
+def _warn_of_cuts(lengths: IntArray, windows: Windows) -> None:
+    """Warn of texts that are not read whole."""
+    if lengths.max(initial=0) <= windows.lengths.max(initial=0):
+        return
+    read = np.bincount(windows.owners, weights=windows.lengths, minlength=len(lengths))
+    cut = np.flatnonzero(lengths > read)
+    if len(cut):
+        message = (
+            f"{len(cut)} of {len(lengths)} texts are longer than the {int(read.max())} word pieces that the encoder reads "
+            f"(the first is number {cut[0] + 1}, with {lengths[cut[0]]}); only their beginning was encoded: cut long "
+            "texts into passages"
+        )
+        warnings.warn(TruncationWarning(message, rows=cut.tolist()), stacklevel=3)
+
+
+def _empty(lengths: IntArray, dim: int) -> Ragged:
+    """Ragged zeros, float32 of item shape (dim,)."""
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    return Ragged(np.zeros((offsets[-1], dim), np.float32), offsets)
+
+
+def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
+    """Copy the first rows of each text of a run, (batch, length, dim), to the text's place."""
+    places = np.arange(output.shape[1])
+    inside = places < target.lengths()[batch][:, None]
+    target.values[(target.offsets[batch][:, None] + places)[inside]] = output[inside]
+
+
+def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
+    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share.
+
+    Raises
+    ------
+    ArtifactError
+        If no encoder is given and the folder holds none, or a damaged one.
+    """
+    root = artifacts.default_models() if models is None else Path(models)
+    if encoder is not None:
+        return root, encoder
+    if root.is_dir() and not (root / "encoder").exists():
+        raise ArtifactError(f"{root} holds no encoder; name the one that its heads were trained for (--encoder)")
+    return root, OnnxEncoder.load(root / "encoder", threads=threads)
+
+
+def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Tell which word pieces count as terms: those with a letter or a digit that are not special tokens.
+
+    Parameters
+    ----------
+    vocabulary
+        Id of each piece, 0 to n - 1.
+    special
+        Special tokens.
+
+    Returns
+    -------
+    ndarray
+        bool of shape (n,).
+    """
+    flags = np.zeros(len(vocabulary), np.bool_)
+    excluded = frozenset(special)
+    for piece, place in vocabulary.items():
+        flags[place] = piece not in excluded and any(map(str.isalnum, piece))
+    return flags
+
+
+def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
+    """Text of each word piece, by its id; empty for an id without a piece."""
+    pieces = [""] * (max(vocabulary.values(), default=-1) + 1)
+    for piece, place in vocabulary.items():
+        pieces[place] = piece
+    return tuple(pieces)
+
+
+def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
+    """Identity of an encoder: the hashes of its networks and tokeniser, cut to 12 digits each and joined by hyphens.
+
+    Parameters
+    ----------
+    records
+        The manifest's ``files``.
+
+    Returns
+    -------
+    str
+        38 characters.
+    """
+    return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))
+
+
+def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
+    """Tell whether a head that reads some views of one encoder can be used with another.
+
+    Parameters
+    ----------
+    made_for, used
+        Fingerprints.
+    views
+        Views that the head reads. One that reads ``states`` alone goes on from the lower part: it does not matter to it
+        if the upper part was exported again, with another view say.
+
+    Returns
+    -------
+    bool
+        Whether the vectors are the same.
+    """
+    if made_for == used or set(views) != {STATES}:
+        return made_for == used
+    parts = [fingerprint.split("-") for fingerprint in (made_for, used)]
+    return (parts[0][0], parts[0][-1]) == (parts[1][0], parts[1][-1])
+
+
+def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
+    """Refuse to use what was trained on some views of one encoder with another.
+
+    Parameters
+    ----------
+    folder
+        Where it is, for the message.
+    made_for, used, views
+        As for :func:`fits`; `used` may be None for no encoder at all.
+
+    Raises
+    ------
+    EncoderMismatchError
+        If the two do not fit.
+    """
+    if not fits(made_for, used or "", views):
+        raise EncoderMismatchError(
+            f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "
+            f"{(used or 'none')[:12]}: use that encoder, or train the head for this one"
+        )

@@ -1,0 +1,218 @@
+"""Any sentence-transformers model as an encoder (extra ``hub``): from a hub, or from a local folder.
+
+Heads must be trained for it, by the same scripts as the shipped ones: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
+length that the model gives them: some models are trained for inner products, in which length has a meaning. What an index
+makes of it is up to its similarity, see :func:`semclass.scoring.topk.similarity`; by cosine length plays no part.
+Instructions that some models want before a text ("query: ...") are not added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_positive, check_texts
+from semclass.core.errors import InputError, TruncationWarning, import_extra
+from semclass.core.types import Encoding, FloatArray, ragged
+from semclass.encoders.bulk import steps
+from semclass.encoders.onnx_encoder import pieces_of, term_flags
+
+
+@dataclass(frozen=True)
+class SentenceTransformerEncoder:
+    """A sentence-transformers model that gives the views which heads read; many threads may share one.
+
+    Attributes
+    ----------
+    model
+        The model.
+    fingerprint
+        SHA-256 over its weights, its vocabulary and what becomes of them (the kinds of its modules, how it pools, how much
+        it reads), cut to 32 digits: a copy of the model that pools otherwise, or that leaves out the step which brings
+        vectors to length 1, is another encoder.
+    views
+        ``pooled`` (what the model itself gives, of any length), ``layers`` (means of the layers at a third, two thirds,
+        five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer).
+    batch_size
+        Texts per run at most.
+    special
+        How many special tokens stand before and after a text's own.
+    """
+
+    model: Any
+    fingerprint: str
+    views: Mapping[str, int]
+    batch_size: int
+    special: tuple[int, int]
+
+    @classmethod
+    def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
+        """Load a model.
+
+        Parameters
+        ----------
+        name
+            Hub name or local folder.
+        batch_size
+            Texts per run at most.
+        device
+            Where torch runs it.
+
+        Returns
+        -------
+        SentenceTransformerEncoder
+            The encoder.
+
+        Raises
+        ------
+        MissingExtraError
+            If sentence-transformers is not installed: ``pip install "semclass[hub]"``.
+        InputError
+            If there is no such model, or it is not a transformer with hidden states.
+        """
+        library = import_extra("sentence_transformers", "hub")
+        check_positive(batch_size, "batch_size")
+        try:
+            model = library.SentenceTransformer(name, device=device)
+        except (OSError, ValueError) as error:
+            raise InputError(f"no sentence-transformers model {name!r}: {error}") from error
+        model.eval()
+        config = getattr(getattr(model[0], "auto_model", None), "config", None)
+        hidden = getattr(config, "hidden_size", None)
+        if hidden is None:
+            raise InputError(f"{name!r} is not a transformer with hidden states; choose another model")
+        digest = hashlib.sha256()
+        for key, tensor in sorted(model.state_dict().items()):
+            # a layer for another use, which nothing here reads; many folders lack it, and it is then made up at random
+            if ".pooler." in key:
+                continue
+            digest.update(key.encode())
+            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        for piece, place in sorted(model.tokenizer.get_vocab().items()):
+            digest.update(f"{piece}\t{place}\n".encode())
+        digest.update("\n".join(_steps(model)).encode())
+        pooled = int(model.encode(["dimension"]).shape[1])
+        return cls(
+            model=model,
+            fingerprint=digest.hexdigest()[:32],
+            views={"pooled": pooled, "layers": 6 * int(hidden), "tokens": int(hidden)},
+            batch_size=batch_size,
+            special=_special_places(model.tokenizer),
+        )
+
+    @cached_property
+    def is_term(self) -> npt.NDArray[np.bool_]:
+        """Which word pieces count as terms, bool of shape (vocabulary,): those with a letter or a digit."""
+        return term_flags(self.model.tokenizer.get_vocab(), self.model.tokenizer.all_special_tokens)
+
+    @cached_property
+    def vocabulary(self) -> tuple[str, ...]:
+        """Text of each word piece, by its id."""
+        return pieces_of(self.model.tokenizer.get_vocab())
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        """Encode texts; see :meth:`semclass.Encoder.encode`.
+
+        What the model does not read of long texts is said once per call by a
+        :class:`~semclass.TruncationWarning`.
+        """
+        unknown = [view for view in views if view not in self.views]
+        if unknown:
+            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        checked = check_texts(texts)
+        tokenizer = self.model.tokenizer
+        terms = [
+            np.array(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"], np.int32)
+            for text in checked
+        ]
+        self._warn_of_cuts([len(row) for row in terms])
+        pooled = np.zeros((len(checked), self.views["pooled"]), np.float32)
+        layers = np.zeros((len(checked), self.views["layers"]), np.float32)
+        tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
+        order = np.argsort([len(row) for row in terms], kind="stable")
+        for start in steps(range(0, len(order), self.batch_size)):
+            batch = order[start : start + self.batch_size].tolist()
+            rows = self._run([checked[place] for place in batch])
+            for place, row in zip(batch, rows, strict=True):
+                pooled[place], layers[place], tokens[place] = row
+        return Encoding(
+            terms=ragged(terms, np.zeros(0, np.int32)),
+            pooled=pooled if "pooled" in views else None,
+            layers=layers if "layers" in views else None,
+            tokens=ragged(tokens, np.zeros((0, self.views["tokens"]), np.float32)) if "tokens" in views else None,
+        )
+
+    def _run(self, texts: list[str]) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
+        """Pooled vector, layer features and token vectors of each text of one batch."""
+        torch = import_extra("torch", "hub")
+        # the older name of the same method is on its way out
+        features = getattr(self.model, "preprocess", self.model.tokenize)(texts)
+        with torch.no_grad():
+            features = {
+                key: value.to(self.model.device) if hasattr(value, "to") else value for key, value in features.items()
+            }
+            states = (
+                self.model[0]
+                .auto_model(
+                    input_ids=features["input_ids"],
+                    attention_mask=features["attention_mask"],
+                    output_hidden_states=True,
+                )
+                .hidden_states
+            )
+            pooled = self.model(dict(features))["sentence_embedding"].cpu().numpy().astype(np.float32)
+        masks = features["attention_mask"].cpu().numpy().astype(bool)
+        stacked = np.stack([state.cpu().numpy() for state in states])
+        last = len(states) - 1
+        third, two_thirds, sixths = (round(last * part) for part in (1 / 3, 2 / 3, 5 / 6))
+        before, after = self.special
+        rows = []
+        for place, mask in enumerate(masks):
+            state = stacked[:, place, mask]
+            means = [state[layer].mean(axis=0) for layer in (third, two_thirds, sixths, last)]
+            first = min(before, state.shape[1] - 1)  # a text without any piece has a special token there
+            firsts = [state[two_thirds, first], state[last, first]]
+            inner = state[last, before : state.shape[1] - after]
+            unit = inner / np.maximum(np.linalg.norm(inner, axis=1, keepdims=True), 1e-12)
+            rows.append((pooled[place], np.concatenate(means + firsts), unit.astype(np.float32)))
+        return rows
+
+    def _warn_of_cuts(self, lengths: list[int]) -> None:
+        """Warn of texts that are not read whole."""
+        limit = self.model.max_seq_length
+        if limit is None:
+            return
+        room = int(limit) - sum(self.special)
+        cut = [row for row, length in enumerate(lengths) if length > room]
+        if cut:
+            message = (
+                f"{len(cut)} of {len(lengths)} texts are longer than the {room} word pieces that the encoder reads (the "
+                f"first is number {cut[0] + 1}, with {lengths[cut[0]]}); only their beginning was encoded: cut long texts "
+                "into passages"
+            )
+            warnings.warn(TruncationWarning(message, rows=cut), stacklevel=3)
+
+
+def _steps(model: Any) -> list[str]:
+    """What a model does with its weights, in words that do not change with the version of its library."""
+    steps = [f"reads {model.max_seq_length}"]
+    for module in model:
+        # the mode is an attribute, or what a method makes of several
+        pools = getattr(module, "pooling_mode", None) or getattr(module, "get_pooling_mode_str", lambda: "")()
+        steps.append(f"{type(module).__name__} {pools if isinstance(pools, str) else '+'.join(pools)}".strip())
+    return steps
+
+
+def _special_places(tokenizer: Any) -> tuple[int, int]:
+    """How many special tokens a tokeniser puts before and after a text."""
+    inner = tokenizer("a", add_special_tokens=False)["input_ids"]
+    whole = tokenizer("a")["input_ids"]
+    before = whole.index(inner[0])
+    return before, len(whole) - before - len(inner)

@@ -1,0 +1,1 @@
+"""Measuring rankings, and tuning their weights (extra ``eval``)."""

@@ -1,0 +1,142 @@
+"""Heads: small ONNX networks from views of a text to calibrated probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.onnx_sessions import open_session
+from semclass.core.types import DoubleArray, FloatArray
+from semclass.encoders.onnx_encoder import check_encoder
+
+LINKS = ("softmax", "sigmoid")
+
+
+@dataclass(frozen=True)
+class Head:
+    """A trained head, ready to run; many threads may share it.
+
+    Attributes
+    ----------
+    artifact
+        The verified folder that it came from.
+    classes
+        Names of the output columns.
+    inputs
+        Name and dimension of each view that it reads.
+    thresholds
+        Probability from which each class of a one-vs-all head is said to be there; 0.5 where the manifest names none.
+    """
+
+    artifact: artifacts.Artifact
+    classes: tuple[str, ...]
+    inputs: Mapping[str, int]
+    thresholds: tuple[float, ...]
+    session: onnxruntime.InferenceSession
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str | None) -> Head:
+        """Load a head and check everything about it before it is used.
+
+        Parameters
+        ----------
+        folder
+            Its folder.
+        encoder
+            Fingerprint of the encoder that it will be used with; None only for heads that read no vectors.
+
+        Returns
+        -------
+        Head
+            The head.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged, or the network does not have the shape that its manifest says.
+        EncoderMismatchError
+            If it was trained on another encoder's vectors.
+        """
+        artifact = artifacts.load(folder, "head")
+        made_for = artifact.field("encoder")
+        if made_for is not None:
+            check_encoder(artifact.folder, str(made_for), encoder, artifact.field("inputs"))
+        # heads are a few kilobytes of matrix product: more threads would only cost hand-overs
+        session = open_session(artifact, "model.onnx", threads=1)
+        head = cls(
+            artifact=artifact,
+            classes=tuple(artifact.field("classes")),
+            inputs={str(name): int(dim) for name, dim in artifact.field("inputs").items()},
+            thresholds=_thresholds(artifact),
+            session=session,
+        )
+        _audit(head, artifact)
+        return head
+
+    @cached_property
+    def ranks(self) -> Mapping[str, int]:
+        """Dimensions of each input: 2, or 3 for a view with a vector for each word piece."""
+        return {item.name: len(item.shape) for item in self.session.get_inputs()}
+
+    def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
+        """Run the head.
+
+        Parameters
+        ----------
+        views
+            float32 (n, dim) by name, or (n, length, dim) for a view of word pieces; must hold the head's inputs, may hold
+            more.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes): rows sum to 1 for a softmax head; each column is in [0, 1] for a sigmoid head.
+
+        Raises
+        ------
+        InputError
+            If a view is missing or has another dimension.
+        """
+        feeds = {}
+        for name, dim in self.inputs.items():
+            view = views.get(name)
+            if view is None or view.ndim != self.ranks[name] or view.shape[-1] != dim:
+                given = "none" if view is None else str(view.shape)
+                wanted = ", ".join(["n", *["length"] * (self.ranks[name] - 2), str(dim)])
+                raise InputError(f"this head reads the view {name!r} of shape ({wanted}); given: {given}")
+            feeds[name] = view
+        (output,) = self.session.run(["probabilities"], feeds)
+        return np.asarray(output, np.float64)
+
+
+def _thresholds(artifact: artifacts.Artifact) -> tuple[float, ...]:
+    """One threshold per class, from a list or from one number for all."""
+    classes, given = artifact.field("classes"), artifact.manifest.get("threshold")
+    if not isinstance(given, list):
+        return (0.5 if given is None else float(given),) * len(classes)
+    if len(given) != len(classes):
+        raise ArtifactError(f"{artifact.folder}: {len(given)} thresholds for {len(classes)} classes")
+    return tuple(map(float, given))
+
+
+def _audit(head: Head, artifact: artifacts.Artifact) -> None:
+    """Compare the network with its manifest, and run it once: a damaged one must fail here, not in a service."""
+    path = artifact.path("model.onnx")
+    if artifact.field("link") not in LINKS:
+        raise ArtifactError(f"{path}: link {artifact.field('link')!r} is not one of {LINKS}")
+    found = {item.name: item.shape[-1] for item in head.session.get_inputs()}
+    if found != dict(head.inputs):
+        raise ArtifactError(f"{path} has inputs {found}, but its manifest says {dict(head.inputs)}")
+    if [item.name for item in head.session.get_outputs()] != ["probabilities"]:
+        raise ArtifactError(f"{path} must have one output named 'probabilities'")
+    shapes = {name: (*[1] * (head.ranks[name] - 1), dim) for name, dim in head.inputs.items()}
+    probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
+    if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():
+        raise ArtifactError(f"{path} gives {probe.shape} values, or not finite ones, for {len(head.classes)} classes")

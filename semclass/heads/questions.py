@@ -1,0 +1,237 @@
+"""Question classes: the type of answer that a question asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+
+from semclass.core.checks import check_choice, check_probability, check_texts
+from semclass.core.errors import InputError
+from semclass.core.taxonomy import ABSTAIN, coarse_of
+from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
+from semclass.encoders.bulk import batches_by_length, classify_in_chunks, steps
+from semclass.encoders.onnx_encoder import STATES, open_models
+from semclass.heads.head import Head
+from semclass.heads.inputs import encoder_views, gather
+from semclass.heads.spelling import WORDS, Speller, with_mark
+
+LEVELS = ("coarse", "fine")
+
+BATCH = 32
+"""Texts per run of a head that reads word-piece states."""
+
+
+@dataclass(frozen=True)
+class QuestionClassifier:
+    """An encoder and a question head; many threads may share one.
+
+    A class such as ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``, whose probability is the sum over its
+    fine classes. The fine answer is the best one within the coarse answer, so that the two never contradict each other.
+
+    Attributes
+    ----------
+    encoder
+        Makes the views.
+    head
+        A softmax head over them, one column for each fine class. None: no classes; questions can still be encoded and
+        searched with.
+    """
+
+    encoder: Encoder
+    head: Head | None
+
+    @classmethod
+    def load(
+        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+    ) -> QuestionClassifier:
+        """Load the classifier.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``; the shipped one if None.
+        encoder
+            An encoder to share; loaded from `models` if None.
+        threads
+            Threads of the encoder that is loaded here.
+
+        Returns
+        -------
+        QuestionClassifier
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged, or the head was trained for another encoder.
+        """
+        root, used = open_models(models, encoder, threads)
+        return cls(used, Head.load(root / "questions", encoder=used.fingerprint))
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the coarse classes, in column order."""
+        return tuple(sorted({coarse_of(fine) for fine in self.fine_classes}))
+
+    @property
+    def fine_classes(self) -> tuple[str, ...]:
+        """Names of the fine classes, in column order."""
+        return self.head.classes if self.head else ()
+
+    @property
+    def encoder_views(self) -> tuple[str, ...]:
+        """The views that this classifier needs of an encoding."""
+        return encoder_views([self.head] if self.head else [])
+
+    def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
+        """Classify questions.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts; a generator is fine, one string is refused.
+        min_probability
+            In [0, 1]. Where the best coarse class has less, the label is ``semclass.ABSTAIN``; the probabilities are
+            calibrated, so of the answers given at 0.8 or more, about 80 % or more are right.
+
+        Returns
+        -------
+        list of QuestionLabel
+            In the order of `questions`; empty for none.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string, `min_probability` is not in [0, 1], or there is no head.
+        """
+        texts = check_texts(questions, "questions")
+        least = check_probability(min_probability, "min_probability")
+        fine = self._classify(texts)
+        coarse = self.coarse(fine)
+        best = coarse.argmax(axis=1)
+        within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
+        labels = []
+        rows = zip(texts, best.tolist(), within.tolist(), coarse.tolist(), fine.tolist(), strict=True)
+        for text, above, below, broad, narrow in rows:
+            sure = broad[above] >= least
+            labels.append(
+                QuestionLabel(
+                    text=text,
+                    label=self.classes[above] if sure else ABSTAIN,
+                    probability=broad[above],
+                    fine=self.fine_classes[below] if sure else ABSTAIN,
+                    fine_probability=narrow[below],
+                    probabilities=dict(zip(self.classes, broad, strict=True)),
+                    fine_probabilities=dict(zip(self.fine_classes, narrow, strict=True)),
+                )
+            )
+        return labels
+
+    def predict_proba(self, questions: Iterable[str], *, level: str = "coarse") -> DoubleArray:
+        """Class probabilities of questions.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts.
+        level
+            ``"coarse"`` or ``"fine"``.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes), columns in the order of `classes` or `fine_classes`, rows sum to 1.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string, `level` is no level, or there is no head.
+        """
+        check_choice(level, LEVELS, "level")
+        texts = check_texts(questions, "questions")
+        fine = self._classify(texts)
+        return fine if level == "fine" else self.coarse(fine)
+
+    def coarse(self, fine: DoubleArray) -> DoubleArray:
+        """Coarse class probabilities, float64 of shape (n, coarse classes), from those of the fine classes."""
+        return np.asarray(fine @ self._membership)
+
+    def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
+        """Fine class probabilities of questions that are encoded already.
+
+        Those with misspelt words or without question mark are encoded once more, as the head reads them.
+
+        Parameters
+        ----------
+        questions
+            n texts.
+        encoding
+            Theirs, with the views that `encoder_views` names.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, fine classes); no columns without a head.
+        """
+        head = self.head
+        if head is None:
+            return np.zeros((len(questions), 0))
+        meant = self._spelt(questions)
+        changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
+        if not changed:
+            return _in_batches(head, questions, encoding)
+        corrected = [meant[row] for row in changed]
+        found = _in_batches(head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
+        if len(changed) == len(questions):
+            return found
+        everything = _in_batches(head, questions, encoding)
+        everything[changed] = found
+        return everything
+
+    @cached_property
+    def speller(self) -> Speller | None:
+        """Corrects misspelt words as it did when the head was trained; None if the head reads texts as they are."""
+        artifact = self._trained.artifact
+        if WORDS not in artifact.manifest["files"]:
+            return None
+        return Speller.of_words(artifact.read(WORDS).decode("utf-8").splitlines())
+
+    def _spelt(self, texts: list[str]) -> list[str]:
+        """Texts as the head reads them."""
+        speller = self.speller
+        return texts if speller is None else [with_mark(speller(text)) for text in texts]
+
+    def _classify(self, texts: list[str]) -> DoubleArray:
+        """Fine class probabilities of texts, corrected and with a question mark before they are encoded."""
+        job = partial(_in_batches, self._trained)
+        return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, job)
+
+    @property
+    def _trained(self) -> Head:
+        """The head, which must be there."""
+        if self.head is None:
+            raise InputError("there is no question head for this encoder, so questions have no classes; train one")
+        return self.head
+
+    @cached_property
+    def _membership(self) -> DoubleArray:
+        """Which fine class belongs to which coarse class, 0 or 1, float64 of shape (fine classes, coarse classes)."""
+        rows = [[coarse_of(fine) == name for name in self.classes] for fine in self.fine_classes]
+        return np.array(rows, np.float64).reshape(len(self.fine_classes), len(self.classes))
+
+
+def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:
+    """Run a head; one that reads word-piece states gets texts of like length together, as padding costs time."""
+    if not texts:
+        return np.zeros((0, len(head.classes)))
+    if STATES not in head.inputs or len(texts) <= BATCH:
+        return head.probabilities(gather([head], texts, encoding))
+    found = np.zeros((len(texts), len(head.classes)))
+    for batch in steps(batches_by_length(encoding.pieces(STATES).lengths(), BATCH)):
+        part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
+        found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
+    return found

@@ -1,0 +1,239 @@
+"""Your own taxonomy at run time: a head that :class:`semclass.TextClassifier` saved, without any training library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_probability, check_texts
+from semclass.core.taxonomy import ABSTAIN
+from semclass.core.types import DoubleArray, Encoder, Encoding
+from semclass.encoders.bulk import classify_in_chunks
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+from semclass.heads.head import Head
+from semclass.heads.inputs import encoder_views, gather
+
+Label: TypeAlias = str | int
+
+HUB = "hub:"
+"""What the name of a sentence-transformers model begins with, where an encoder is named."""
+
+
+@dataclass(frozen=True)
+class TextLabels:
+    """What a text was classified as.
+
+    Attributes
+    ----------
+    text
+        The text.
+    labels
+        Its classes: one, or none where the model declines to say; with several labels a text none, one or more.
+    probabilities
+        All classes with their calibrated probabilities.
+    """
+
+    text: str
+    labels: tuple[Label, ...]
+    probabilities: Mapping[Label, float]
+
+    @property
+    def label(self) -> Label:
+        """The most probable of `labels`; ``semclass.ABSTAIN`` where there is none."""
+        return max(self.labels, key=self.probabilities.__getitem__) if self.labels else ABSTAIN
+
+    @property
+    def probability(self) -> float:
+        """Calibrated probability of the most probable class, whether it is among `labels` or not."""
+        return max(self.probabilities.values())
+
+
+@dataclass(frozen=True)
+class TextModel:
+    """An encoder and a head that was trained on labels of one's own; many threads may share one.
+
+    Attributes
+    ----------
+    encoder
+        Makes the views.
+    head
+        A softmax head, or a sigmoid head with a column for each class.
+    classes
+        The labels as they were trained on, strings or integers, in column order.
+    thresholds
+        Of a sigmoid head: probability from which a text has a class, float64 of shape (n_classes,). None for softmax.
+    min_probability
+        Below this probability the model declines to say.
+
+    Examples
+    --------
+    >>> model = TextModel.load("my-head")  # doctest: +SKIP
+    >>> model.predict(["Can I bring my dog?"])[0].label  # doctest: +SKIP
+    'in scope'
+    """
+
+    encoder: Encoder
+    head: Head
+    classes: tuple[Label, ...]
+    thresholds: DoubleArray | None
+    min_probability: float
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
+        """Load what :meth:`semclass.TextClassifier.save` wrote.
+
+        Parameters
+        ----------
+        folder
+            The folder.
+        encoder
+            The encoder that it was trained with: one that is loaded already, the folder of an exported one,
+            ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model; the shipped one if None.
+        threads
+            Threads of an encoder that is loaded here.
+
+        Returns
+        -------
+        TextModel
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged.
+        EncoderMismatchError
+            If it was trained with another encoder.
+        """
+        used = open_encoder(encoder, threads)
+        head = Head.load(folder, encoder=used.fingerprint)
+        manifest = head.artifact.manifest
+        thresholds = np.array(head.thresholds) if head.artifact.field("link") == "sigmoid" else None
+        classes = tuple(manifest.get("labels", head.classes))
+        return cls(used, head, classes, thresholds, float(manifest.get("min_probability", 0.0)))
+
+    @property
+    def encoder_views(self) -> tuple[str, ...]:
+        """The views that this model needs of an encoding."""
+        return encoder_views([self.head])
+
+    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+        """Classify texts.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts; a generator is fine, one string is refused.
+        min_probability
+            Decline below this probability; in [0, 1], what the model was saved with if None.
+
+        Returns
+        -------
+        list of TextLabels
+            In the order of `texts`; empty for none.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a text is empty or not a string, or the probability is not one.
+        """
+        least = (
+            self.min_probability if min_probability is None else check_probability(min_probability, "min_probability")
+        )
+        checked = check_texts(texts)
+        probabilities = self.predict_proba(checked)
+        chosen = decide(probabilities, self.thresholds, least)
+        return [
+            TextLabels(
+                text,
+                tuple(name for name, yes in zip(self.classes, flags, strict=True) if yes),
+                dict(zip(self.classes, row, strict=True)),
+            )
+            for text, flags, row in zip(checked, chosen.tolist(), probabilities.tolist(), strict=True)
+        ]
+
+    def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
+        """Class probabilities of texts.
+
+        Parameters
+        ----------
+        texts
+            n non-empty texts.
+
+        Returns
+        -------
+        ndarray
+            float64 of shape (n, n_classes), columns in the order of `classes`; rows sum to 1 where a text has one class.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If one is empty or not a string.
+        """
+        return classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, self.probabilities)
+
+    def probabilities(self, texts: list[str], encoding: Encoding) -> DoubleArray:
+        """Class probabilities of texts that are encoded already, float64 of shape (n, n_classes)."""
+        if not texts:
+            return np.zeros((0, len(self.classes)))
+        return self.head.probabilities(gather([self.head], texts, encoding))
+
+
+def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
+    """Give the encoder that is meant.
+
+    Parameters
+    ----------
+    encoder
+        An encoder, which is given back; the folder of an exported one; ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
+        sentence-transformers model; None for the shipped one.
+    threads
+        Threads of an exported encoder that is loaded here.
+
+    Returns
+    -------
+    Encoder
+        The encoder.
+
+    Raises
+    ------
+    ArtifactError, InputError
+        If it is not there or damaged.
+    MissingExtraError
+        If sentence-transformers is needed and not installed.
+    """
+    if isinstance(encoder, str) and encoder.startswith(HUB):
+        return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
+    if encoder is None or isinstance(encoder, (str, Path)):
+        return OnnxEncoder.load(encoder, threads=threads)
+    return encoder
+
+
+def decide(probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float) -> npt.NDArray[np.bool_]:
+    """Tell which classes texts have.
+
+    Parameters
+    ----------
+    probabilities
+        float64 of shape (n, n_classes).
+    thresholds
+        float64 of shape (n_classes,): a text has each class that reaches its threshold. None: it has the most probable
+        class, the first of equals.
+    min_probability
+        What a class must reach besides.
+
+    Returns
+    -------
+    ndarray
+        bool of shape (n, n_classes).
+    """
+    sure: npt.NDArray[np.bool_] = probabilities >= min_probability
+    if thresholds is not None:
+        return sure & (probabilities >= thresholds)
+    best: npt.NDArray[np.bool_] = np.arange(probabilities.shape[1]) == probabilities.argmax(axis=1)[:, None]
+    return sure & best

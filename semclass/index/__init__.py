@@ -1,0 +1,1 @@
+"""Everything about passages that does not depend on the question, stored in a folder."""

@@ -1,0 +1,286 @@
+"""Building an index on the disk, from a stream of passages, in bounded memory; after a stop it goes on where it was.
+
+Passages are read in groups of :data:`GROUP`. Each group becomes a segment in an area of its own within the folder of the
+index, and a journal says which groups are done, and of which passages. When all are, they are joined into one segment, and
+that becomes the index. Whatever was in the folder before is the index until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core import artifacts
+from semclass.core.checks import check_unique
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.files import Files
+from semclass.core.types import Passage
+from semclass.index import segment, store
+from semclass.index.ingest import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import Part, Segment, hashes_of
+from semclass.index.store import AREA, Manifest
+
+GROUP = 4096
+"""Passages that are written at a time; a stop loses the work on no more of them."""
+
+JOURNAL = "journal.json"
+"""File that says what is done."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """A group that is on the disk.
+
+    Attributes
+    ----------
+    name
+        Folder of its segment.
+    passages
+        Their number.
+    digest
+        SHA-256 over all passages up to the last of this group.
+    long
+        Ids of those that are longer than the encoder reads.
+    files
+        By file: ``bytes`` and ``sha256``.
+    """
+
+    name: str
+    passages: int
+    digest: str
+    long: list[str]
+    files: dict[str, dict[str, Any]]
+
+
+@dataclass
+class _Group:
+    """A group that is being read."""
+
+    number: int
+    digest: str
+    ids: list[str]
+    wanted: int
+    parts: list[Segment] = field(default_factory=list)
+    long: list[str] = field(default_factory=list)
+
+
+def build_index(
+    folder: str | Path,
+    passages: Iterable[Passage],
+    *,
+    reader: PassageReader | None = None,
+    similarity: str = "cosine",
+    form: str | None = None,
+    progress: Callable[[int], object] | None = None,
+    resume: bool = True,
+    workers: int | None = None,
+    replace: bool = True,
+) -> PassageIndex:
+    """Build an index in a folder.
+
+    Parameters
+    ----------
+    folder
+        Made if it is not there; may hold an index, but nothing else.
+    passages
+        A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
+    reader, similarity, form
+        As for :meth:`semclass.PassageIndex.build`.
+    progress
+        Called with the number of passages done, now and then.
+    resume
+        Whether to go on with a build that was stopped in this folder: what it had read is taken as it is, as far as the
+        passages are the same, and the models, and the options.
+    workers
+        Threads that read passages, each a stretch of them; the result does not depend on it. If None, as many as make use
+        of all processors with the threads that the encoder has itself.
+    replace
+        Whether an index that is there may be replaced, its tuned weights among it; it is once the new one is complete.
+
+    Returns
+    -------
+    PassageIndex
+        The index, opened.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed. What was
+        read until then is kept, and need not be read again.
+    ArtifactError
+        If the folder holds something else, or an index that may not be replaced; if another writer has it, or it cannot be
+        written; if a build with other models or options was stopped there, and `resume` is true.
+    """
+    folder = Path(folder)
+    recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
+    threads = threads_of(recipe.reader, workers)
+    store.check_target(folder, replace=replace)
+    groups = chunks(passages, GROUP)
+    first = next(groups, None)
+    if first is None:
+        raise InputError("there are no passages to index; give at least one")
+    with store.locked(folder):
+        # another build may have ended while the first passages were read
+        store.check_target(folder, replace=replace)
+        if (before := store.find(folder)) is not None:
+            store.clean(folder, before)
+        with store.reported(folder):
+            area = _Area(folder / AREA, _identity(recipe), resume=resume)
+        _fill(area, _chain(first, groups), recipe, progress, threads)
+        with store.beside(folder) as place, store.committing(folder):
+            few = segment.few([area.folder / done.name for done in area.done], place)
+            parts: list[Part] = [(Segment.open(Files(path, mapped=True, by_row=False)), None) for path in few]
+            entry = store.install(parts, folder, place, recipe.similarity)
+            header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
+            store.commit(folder, Manifest(header, (entry,), store.generation_of(folder) + 1), built=True)
+    warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)
+    return PassageIndex.load(folder, verify=False)
+
+
+def _chain(first: list[Passage], others: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
+    yield first
+    yield from others
+
+
+class _Area:
+    """The folder of a build, and its journal."""
+
+    def __init__(self, folder: Path, identity: str, *, resume: bool) -> None:
+        self.folder, self.identity = folder, identity
+        self.known = self._read() if resume else []
+        self.done: list[Done] = []
+        if not self.known:
+            shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(exist_ok=True)
+        for path in folder.iterdir():
+            if path.is_dir() and path.name not in {done.name for done in self.known}:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def _read(self) -> list[Done]:
+        """Groups that an earlier build left, if it was one with the same models and options."""
+        path = self.folder / JOURNAL
+        if not path.is_file():
+            return []
+        try:
+            values = artifacts.read_json(path)
+            identity, done = values["identity"], [Done(**item) for item in values["done"]]
+        except (ArtifactError, KeyError, TypeError):
+            _say(f"the build that was stopped in {self.folder.parent} cannot go on, as its journal is damaged")
+            return []
+        if identity != self.identity:
+            count = sum(item.passages for item in done)
+            raise ArtifactError(
+                f"a build with other models or options was stopped in {self.folder.parent} after {count} passages; give "
+                "the same ones to go on with it, or drop what it did with resume=False (--no-resume)"
+            )
+        return done
+
+    def again(self, number: int, digest: str) -> bool:
+        """Take a group as an earlier build left it, if that was of the same passages."""
+        if number >= len(self.known) or number != len(self.done):
+            return False
+        found = self.known[number]
+        try:
+            if found.digest != digest:
+                raise ArtifactError("its passages are others")
+            artifacts.check_files(self.folder / found.name, found.files, "it is read again")
+        except ArtifactError:
+            kept = sum(done.passages for done in self.done)
+            _say(f"the build that was stopped in {self.folder.parent} goes on after {kept} passages: others are new")
+            self.known = self.known[:number]
+            return False
+        self.done.append(found)
+        return True
+
+    def add(self, group: _Group) -> None:
+        """Write a group."""
+        beside, name = self.folder / ".part", f"part-{group.number:06}"
+        for path in (beside, self.folder / name):
+            shutil.rmtree(path, ignore_errors=True)
+        files = segment.write([(part, None) for part in group.parts], beside)
+        beside.rename(self.folder / name)
+        artifacts.flush(self.folder)
+        self.done.append(Done(name, len(group.ids), group.digest, group.long, files))
+        values = {"identity": self.identity, "done": [asdict(done) for done in self.done]}
+        artifacts.write_atomic(self.folder / JOURNAL, artifacts.dump_json(values))
+
+
+def _fill(
+    area: _Area,
+    groups: Iterable[list[Passage]],
+    recipe: Recipe,
+    progress: Callable[[int], object] | None,
+    threads: int,
+) -> None:
+    """Read all groups that are not there yet."""
+    report = progress or (lambda _: None)
+    unique = _Unique()
+    digest = hashlib.sha256()
+
+    def to_read() -> Iterator[tuple[_Group, list[Passage]]]:
+        """Chunks of groups that are not there, while the passages before them are being read."""
+        for number, passages in enumerate(groups):
+            unique.add([passage.id for passage in passages])
+            for passage in passages:
+                digest.update(line_of(passage))
+            if area.again(number, digest.hexdigest()):
+                report(len(passages))
+                continue
+            group = _Group(number, digest.hexdigest(), [passage.id for passage in passages], len(passages))
+            for chunk in chunks(passages):
+                yield group, chunk
+
+    for (group, chunk), (part, long) in in_order(lambda item: recipe.read(item[1]), to_read(), threads):
+        group.parts.append(part)
+        group.long += long
+        group.wanted -= len(chunk)
+        if not group.wanted:
+            with store.reported(area.folder.parent):
+                area.add(group)
+            group.parts.clear()
+        report(len(chunk))
+
+
+class _Unique:
+    """All ids that came, as 64 bits each: that two ids have the same is less probable than a broken disk."""
+
+    def __init__(self) -> None:
+        self.hashes: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
+
+    def add(self, ids: list[str]) -> None:
+        check_unique(ids, "passage id")
+        new = hashes_of(ids)
+        places = np.searchsorted(self.hashes, new)
+        if len(self.hashes):
+            known = np.flatnonzero(self.hashes[np.minimum(places, len(self.hashes) - 1)] == new)
+            if len(known):
+                raise InputError(f"passage id {ids[known[0]]!r} comes twice; ids must be unique")
+        order = np.argsort(new)
+        self.hashes = np.insert(self.hashes, places[order], new[order])
+
+
+def _identity(recipe: Recipe) -> str:
+    """What decides, with the passages, what an index holds."""
+    head = recipe.reader.classifier.head
+    fields: Mapping[str, Any] = {
+        **PassageIndex(**recipe.header(), segments=(), removed=()).header(),
+        "head": None if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],
+        "protocol": store.PROTOCOL,
+        "group": GROUP,
+    }
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
+def _say(message: str) -> None:
+    warnings.warn(message, stacklevel=4)

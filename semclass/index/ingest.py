@@ -1,0 +1,210 @@
+"""From passages to segments: what a build and every change of an index share."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_choice, check_positive, check_text
+from semclass.core.cpu import available_threads
+from semclass.core.errors import InputError, TruncationWarning
+from semclass.core.types import FloatArray, Passage, Ragged
+from semclass.encoders.bulk import CHUNK
+from semclass.index.metadata import columns_of
+from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.scoring import bm25
+from semclass.scoring.quantisation import Codebook, Codebooks, to_int8
+from semclass.scoring.topk import SIMILARITIES, unit
+
+FORMS = ("standard", "lean", "exact")
+"""How much an index keeps of each passage.
+
+``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks. ``"lean"``: pooled
+vectors in int8, and no more; candidates are read again when they are re-ranked. ``"exact"``: pooled vectors in float32,
+those of sentences and of tokens in int8.
+"""
+
+SCALE = 127
+"""Unit vectors in int8 without a scale of their own hold round(127 * component)."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How passages become rows of an index.
+
+    Attributes
+    ----------
+    reader
+        The models that read passages.
+    similarity
+        ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.scoring.topk.similarity`.
+    form
+        One of :data:`FORMS`.
+    """
+
+    reader: PassageReader
+    similarity: str
+    form: str
+
+    @classmethod
+    def of(cls, reader: PassageReader, similarity: str, form: str | None) -> Recipe:
+        """Check what was asked for; a form that is None is ``"standard"``, or ``"exact"`` without codebooks.
+
+        Raises
+        ------
+        InputError
+            If an option is not allowed, or the form needs codebooks and there are none.
+        """
+        check_choice(similarity, SIMILARITIES, "similarity")
+        form = ("exact" if reader.codebooks is None else "standard") if form is None else form
+        check_choice(form, FORMS, "form")
+        if form == "standard" and reader.codebooks is None:
+            raise InputError(
+                "an index of the form 'standard' needs codebooks for this encoder: make them with "
+                "training/train_codebooks.py, or build it with form='exact'"
+            )
+        return cls(reader, similarity, form)
+
+    @property
+    def books(self) -> Codebooks | None:
+        """What vectors of tokens and sentences are written with."""
+        return self.reader.codebooks if self.form == "standard" else None
+
+    def header(self) -> dict[str, Any]:
+        """Fields about the whole index, see :class:`semclass.PassageIndex`."""
+        return {
+            "encoder": self.reader.encoder.fingerprint,
+            "interaction": self.reader.interaction,
+            "classes": self.reader.classifier.classes,
+            "thresholds": self.reader.classifier.thresholds,
+            "similarity": self.similarity,
+            "form": self.form,
+            "codebooks": "" if self.books is None else self.books.fingerprint,
+        }
+
+    def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
+        """Read passages, and give the ids of those that are longer than the encoder reads."""
+        lines = [line_of(passage) for passage in passages]
+        texts = [searchable(passage) for passage in passages]
+        found, cut = self.reader.read(texts, sentences=self.form != "lean")
+        vectors = unit(found.pooled) if self.similarity == "cosine" else found.pooled
+        codes, levels = (vectors, np.ones(len(vectors), np.float32)) if self.form == "exact" else to_int8(vectors)
+        is_term, books, lean = self.reader.encoder.is_term, self.books, self.form == "lean"
+        kind = np.min_scalar_type(len(is_term))
+        hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
+        segment = Segment(
+            pooled_codes=codes,
+            pooled_levels=levels,
+            probabilities=found.probabilities,
+            tokens=NOTHING if lean else _written(found.tokens, None if books is None else books.tokens),
+            sentences=NOTHING if lean else _written(found.sentences, None if books is None else books.sentences),
+            terms=NOTHING if lean else Ragged(found.terms.values.astype(kind), found.terms.offsets),
+            postings=bm25.postings(found.terms, is_term),
+            records=records_of(lines),
+            columns=columns_of([passage.metadata for passage in passages]),
+            id_hashes=hashes,
+            id_rows=rows,
+        )
+        return segment, [passages[row].id for row in cut]
+
+
+def _written(vectors: Ragged, book: Codebook | None) -> Ragged:
+    """Vectors of tokens or sentences as an index keeps them."""
+    values = np.rint(vectors.values * SCALE).astype(np.int8) if book is None else book.encode(vectors.values)
+    return Ragged(values, vectors.offsets)
+
+
+def decoded(codes: npt.NDArray[Any], book: Codebook | None) -> FloatArray:
+    """Unit vectors again: rounding changes lengths, and cosines are wanted."""
+    return unit(codes.astype(np.float32) if book is None else book.decode(codes))
+
+
+def line_of(passage: Passage) -> bytes:
+    """One passage as a JSON line, to be read back when it is found."""
+    check_text(passage.id, "passage id")
+    record = {"_id": passage.id, "text": passage.text, "metadata": dict(passage.metadata)}
+    try:
+        return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except (TypeError, ValueError) as error:
+        raise InputError(f"metadata of passage {passage.id!r} cannot be saved as JSON: {error}") from error
+
+
+def records_of(lines: Sequence[bytes]) -> Ragged:
+    """JSON lines as an index keeps them."""
+    lengths = np.fromiter(map(len, lines), np.int64, len(lines))
+    return Ragged(np.frombuffer(b"".join(lines), np.uint8), np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
+    """Cut a stream into lists of `size` items, :data:`semclass.encoders.bulk.CHUNK` if None, the last one shorter."""
+    stream = iter(items)
+    while chunk := list(islice(stream, CHUNK if size is None else size)):
+        yield chunk
+
+
+def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[tuple[Item, Result]]:
+    """Do a job for each item in several threads, and give the results in the order of the items.
+
+    Parameters
+    ----------
+    job
+        Spends its time where Python's lock is free, as in a network.
+    items
+        A stream; only a few more than there are threads are taken from it in advance.
+    workers
+        Threads; with 1 all is done in the caller's.
+
+    Yields
+    ------
+    tuple
+        Item and result.
+    """
+    if workers == 1:
+        for item in items:
+            yield item, job(item)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[tuple[Item, Future[Result]]] = deque()
+        try:
+            for item in items:
+                waiting.append((item, pool.submit(job, item)))
+                if len(waiting) > workers + 1:
+                    first, future = waiting.popleft()
+                    yield first, future.result()
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+
+def threads_of(reader: PassageReader, workers: int | None) -> int:
+    """Threads that read passages, where nothing is said: what the encoder itself leaves of the processors."""
+    if workers is not None:
+        return check_positive(workers, "workers")
+    return max(available_threads() // int(getattr(reader.encoder, "threads", 1)), 1)
+
+
+def warn_of_long(cut: Sequence[str], count: int, *, stacklevel: int) -> None:
+    """Say once which passages were cut; `stacklevel` 2 is the caller's line."""
+    if cut:
+        message = (
+            f"{len(cut)} of {count} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
+            "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
+        )
+        warnings.warn(TruncationWarning(message), stacklevel=stacklevel)

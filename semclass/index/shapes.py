@@ -1,0 +1,189 @@
+"""Whether the arrays of an index fit together: then nothing that is searched leads beyond an array.
+
+Hashes tell that files are those that the manifest names, and not that who wrote it meant well. All here is looked at in one
+pass over each array; what takes more, :mod:`semclass.index.verify` looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import short
+from semclass.core.errors import ArtifactError
+from semclass.core.files import REMEDY
+from semclass.core.types import Ragged
+from semclass.index import metadata
+from semclass.index.ingest import FORMS
+from semclass.index.segment import REDUCED, Segment
+from semclass.scoring.bm25 import Removed
+from semclass.scoring.topk import SIMILARITIES
+from semclass.scoring.vectors import DIMENSIONS, Reduced
+
+TERMS_OF_A_BYTE = 32
+"""Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
+
+
+def require(right: object, where: Path, what: str) -> None:
+    """Refuse an index of which something is not right."""
+    if not right:
+        raise ArtifactError(f"{where}: {what}; {REMEDY}")
+
+
+def check_header(header: Mapping[str, Any], where: Path) -> None:
+    """Refuse a manifest with an option that there is not."""
+    for name, known in (("similarity", SIMILARITIES), ("form", FORMS)):
+        require(header[name] in known, where, f"the {name} is {short(header[name])}, not one of {', '.join(known)}")
+    coded = bool(header["codebooks"]) == (header["form"] == "standard")
+    require(coded, where, f"the codebooks {short(header['codebooks'])} do not go with the form {short(header['form'])}")
+
+
+def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
+    """Refuse a segment whose arrays do not fit together.
+
+    Parameters
+    ----------
+    segment
+        The segment.
+    header
+        Of the index.
+    passages
+        How many it has, by the manifest.
+    where
+        Its folder, for messages.
+
+    Raises
+    ------
+    ArtifactError
+        Naming the first file that is wrong.
+    """
+    found = segment.postings
+    require(segment.pooled_codes.ndim == 2, where / "pooled.npy", f"the shape is {segment.pooled_codes.shape}")
+    require(len(segment) == passages, where, f"it holds {len(segment)} passages where {passages} belong")
+    n, dim, exact = len(segment), segment.pooled_codes.shape[1], header["form"] == "exact"
+    postings, vocabulary = found.counts.size, found.is_term.size
+    shapes: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...], tuple[str, ...]]] = {
+        "pooled.npy": (segment.pooled_codes, (n, dim), ("f4",) if exact else ("i1",)),
+        "pooled_levels.npy": (segment.pooled_levels, (n,), ("f4",)),
+        "probabilities.npy": (segment.probabilities, (n, len(header["classes"])), ("f4",)),
+        "id_hashes.npy": (segment.id_hashes, (n,), ("u8",)),
+        "id_rows.npy": (segment.id_rows, (n,), ("u",)),
+        "bm25/lengths.npy": (found.lengths, (n,), ("u",)),
+        "bm25/is_term.npy": (found.is_term, (vocabulary,), ("b1",)),
+        "bm25/starts.npy": (found.starts, (vocabulary + 1,), ("u",)),
+        "bm25/counts.npy": (found.counts, (postings,), ("u",)),
+        "bm25/passages.npy": (found.passages, (postings,), ("u",)),
+    }
+    for name, (array, shape, kinds) in shapes.items():
+        _check_array(array, shape, kinds, where / name)
+    _check_rows(segment, lean=header["form"] == "lean", exact=exact, where=where)
+    rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
+    require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")
+    require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "it does not rise")
+    _check_postings(segment, where / "bm25")
+    _check_reduced(segment, where / REDUCED)
+    require(len(segment.columns) == n, where / metadata.DIRECTORY, f"it is of {len(segment.columns)} passages, not {n}")
+    try:
+        metadata.check(segment.columns)
+    except ValueError as error:
+        raise ArtifactError(f"{where / metadata.VALUES}: {error}; {REMEDY}") from error
+
+
+def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[str, ...], where: Path) -> None:
+    require(array.shape == shape, where, f"the shape is {array.shape}, not {shape}")
+    kind = array.dtype.str[1:]
+    require(kind in kinds or array.dtype.kind in kinds, where, f"the type is {array.dtype}")
+    if array.dtype.kind == "f" and array.size:
+        # the least and the most are no numbers where any is none
+        require(np.isfinite([array.min(), array.max()]).all(), where, "it holds numbers that are not finite")
+
+
+def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> None:
+    """Whether ragged arrays have a row for each passage, one after another; a lean index has none but its records."""
+    n, kept = len(segment), 0 if lean else len(segment)
+    for name, rows, count, kinds, dimensions in (
+        ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
+        ("sentences", segment.sentences, kept, ("i1" if exact else "u1",), 2 - lean),
+        ("terms", segment.terms, kept, ("u",), 1),
+        ("records", segment.records, n, ("u1",), 1),
+    ):
+        path, values, offsets = where / f"{name}.npy", rows.values, rows.offsets
+        require(offsets.dtype == np.int64 and offsets.ndim == 1, path, f"its offsets are {offsets.dtype}")
+        require(len(offsets) == count + 1, path, f"it has {len(offsets) - 1} rows, not {count}")
+        require(offsets[0] == 0 and (rows.lengths() >= 0).all(), path, "its offsets do not rise from 0")
+        require(values.ndim == dimensions and offsets[-1] == len(values), path, "its offsets do not end where it does")
+        kind = values.dtype.str[1:]
+        require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
+    same = np.array_equal(segment.tokens.offsets, segment.terms.offsets)
+    require(same, where / "tokens.npy", "it does not fit the terms")
+
+
+def _check_postings(segment: Segment, where: Path) -> None:
+    found, ends = segment.postings, segment.postings.starts.astype(np.int64)
+    require(ends[0] == 0 and (np.diff(ends) >= 0).all(), where / "starts.npy", "it falls")
+    require(int(ends[-1]) == len(found.counts), where / "starts.npy", "it does not end where the counts do")
+    highest = int(found.passages.max(initial=0))
+    require(highest < max(len(segment), 1), where / "passages.npy", f"there is a passage {highest} of {len(segment)}")
+    total = int(found.lengths.sum(dtype=np.uint64))
+    require(total == int(found.counts.sum(dtype=np.uint64)), where / "counts.npy", "it does not add up to the lengths")
+    most = TERMS_OF_A_BYTE * segment.records.lengths()
+    require((found.lengths <= most).all(), where / "lengths.npy", "a passage has more terms than its text can have")
+
+
+def _check_reduced(segment: Segment, where: Path) -> None:
+    """Whether each passage has reduced vectors once, in a cell; a small segment has none, an old one no cells."""
+    near, n = segment.near, len(segment)
+    if not isinstance(near, Reduced):
+        return
+    dim = segment.pooled_codes.shape[1]
+    _check_array(near.axes, (dim, DIMENSIONS), ("f4",), where / "axes.npy")
+    _check_array(near.levels, (n, DIMENSIONS // 2), ("u1",), where / "levels.npy")
+    starts = near.starts
+    rising = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 1
+    rising = rising and starts[0] == 0 and starts[-1] == n and bool((np.diff(starts) > 0).all())
+    require(rising, where / "starts.npy", f"it does not rise from 0 to {n}")
+    if near.places is None or near.cells is None:
+        return
+    _check_array(near.places, (n,), ("i4",), where / "places.npy")
+    places = np.sort(near.places)
+    require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each passage once")
+    for name, array in vars(near.cells).items():
+        _check_array(array, (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
+    require((near.cells.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
+
+
+def check_removed(segment: Segment, gone: Removed, passages: int, where: Path) -> None:
+    """Refuse what was removed from a segment, and cannot have been; `passages` is how many, by the manifest."""
+    rows, frequencies = gone.rows, gone.document_frequencies
+    require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it is not of {passages} passages")
+    rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
+    require(rising, where, f"the rows removed are not among those of the segment: {short(rows)}")
+    known = segment.postings.document_frequencies
+    right = frequencies.dtype == np.int64 and frequencies.shape == known.shape
+    require(right and (frequencies >= 0).all() and (frequencies <= known).all(), where, "its terms are not there")
+    terms = int(segment.postings.lengths[rows].sum(dtype=np.uint64))
+    require(
+        gone.terms == terms,
+        where,
+        f"it is not counted as it should be: {gone.terms} terms, where the passages have {terms}",
+    )
+
+
+def check_alike(segments: Sequence[Segment], folder: Path) -> None:
+    """Refuse segments that were not made by the same models: their arrays are searched as one."""
+
+    def made(rows: Ragged) -> tuple[Any, ...]:
+        return (rows.values.dtype, rows.values.shape[1:]) if len(rows.values) else ()
+
+    first = segments[0]
+    for other in segments[1:]:
+        where = folder / other.name
+        require(other.pooled_codes.shape[1] == first.pooled_codes.shape[1], where, "its vectors have other dimensions")
+        require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
+        for name in ("tokens", "sentences"):
+            kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}
+            require(len(kinds) < 2, where / f"{name}.npy", "its values are not like those of the others")

@@ -1,0 +1,116 @@
+"""Looking an index through: whether all that it holds is whole, and fits together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass.core.types import Ragged
+from semclass.index.passage_index import PassageIndex
+from semclass.index.segment import BLOCK, Segment, hashes_of
+from semclass.index.shapes import require
+from semclass.scoring import bm25
+from semclass.scoring.bm25 import Removed
+
+CHECKS = ("files", "shapes", "ids", "statistics")
+"""What is looked at, in this order."""
+
+
+def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:
+    """Look an index through, as it is now; it may be searched and changed meanwhile.
+
+    Parameters
+    ----------
+    folder
+        Holds an index.
+    progress
+        Called with the number of passages that were looked at, now and then.
+
+    Returns
+    -------
+    dict
+        ``passages``, ``removed``, ``segments`` (their number), and ``checks``: what was found right.
+
+    Raises
+    ------
+    ArtifactError
+        Naming the first thing that is wrong: a file whose SHA-256 differs; an array whose shape is not that of the others,
+        or whose offsets fall; a row or a term that cannot be; an id that two passages have, or that is not found; counts
+        of terms that are not those of the passages.
+    """
+    index = PassageIndex.load(folder, verify=True)
+    report = progress or (lambda _: None)
+    for segment, gone in zip(index.segments, index.removed, strict=True):
+        where = Path(folder) / segment.name
+        _check_terms(segment, where)
+        _check_ids(segment, where, report)
+        _check_statistics(segment, where)
+        if gone is not None:
+            _check_removed(segment, gone, where)
+    _check_unique(index, Path(folder))
+    removed = int(index.starts[-1]) - len(index)
+    return {"passages": len(index), "removed": removed, "segments": len(index.segments), "checks": list(CHECKS)}
+
+
+def _check_terms(segment: Segment, where: Path) -> None:
+    vocabulary = len(segment.postings.is_term)
+    for begin in range(0, len(segment.terms.values), BLOCK * BLOCK):
+        highest = int(segment.terms.values[begin : begin + BLOCK * BLOCK].max(initial=0))
+        require(highest < vocabulary, where / "terms.npy", f"there is a term {highest} of {vocabulary}")
+
+
+def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
+    """Whether each record can be read, and its id is where it is looked for."""
+    hashes = np.empty(len(segment), np.uint64)
+    hashes[segment.id_rows] = segment.id_hashes
+    for begin in range(0, len(segment), BLOCK):
+        some = np.arange(begin, min(begin + BLOCK, len(segment)))
+        ids = segment.ids(some)
+        wrong = np.flatnonzero(hashes_of(ids) != hashes[some])
+        if len(wrong):
+            require(False, where / "id_hashes.npy", f"passage {ids[wrong[0]]!r} would not be found by its id")
+        report(len(some))
+
+
+def _check_statistics(segment: Segment, where: Path) -> None:
+    """Whether what BM25 counts is what the terms say; a lean index has no terms to count again."""
+    found = segment.postings
+    place = where / "bm25"
+    if not len(segment.terms):
+        return
+    frequencies = np.zeros(len(found.is_term), np.int64)
+    for begin in range(0, len(segment), BLOCK):
+        rows = Ragged(segment.terms.values, segment.terms.offsets).take(
+            np.arange(begin, min(begin + BLOCK, len(segment)))
+        )
+        counted = bm25.postings(rows, np.asarray(found.is_term))
+        frequencies += counted.document_frequencies
+        same = np.array_equal(counted.lengths, found.lengths[begin : begin + BLOCK])
+        require(same, place / "lengths.npy", "it is not what the terms say")
+    require(
+        np.array_equal(frequencies, found.document_frequencies), place / "starts.npy", "it is not what the terms say"
+    )
+
+
+def _check_removed(segment: Segment, gone: Removed, where: Path) -> None:
+    again = bm25.removed(segment.postings, gone.rows)
+    same = again.terms == gone.terms and np.array_equal(again.document_frequencies, gone.document_frequencies)
+    require(same, where, "what was removed from it is not counted as it should be")
+
+
+def _check_unique(index: PassageIndex, folder: Path) -> None:
+    """Whether no two passages that are there have one id."""
+    parts = []
+    for segment, keep in index.parts():
+        hashes = np.empty(len(segment), np.uint64)
+        hashes[segment.id_rows] = segment.id_hashes
+        parts.append(hashes if keep is None else hashes[keep])
+    hashes = np.concatenate(parts)
+    order = np.argsort(hashes, kind="stable")
+    twice = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
+    for place in twice.tolist():
+        one, other = index.passages(index.rows[order[place : place + 2]])
+        require(one.id != other.id, folder, f"two passages have the id {one.id!r}")

@@ -1,0 +1,186 @@
+"""Classifying and encoding Spark data frames (extra ``spark``): a data frame in, a data frame with more columns out.
+
+Everything is done by :class:`semclass.integrations.arrow.Job`, which Spark's ``mapInArrow`` calls for each partition:
+rows never leave Arrow, neither pandas nor a second copy of them is needed. semclass must be installed on every machine
+of the cluster, for the Python that ``PYSPARK_PYTHON`` names: otherwise Spark takes the first ``python3``, in a virtual
+environment, too.
+
+Importing this module without pyspark raises the error that names the extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.heads.texts import HUB
+from semclass.integrations.arrow import EXTRA, Job, classify_job, encode_job, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyspark
+    import pyspark.sql
+    import pyspark.sql.types
+else:
+    pyspark = import_extra("pyspark", EXTRA)
+    import_extra("pyspark.sql.types", EXTRA)
+    import_extra("pandas", EXTRA)  # Spark asks for it wherever a Python function is run, needed or not
+
+
+def classify(
+    df: pyspark.sql.DataFrame,
+    what: str = "questions",
+    *,
+    column: str | Sequence[str] | None = None,
+    models: str | Path | None = None,
+    encoder: str | Path | None = None,
+    keep: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    prefix: str = "",
+    min_probability: float | None = None,
+    threads: int = 1,
+) -> pyspark.sql.DataFrame:
+    """Classify the texts of a column.
+
+    Rows whose text is null, empty or not valid UTF-8 get nulls, and the column ``error`` says why; no such row stops a job.
+
+    Parameters
+    ----------
+    df
+        Rows with the column, or for pairs the two columns, of type string.
+    what, column, encoder, keep, outputs, prefix, min_probability, threads
+        As for :func:`semclass.integrations.arrow.classify_job`.
+    models
+        Folder of the models, the shipped ones if None; for ``"texts"`` the folder that
+        :meth:`semclass.TextClassifier.save` wrote. It is at the same path on every machine, or the session ships it: zip
+        its content to ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with
+        ``--archives my-head.zip``), and name it ``"my-head.zip"`` here.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The kept columns, then those of the job. Nothing is computed until Spark is asked for rows.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an argument is not allowed, a column is missing, or a column that would be added is there already.
+    ArtifactError
+        If the models are missing or damaged. A task fails with it if a worker has none, or others.
+
+    Examples
+    --------
+    >>> rows = spark.read.parquet("questions")  # doctest: +SKIP
+    >>> classify(rows, "questions", column="question").write.parquet("classified")  # doctest: +SKIP
+    """
+    _check_frame(df)
+    job = classify_job(
+        what,
+        column=column,
+        models=_located(models),
+        encoder=_located(encoder),
+        keep=keep,
+        outputs=outputs,
+        prefix=prefix,
+        min_probability=min_probability,
+        threads=threads,
+    )
+    return _mapped(df, job, models, encoder)
+
+
+def encode(
+    df: pyspark.sql.DataFrame,
+    *,
+    column: str | None = None,
+    models: str | Path | None = None,
+    encoder: str | Path | None = None,
+    keep: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    prefix: str = "",
+    threads: int = 1,
+) -> pyspark.sql.DataFrame:
+    """Encode the texts of a column: ``vector``, an array of floats, is what retrieval compares.
+
+    Parameters
+    ----------
+    df, column, models, encoder, keep, outputs, prefix, threads
+        As for :func:`classify`.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The kept columns, then ``vector`` and ``error``.
+
+    Raises
+    ------
+    InputError, InputTypeError, ArtifactError
+        As for :func:`classify`.
+    """
+    _check_frame(df)
+    job = encode_job(
+        column=column,
+        models=_located(models),
+        encoder=_located(encoder),
+        keep=keep,
+        outputs=outputs,
+        prefix=prefix,
+        threads=threads,
+    )
+    return _mapped(df, job, models, encoder)
+
+
+def _check_frame(df: object) -> None:
+    """Refuse what is no Spark data frame."""
+    if not isinstance(df, pyspark.sql.DataFrame):
+        raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")
+
+
+def _mapped(df: pyspark.sql.DataFrame, job: Job, models: str | Path | None, encoder: str | Path | None) -> Any:
+    """The data frame that the job makes of another; `models` and `encoder` as the caller named them."""
+    types = pyspark.sql.types
+    kept = job.kept(df.columns)
+    for name in job.columns:
+        if not isinstance(df.schema[name].dataType, types.StringType):
+            raise InputError(f"column {name!r} holds {df.schema[name].dataType.simpleString()}; texts must be strings")
+    schema = types.StructType([*(df.schema[name] for name in kept), *types.StructType.fromDDL(job.ddl)])
+    read = tuple(dict.fromkeys((*kept, *job.columns)))
+    for name in read:
+        if "." in name or "`" in name:
+            raise InputError(
+                f"column {name!r}: Spark hands no column with a dot or a backtick in its name to a Python function; "
+                "rename it, or leave it out of `keep`"
+            )
+    sent = replace(job, keep=tuple(kept), models=_sent(models), encoder=_sent(encoder))
+    return df.select(*map(quoted, read)).mapInArrow(partial(_run, sent), schema)
+
+
+def _run(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    """What a worker does with a partition."""
+    return replace(job, models=_located(job.models), encoder=_located(job.encoder))(batches)
+
+
+def _shipped(path: str | Path) -> Path | None:
+    """Where a file or folder is that the session ships to every machine; None where it ships none of this name."""
+    if Path(path).is_absolute() or str(path).startswith(HUB):
+        return None
+    try:
+        found = Path(pyspark.SparkFiles.get(str(path)))
+    except AssertionError:  # how it says that no session of this process has files, as with a remote one
+        return None
+    return found if found.exists() else None
+
+
+def _located(path: str | Path | None) -> str | None:
+    """The path of a folder on this machine; the name of a sentence-transformers model as it is."""
+    if path is None or str(path).startswith(HUB):
+        return None if path is None else str(path)
+    return str(_shipped(path) or Path(path).absolute())
+
+
+def _sent(path: str | Path | None) -> str | None:
+    """What a worker is told: the name of what the session ships, which each machine has elsewhere, or an absolute path."""
+    return str(path) if path is not None and _shipped(path) else _located(path)

@@ -1,0 +1,1 @@
+"""From a question and an index to ranked passages."""

@@ -1,0 +1,103 @@
+"""Why a passage stands where it stands: the parts of its score, the words that matched, the evidence of classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from semclass.core.types import ClassEvidence, Explanation, WordMatch
+from semclass.index.records import Candidates, Order, Query
+
+WORDS = 12
+"""Words of a question that are shown at most: those that weigh most."""
+
+
+def explain(
+    query: Query, candidates: Candidates, found: Order, k: int, *, pieces: Sequence[str], classes: Sequence[str]
+) -> list[Explanation]:
+    """Explain the first k places of a new order.
+
+    Parameters
+    ----------
+    query, candidates
+        The question and its candidates.
+    found
+        Their order.
+    k
+        How many.
+    pieces
+        Text of each word piece of the vocabulary.
+    classes
+        Names of the classes.
+
+    Returns
+    -------
+    list of Explanation
+        In the new order.
+    """
+    explanations = []
+    for place in found.order[:k].tolist():
+        parts = {name: float(values[place]) for name, values in found.parts.items()}
+        explanations.append(
+            Explanation(
+                parts=parts,
+                total=sum(parts.values()),
+                link="identity" if found.features is None else "sigmoid",
+                words=word_matches(query, candidates, place, pieces),
+                classes=class_evidence(query, candidates, place, classes),
+            )
+        )
+    return explanations
+
+
+def word_matches(query: Query, candidates: Candidates, place: int, pieces: Sequence[str]) -> tuple[WordMatch, ...]:
+    """Find what met the question's words in one candidate.
+
+    Parameters
+    ----------
+    query, candidates
+        The question and its candidates.
+    place
+        Which candidate.
+    pieces
+        Text of each word piece of the vocabulary.
+
+    Returns
+    -------
+    tuple of WordMatch
+        At most `WORDS`, heaviest first; pieces that are no terms are left out. A piece that the question has several
+        times comes once, with the weight of all of them and with what met the one that was met best.
+    """
+    terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
+    asked = query.terms[: len(query.tokens)]
+    idf = candidates.idf[asked].astype(np.float64)
+    found, firsts, owner = np.unique(asked, return_index=True, return_inverse=True)
+    weights = np.bincount(owner, idf, len(found)) / max(idf.sum(), 1e-6)
+    cosines = query.tokens @ tokens.T if len(tokens) else np.zeros((len(asked), 1), np.float32)
+    nearest = cosines.max(axis=1, initial=-np.inf)
+    matches = []
+    for term in np.lexsort((firsts, -weights))[:WORDS].tolist():
+        if weights[term] <= 0:
+            break
+        rows = np.flatnonzero(owner == term)
+        row = int(rows[nearest[rows].argmax()])
+        matches.append(
+            WordMatch(
+                word=pieces[int(found[term])],
+                weight=float(weights[term]),
+                match=pieces[int(terms[cosines[row].argmax()])] if len(tokens) else "",
+                cosine=float(nearest[row]),
+                exact=bool((terms == found[term]).any()),
+            )
+        )
+    return tuple(matches)
+
+
+def class_evidence(
+    query: Query, candidates: Candidates, place: int, classes: Sequence[str]
+) -> tuple[ClassEvidence, ...]:
+    """Set the classes of the question beside those of one candidate, most asked for first."""
+    asked, provided = query.probabilities.tolist(), candidates.probabilities[place].tolist()
+    rows = [ClassEvidence(*row) for row in zip(classes, asked, provided, strict=True)]
+    return tuple(sorted(rows, key=lambda row: -row.asked))

@@ -1,0 +1,646 @@
+"""The models that rank, together: from a question and its candidates to a new order, by each of the methods."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass.core import artifacts
+from semclass.core.cpu import available_threads
+from semclass.core.errors import ArtifactError, InputError
+from semclass.core.types import DoubleArray, Encoder, Encoding, Explanation, FloatArray, Ragged
+from semclass.encoders.bulk import is_watched
+from semclass.encoders.onnx_encoder import STATES, fingerprint_of, open_models
+from semclass.encoders.token_encoder import QUESTION, Branch
+from semclass.encoders.words import WordTable
+from semclass.heads.head import Head
+from semclass.heads.passages import PassageClassifier
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import open_encoder
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.records import Candidates, Order, Query
+from semclass.ranking.explain import explain
+from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES, pair_features
+from semclass.ranking.proximity import PlacedModel, placed_match
+from semclass.scoring.topk import class_match, stable_partition
+from semclass.scoring.vectors import Once
+
+RERANKERS = (None, "stable", "integrated", "learned")
+SIGNALS = ("entailment", "class")
+MATCHES = (None, "soft", "hard")
+
+BM25_WEIGHT = 0.1
+"""w of score = dense + w * BM25, as the reference system has it."""
+
+CONVEX_WEIGHT = 1.0
+"""Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
+nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 1.0 or 1.2.
+``python -m bench defaults``."""
+
+_WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
+"""Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
+
+
+_LENGTH_TOLERANCE = 1e-3
+"""Difference from 1 up to which a vector counts as of length 1."""
+
+_TRAIN_CLASSES = (
+    "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
+    "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
+)
+
+_TRAIN_PAIRS = (
+    "train them for this encoder with `python training/train_pairs.py --data DATA --encoder ENCODER --out MODELS/pairs`, "
+    "and name MODELS (--models)"
+)
+
+
+def weight_name(by: str, *, hard: bool, fusion: str = "linear") -> str:
+    """Name of the weight of an integrated method, such as ``"class_hard"``; see :attr:`PairModel.weights`."""
+    if hard:
+        return f"{by}_hard"
+    return "entailment_convex" if (by, fusion) == ("entailment", "convex") else by
+
+
+@dataclass(frozen=True)
+class LinearTerms:
+    """What a linear head over pair features computes, term by term.
+
+    Attributes
+    ----------
+    groups
+        Names of the groups of features, in the order of the columns.
+    table
+        float64 of shape (n_features, n_groups): each feature's weight, in the column of its group.
+    bias
+        The constant.
+    """
+
+    groups: tuple[str, ...]
+    table: DoubleArray
+    bias: float
+
+    @classmethod
+    def of(cls, head: Head) -> LinearTerms:
+        """Read the weights of a head, and check that its network computes the same.
+
+        Raises
+        ------
+        ArtifactError
+            If the manifest has no weights, or the network computes something else.
+        """
+        linear = head.artifact.field("linear")
+        weights, bias = np.array(linear["weights"], np.float64), float(linear["bias"])
+        groups = tuple(dict.fromkeys(FEATURE_GROUPS[name] for name in PAIR_FEATURES))
+        columns = [groups.index(FEATURE_GROUPS[name]) for name in PAIR_FEATURES]
+        if weights.shape != (len(PAIR_FEATURES),):
+            raise ArtifactError(
+                f"{head.artifact.folder}: {len(weights)} weights for {len(PAIR_FEATURES)} pair features"
+            )
+        probe = np.eye(len(PAIR_FEATURES), dtype=np.float32)
+        table = np.zeros((len(PAIR_FEATURES), len(groups)))
+        table[np.arange(len(PAIR_FEATURES)), columns] = weights
+        if not np.allclose(head.probabilities({"pairs": probe})[:, 0], 1 / (1 + np.exp(-weights - bias)), atol=1e-5):
+            raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
+        return cls(groups, table, bias)
+
+    def weighs(self, feature: str) -> bool:
+        """Whether a feature counts: one whose weight is exactly 0 need not be computed."""
+        return bool(self.table[PAIR_FEATURES.index(feature)].any())
+
+    def parts(self, features: FloatArray) -> dict[str, DoubleArray]:
+        """What each group of features adds to the log-odds of n candidates.
+
+        Returns
+        -------
+        dict
+            float64 of shape (n,) by group that weighs anything: what a candidate has more than the mean of the candidates;
+            and ``average``, the log-odds of a candidate that has the mean of everything. They add up to the log-odds.
+        """
+        sums = features.astype(np.float64) @ self.table
+        means = sums.mean(axis=0) if len(sums) else sums.sum(axis=0)  # no candidates have no mean
+        average = np.full(len(features), means.sum() + self.bias)
+        parts = zip(self.groups, (sums - means).T, (self.table != 0).sum(axis=0).tolist(), strict=True)
+        return {**{name: part for name, part, weighs in parts if weighs}, "average": average}
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """The heads that judge a question and a passage together.
+
+    Attributes
+    ----------
+    entailment
+        P(passage answers question) from the two texts alone; comparable between questions.
+    learned
+        The same with the retrieval scores and the other candidates as further evidence.
+    idf
+        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
+        from no index.
+    entailment_terms, learned_terms
+        What the log-odds of the two are the sum of, see :class:`LinearTerms`; None for an entailment head whose manifest
+        does not say.
+    weights
+        ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
+        same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
+        retrieval. All found on training questions, with linear fusion. ``entailment_convex``: with convex fusion, see
+        `CONVEX_WEIGHT`.
+    words
+        What makes words of word pieces.
+    similarity
+        How vectors were compared there, see :func:`semclass.scoring.topk.similarity`: heads and weights fit scores of
+        its scale.
+    """
+
+    entailment: Head
+    learned: Head
+    idf: FloatArray
+    entailment_terms: LinearTerms | None
+    learned_terms: LinearTerms
+    weights: dict[str, float]
+    words: WordTable
+    similarity: str = "cosine"
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
+        """Load the heads from ``folder/entailment`` and ``folder/learned``, for one encoder and one kind of token vectors.
+
+        Raises
+        ------
+        ArtifactError
+            If a folder is damaged, or a head was trained for another encoder.
+        """
+        folder = Path(folder)
+        entailment = Head.load(folder / "entailment", encoder=encoder)
+        learned = Head.load(folder / "learned", encoder=encoder)
+        for head in (entailment, learned):
+            if head.artifact.field("interaction") != interaction:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on token vectors of "
+                    f"{head.artifact.field('interaction')}, but they come from {interaction}; train it again with "
+                    "training/train_pairs.py"
+                )
+            if tuple(head.artifact.field("features")) != PAIR_FEATURES:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on other pair features than this version of "
+                    "semclass computes; install the version that trained it, or train it again"
+                )
+        idf = learned.artifact.array("idf.npy")
+        words = WordTable.of(learned.artifact.array("words.npy"))
+        if len(words.keys) != len(idf):
+            raise ArtifactError(
+                f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"
+            )
+        weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
+        weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
+        weights.setdefault("entailment_convex", CONVEX_WEIGHT)
+        similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
+        # only what `learned` is the sum of is explained: the other head may be anything
+        terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
+        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, similarity)
+
+
+def read_questions(
+    encoder: Encoder,
+    classifier: QuestionClassifier | None,
+    branch: Branch | None,
+    texts: list[str],
+    *,
+    tokens: bool = True,
+) -> list[Query]:
+    """Encode and classify questions.
+
+    Parameters
+    ----------
+    encoder
+        The encoder.
+    classifier
+        The question heads; without them there are no classes.
+    branch
+        Makes the token vectors and their weights; without it they are the encoder's view ``tokens``, all of one weight.
+    texts
+        n non-empty texts.
+    tokens
+        Whether token vectors and their weights are wanted; if not, they are empty.
+
+    Returns
+    -------
+    list of Query
+        In the same order.
+
+    Raises
+    ------
+    InputError
+        If the encoder gives numbers that are not finite, by which nothing can be ranked.
+    """
+    wanted = (
+        "pooled",
+        *((_token_view(branch),) if tokens else ()),
+        *(() if classifier is None else classifier.encoder_views),
+    )
+    encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
+    pooled = encoding.rows("pooled")
+    if not (finite := np.isfinite(pooled).all(axis=1)).all():
+        text = texts[int(finite.argmin())]
+        raise InputError(
+            f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
+        )
+    classes = fine = np.zeros((len(texts), 0))
+    if classifier is not None:
+        fine = classifier.fine_probabilities(texts, encoding)
+        classes = classifier.coarse(fine)
+    vectors, weights = _token_vectors(encoding, branch) if tokens else _no_tokens(len(texts))
+    return [
+        Query(
+            text=text,
+            pooled=pooled[row],
+            probabilities=classes[row],
+            fine=fine[row],
+            tokens=vectors.row(row),
+            weights=_softmax(weights.row(row)),
+            terms=encoding.terms.row(row),
+        )
+        for row, text in enumerate(texts)
+    ]
+
+
+def _token_view(branch: Branch | None) -> str:
+    return "tokens" if branch is None else STATES
+
+
+def _token_vectors(encoding: Encoding, branch: Branch | None) -> tuple[Ragged, Ragged]:
+    """Token vectors of questions, and the logarithms of their weights."""
+    pieces = encoding.pieces(_token_view(branch))
+    if branch is None:
+        return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
+    found = branch.read(pieces, QUESTION)
+    return found.vectors, found.weights
+
+
+def _no_tokens(n: int) -> tuple[Ragged, Ragged]:
+    offsets = np.zeros(n + 1, np.int64)
+    return Ragged(np.zeros((0, 1), np.float32), offsets), Ragged(np.zeros(0, np.float32), offsets)
+
+
+def _softmax(logs: FloatArray) -> FloatArray:
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    return np.asarray(shares / shares.sum() if len(shares) else shares, np.float32)
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """Everything that turns questions and passages into rankings; many threads may share one.
+
+    Attributes
+    ----------
+    questions
+        The question heads, with the encoder; they and the passage heads are both there, or neither.
+    reader
+        The models that read passages; with the same encoder.
+    pair_heads
+        The pair heads; None: passages are found, but not re-ranked.
+    placed
+        What the class match of the integrated method reads; None: it is the inner product, see
+        :func:`semclass.scoring.topk.class_match`.
+    """
+
+    questions: QuestionClassifier
+    reader: PassageReader
+    pair_heads: PairModel | None
+    placed: PlacedModel | None = None
+
+    @classmethod
+    def load(
+        cls,
+        models: str | Path | None = None,
+        *,
+        encoder: Encoder | str | Path | None = None,
+        threads: int = 1,
+    ) -> Ranker:
+        """Load all models that there are for an encoder.
+
+        Parameters
+        ----------
+        models
+            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs`` and
+            ``match`` or not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any other.
+        encoder
+            An encoder to share, or what :func:`semclass.heads.texts.open_encoder` takes: the folder of an exported one,
+            ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
+        threads
+            Threads of the encoder that is loaded here.
+
+        Returns
+        -------
+        Ranker
+            Ready to use.
+
+        Raises
+        ------
+        ArtifactError
+            If a model folder is damaged, or a head was trained for another encoder.
+        """
+        given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
+        if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
+            bare = PassageReader(PassageClassifier(given, None), None, None)
+            return cls(QuestionClassifier(given, None), bare, None)
+        root, used = open_models(models, given, threads)
+        check_class_heads(root)
+        reader = PassageReader.load(root, encoder=used, threads=threads)
+        questions = (
+            QuestionClassifier(used, None)
+            if reader.classifier.head is None
+            else QuestionClassifier.load(root, encoder=used)
+        )
+        if not (root / "pairs").exists():
+            return cls(questions, reader, None)
+        made_with = {"encoder": used.fingerprint, "interaction": reader.interaction}
+        pairs = PairModel.load(root / "pairs", **made_with)
+        if questions.head is None or not (root / "match").exists():
+            return cls(questions, reader, pairs)
+        placed = PlacedModel.load(root / "match", classes=questions.fine_classes, **made_with)
+        return cls(questions, reader, pairs, placed)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder that all heads share."""
+        return self.questions.encoder
+
+    @property
+    def passages(self) -> PassageClassifier:
+        """The passage heads."""
+        return self.reader.classifier
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether questions and passages are classified."""
+        return self.questions.head is not None and self.passages.head is not None
+
+    @property
+    def pairs(self) -> PairModel:
+        """The pair heads.
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+        if self.pair_heads is None:
+            raise InputError(
+                f"there are no pair heads for this encoder, so passages are found but not re-ranked: search with "
+                f"rerank=None (--rerank none), or {_TRAIN_PAIRS}"
+            )
+        return self.pair_heads
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Weights of the methods, see :attr:`semclass.ranking.models.PairModel.weights`.
+
+        That of the class match goes with what it is read by.
+        """
+        return self.pairs.weights if self.placed is None else {**self.pairs.weights, "class": self.placed.weight}
+
+    def check_similarity(self, similarity: str) -> None:
+        """Refuse scores of another scale than the pair heads were trained on.
+
+        Parameters
+        ----------
+        similarity
+            Of an index, see :func:`semclass.scoring.topk.similarity`.
+
+        Raises
+        ------
+        InputError
+            If the pair heads were trained with another similarity, and the encoder's vectors are not of length 1, for which
+            all are the same.
+        """
+        if self.pair_heads is None or similarity == self.pair_heads.similarity:
+            return
+        length = float(np.linalg.norm(self.encoder.encode(["length"]).rows("pooled")))
+        if abs(length - 1) > _LENGTH_TOLERANCE:
+            raise InputError(
+                f"the pair heads were trained with the similarity {self.pair_heads.similarity!r}, but vectors of this "
+                f"encoder (of length {length:.2f}) would be compared by {similarity!r}: build the index with --similarity "
+                f"{self.pair_heads.similarity}, or train pair heads with --similarity {similarity}"
+            )
+
+    def require(self, *, rerank: str | None, by: str = "entailment", match: str | None = None, **_: Any) -> None:
+        """Refuse a method whose heads are not there; arguments as for :meth:`order`, `match` as for a search.
+
+        Raises
+        ------
+        InputError
+            Naming what is missing, and how it is trained.
+        """
+        if not self.has_classes and (match is not None or (by == "class" and rerank in ("stable", "integrated"))):
+            raise InputError(f"there are no class heads for this encoder, so classes match nothing; {_TRAIN_CLASSES}")
+        if rerank == "learned" or (rerank is not None and by == "entailment"):
+            self.pairs  # noqa: B018 - says what is missing
+
+    @property
+    def turns(self) -> AbstractContextManager[object]:
+        """To be held while a question is worked on: as many at a time as there are processors.
+
+        More threads than that would not be faster, but wait for one another in the middle of their work: eight together did
+        1.2 times what one does on two processors, where two did 1.7 times. Who watches the work (see
+        :func:`semclass.encoders.bulk.watched`) counts for itself, and waits for nobody here.
+        """
+        return nullcontext() if is_watched() else self._places
+
+    @Once
+    def _places(self) -> threading.Semaphore:
+        return threading.Semaphore(available_threads())
+
+    def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
+        """Encode and classify questions.
+
+        Parameters
+        ----------
+        questions
+            n non-empty texts.
+        classes
+            Whether they are classified; if not, which takes a quarter less time, they have no classes.
+        tokens
+            Whether they have token vectors; with neither, it takes less than half of the time. What a method looks at,
+            :meth:`needs` tells.
+
+        Returns
+        -------
+        list of Query
+            In the same order.
+
+        Raises
+        ------
+        InputError
+            If the encoder gives numbers that are not finite, by which nothing can be ranked.
+        """
+        classifier = self.questions if classes else None
+        return read_questions(self.encoder, classifier, self.reader.branch, list(questions), tokens=tokens)
+
+    def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
+        """Everything that any method wants to know of candidates, each computed once.
+
+        Parameters
+        ----------
+        query
+            The question.
+        candidates
+            n passages.
+
+        Returns
+        -------
+        dict
+            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches of the integrated method, 0
+            without class heads;
+            ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
+            threshold (0 or 1); ``learned``, the learned head's probability.
+        """
+        query.check(classes=self.has_classes, tokens=True)
+        features = {"pairs": pair_features(query, candidates, self.pairs.words)}
+        entailment = self.pairs.entailment.probabilities(features)[:, 0]
+        kinds = {
+            f"match_{kind}": self._match(query, candidates, kind) if self.has_classes else np.zeros(len(candidates))
+            for kind in ("soft", "hard")
+        }
+        return {
+            **kinds,
+            "entailment": entailment,
+            "entails": (entailment >= self.pairs.entailment.thresholds[0]).astype(np.float64),
+            "learned": self.pairs.learned.probabilities(features)[:, 0],
+        }
+
+    def order(
+        self,
+        query: Query,
+        candidates: Candidates,
+        *,
+        rerank: str | None,
+        by: str = "entailment",
+        hard: bool = False,
+        weight: float | None = None,
+    ) -> Order:
+        """Order candidates by one of the methods.
+
+        Parameters
+        ----------
+        query
+            The question.
+        candidates
+            n passages, best first.
+        rerank
+            ``None``: as they are. ``"stable"``: those with a positive label first, else unchanged; the score stays what it
+            was. ``"integrated"``: by score + weight * signal. ``"learned"``: by the learned head's probability that the
+            passage answers the question.
+        by
+            Signal of ``"stable"`` and ``"integrated"``: ``"entailment"``, P(passage answers question) (its label: at least
+            the head's threshold), or ``"class"``, the class match read at a place, see
+            :func:`semclass.ranking.proximity.placed_match`, or without such a model the soft class match (its label:
+            the hard class match).
+        hard
+            Whether ``"integrated"`` adds the label, 0 or 1, in place of the signal; ``"stable"`` always goes by the label.
+        weight
+            Weight of the signal in ``"integrated"``; found on training questions if None.
+
+        Returns
+        -------
+        Order
+            Ties keep the order before.
+
+        Raises
+        ------
+        InputError
+            If the heads that the method needs are not there, or the question was encoded without what it needs.
+        """
+        self.require(rerank=rerank, by=by)
+        needed = self.needs(rerank=rerank, by=by, hard=hard)
+        query.check(classes=self.has_classes and needed["classes"], tokens=needed["tokens"])
+        score, parts = candidates.score, candidates.parts
+        if rerank is None:
+            return Order(np.arange(len(candidates)), score, {}, parts)
+        if by == "class" and rerank != "learned":
+            kind = "hard" if rerank == "stable" or hard else "soft"
+            signal = self._match(query, candidates, kind)
+            label = signal > 0
+            components = {"match": signal}
+        else:
+            head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
+            features = pair_features(query, candidates, self.pairs.words)
+            signal = head.probabilities({"pairs": features})[:, 0]
+            label = signal >= head.thresholds[0]
+            components = {"answers": signal}
+        if rerank == "stable":
+            return Order(stable_partition(label), score, components, parts)
+        if rerank == "learned":
+            return Order(np.argsort(-signal, kind="stable"), signal, components, {}, features)
+        if hard and by == "entailment":
+            signal = components["entails"] = label.astype(np.float64)
+        added = (self.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
+        score = score + added
+        return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
+
+    def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
+        """Class match of a kind as re-ranking has it."""
+        if kind == "soft" and self.placed is not None:
+            return placed_match(query, candidates, self.placed)
+        return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
+
+    def has_heads_for(self, *, rerank: str | None, match: str | None = None, by: str = "entailment", **_: Any) -> bool:
+        """Whether the heads are there that a method and its weight come from; arguments as for :meth:`require`."""
+        if rerank is None and match is None:
+            return True
+        classes = match is not None or (by == "class" and rerank != "learned")
+        return self.pair_heads is not None and (self.has_classes or not classes)
+
+    def reads_evidence(self, *, rerank: str | None, by: str = "entailment", hard: bool = False, **_: Any) -> bool:
+        """Whether a method looks at token vectors, sentences and terms; arguments as for :meth:`order`."""
+        if rerank is None or rerank == "learned":
+            return rerank == "learned"
+        return by == "entailment" or (rerank == "integrated" and not hard and self.placed is not None)
+
+    def reads_classes(self, *, rerank: str | None, by: str = "entailment", **_: Any) -> bool:
+        """Whether a method looks at the classes of questions; arguments as for :meth:`order`."""
+        if rerank is None or (by == "class" and rerank != "learned"):
+            return rerank is not None
+        terms = self.pairs.learned_terms if rerank == "learned" else self.pairs.entailment_terms
+        return terms is None or terms.weighs("match")
+
+    def needs(self, *, match: str | None = None, explain: bool = False, **method: Any) -> dict[str, bool]:
+        """What a method looks at of a question, as arguments for :meth:`encode`; `method` as for :meth:`order`."""
+        return {
+            "classes": explain or match is not None or self.reads_classes(**method),
+            "tokens": explain or self.reads_evidence(**method),
+        }
+
+    def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
+        """Explain the first k places of an order; see :func:`semclass.ranking.explain.explain`."""
+        query.check(classes=self.has_classes, tokens=True)
+        if found.features is not None:
+            found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
+        return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
+
+
+def check_class_heads(models: Path) -> None:
+    """Refuse a models folder that is not there, or that holds one class head without the other.
+
+    Raises
+    ------
+    ArtifactError
+        Saying so.
+    """
+    if not models.is_dir():
+        raise ArtifactError(f"{models} is no folder; name one laid out like the shipped models/")
+    there = [name for name in ("questions", "passages") if (models / name).exists()]
+    if len(there) == 1:
+        raise ArtifactError(f"{models} holds {there[0]}/ alone, but classes match between two heads; {_TRAIN_CLASSES}")
+
+
+def _shipped_fingerprint() -> str:
+    """Fingerprint of the shipped encoder; empty if there is none. Its files are checked where they are read."""
+    path = artifacts.default_models() / "encoder" / artifacts.MANIFEST
+    return fingerprint_of(artifacts.read_json(path)["files"]) if path.is_file() else ""

@@ -1,0 +1,175 @@
+"""Matrix products by onnxruntime, on one thread whatever the environment says.
+
+numpy's BLAS takes as many threads as there are processors for a product of some size, in every thread of a service at
+once, and they wait for each other. A session of onnxruntime takes the threads that it is given, here one, and lets other
+Python threads run meanwhile. The graphs have one node each, and are written here byte by byte.
+
+Products of integers are exact: the same whatever the order of the sums. Operands must be so small that the 16 bits in which
+processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from semclass.core.onnx_sessions import session_options
+from semclass.core.types import FloatArray
+
+ZERO, SMALL_ZERO = 128, 64
+"""The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned numbers."""
+
+_FLOAT, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
+
+_OWN = "com.microsoft"
+"""The domain of operators that are onnxruntime's own."""
+
+
+def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
+    """Inner products of rows, left @ right.T.
+
+    Parameters
+    ----------
+    left, right
+        float32 of shape (m, dim) and (n, dim).
+
+    Returns
+    -------
+    ndarray
+        float32 of shape (m, n).
+    """
+    if not left.size or not right.size:
+        return np.zeros((len(left), len(right)), np.float32)
+    found: FloatArray = _session("Gemm", _FLOAT).run(None, {"a": left, "b": right})[0]
+    return found
+
+
+def int_products(codes: npt.NDArray[np.int8], columns: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
+    """Products of rows with columns.
+
+    Parameters
+    ----------
+    codes
+        int8 of shape (n, dim).
+    columns
+        int8 of shape (dim, m), within +-63.
+
+    Returns
+    -------
+    ndarray
+        int32 of shape (n, m).
+    """
+    unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
+    found: npt.NDArray[np.int32] = _session("MatMulInteger", _INT32).run(None, {"a": unsigned, "b": columns})[0]
+    return found
+
+
+def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
+    """Codes (n, dim) as weights of a product, int8 of shape (dim, n), in memory that is given back when they are gone."""
+    memory = np.frombuffer(mmap.mmap(-1, max(codes.size, 1)), np.int8, codes.size).reshape(codes.shape[::-1])
+    for begin in range(0, len(codes), 256):  # stretches that stay in the cache
+        memory[:, begin : begin + 256] = codes[begin : begin + 256].T
+    return memory
+
+
+def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
+    """A session that multiplies ``a``, uint8 of shape (m, dim), with weights, int8 of shape (dim, n), into int32 (m, n).
+
+    In ``a``, :data:`SMALL_ZERO` stands for 0, and all are below 128. The library lays the weights out anew, so that they
+    are read from memory once for each product and in one go.
+    """
+    options = _options()
+    options.add_external_initializers(["b"], [onnxruntime.OrtValue.ortvalue_from_numpy(weights)])
+    held = _held("b", _INT8, weights.shape)
+    graph = _graph("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO) + held)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
+    """A session that multiplies ``a``, float32 of shape (m, dim), with weights of half a byte, into float32 (m, n).
+
+    Two weights are in a byte, the first one in its lower half; 8 stands for 0. They are given as uint8 of shape
+    (n, dim // 2), with dim a power of 2 and at least 16. The product is not exact: rows of ``a`` are rounded to 8 bits on
+    processors that multiply such integers faster.
+    """
+    n, dim = len(weights), 2 * weights.shape[1]
+    options = _options()
+    given = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
+    options.add_external_initializers(
+        list(given), [onnxruntime.OrtValue.ortvalue_from_numpy(values) for values in given.values()]
+    )
+    numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
+    held = _held("b", _UINT8, (n, 1, dim // 2)) + _held("scales", _FLOAT, (n,))
+    graph = _graph("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim) + held, numbers)
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+@lru_cache(maxsize=2)
+def _session(operator: str, result: int) -> onnxruntime.InferenceSession:
+    """A session that multiplies two matrices ``a`` and ``b`` of any size, float32, or integers as :func:`int_products`."""
+    if operator == "Gemm":
+        graph = _graph(operator, result, _input("a", _FLOAT) + _input("b", _FLOAT))
+    else:
+        graph = _graph(operator, result, _input("a", _UINT8) + _input("b", _INT8) + _zero(ZERO))
+    return onnxruntime.InferenceSession(graph, _options(), providers=["CPUExecutionProvider"])
+
+
+def _options() -> onnxruntime.SessionOptions:
+    options = session_options(1)
+    options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
+    return options
+
+
+def _graph(operator: str, result: int, others: bytes, numbers: Mapping[str, int] | None = None) -> bytes:
+    """An ONNX model of one node that gives a matrix ``c``; `others` are its inputs and what it holds, `numbers` attributes.
+
+    The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17; operators of onnxruntime's own, set 1).
+    """
+    third = {"MatMulInteger": "zero", "MatMulNBits": "scales"}
+    node = b"".join(_field(1, name) for name in ("a", "b", third.get(operator)) if name)
+    # the second matrix of Gemm is given by its columns
+    for name, value in ({"transB": 1} if operator == "Gemm" else numbers or {}).items():
+        node += _field(5, _field(1, name) + _field(3, value) + _field(20, 2))  # of the type INT
+    node += _field(2, "c") + _field(4, operator)
+    if operator == "MatMulNBits":
+        node += _field(7, _OWN)
+    graph = _field(1, node) + _field(2, "product") + others
+    graph += _field(12, _field(1, "c") + _field(2, _field(1, _field(1, result))))
+    return _field(1, 8) + _field(8, _field(2, 17)) + _field(8, _field(1, _OWN) + _field(2, 1)) + _field(7, graph)
+
+
+def _held(name: str, kind: int, shape: Sequence[int]) -> bytes:
+    """An array of which the graph only knows that the session is given it."""
+    place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
+    return _field(5, b"".join(_field(1, size) for size in shape) + _field(2, kind) + _field(8, name) + place)
+
+
+def _zero(value: int) -> bytes:
+    """The number in a graph that stands for 0."""
+    return _field(5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([value])))
+
+
+def _input(name: str, kind: int, columns: int | None = None) -> bytes:
+    """A matrix that a graph is given, of any size or with some number of columns."""
+    rows = _field(1, _field(2, f"{name}_rows"))
+    wide = _field(1, _field(2, f"{name}_columns") if columns is None else _field(1, columns))
+    return _field(11, _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, rows + wide))))
+
+
+def _field(number: int, value: int | str | bytes) -> bytes:
+    """A field of a protocol buffer message: a number, or bytes with their length."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """A number, seven bits a byte, the lowest first; all bytes but the last have the highest bit set."""
+    digits = [value >> shift & 127 for shift in range(0, max(value.bit_length(), 1), 7)]
+    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])

@@ -1,0 +1,220 @@
+"""Vectors in few bytes: product quantisation, and int8 with a scale for each row.
+
+Product quantisation (Jégou, Douze & Schmid 2011) cuts a vector into parts of equal width and keeps, for each part, the
+number of the nearest of 256 centroids: a byte a part. The centroids are learned once, on vectors of training passages, and
+ship with the models, for they belong to the encoder. Decoding is one look-up in a table of float32 rows, after which
+everything is computed as with the vectors themselves.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.core.types import FloatArray
+
+CENTROIDS = 256
+"""Centroids of a part: what a byte can number."""
+
+INT8_LEVELS = 127
+"""Largest absolute value of a component in int8."""
+
+BLOCK = 128
+"""Vectors encoded at a time: their distances stay in the cache, and are too few for a product to be worth many threads."""
+
+_REMEDY = "restore the folder from where it came, or make it again with training/train_codebooks.py"
+
+
+@dataclass(frozen=True)
+class Codebook:
+    """Centroids of a product quantiser; many threads may share one.
+
+    Attributes
+    ----------
+    centroids
+        float32 of shape (parts, 256, width), finite: part p of a vector is its components p * width to (p + 1) * width.
+    """
+
+    centroids: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be a table of centroids.
+
+        Raises
+        ------
+        InputError
+            If the shape or the dtype differs, or a component is not finite.
+        """
+        table = self.centroids
+        if table.ndim != 3 or table.shape[1] != CENTROIDS or 0 in table.shape or table.dtype != np.float32:
+            raise InputError(
+                f"centroids must be float32 of shape (parts, {CENTROIDS}, width), not {table.dtype} of {table.shape}"
+            )
+        if not np.isfinite(table).all():
+            raise InputError("centroids must be finite")
+
+    @property
+    def parts(self) -> int:
+        """Bytes of a code."""
+        return int(self.centroids.shape[0])
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a vector."""
+        return int(self.centroids.shape[0] * self.centroids.shape[2])
+
+    def encode(self, vectors: FloatArray) -> npt.NDArray[np.uint8]:
+        """Number the nearest centroid of each part, the first of equally near ones.
+
+        Parameters
+        ----------
+        vectors
+            float32 of shape (n, dim).
+
+        Returns
+        -------
+        ndarray
+            uint8 of shape (n, parts).
+
+        Raises
+        ------
+        InputError
+            If the vectors have another dimension.
+        """
+        if vectors.ndim != 2 or vectors.shape[1] != self.dim:
+            raise InputError(f"vectors must have shape (n, {self.dim}), as the codebook has, not {vectors.shape}")
+        codes = np.empty((len(vectors), self.parts), np.uint8)
+        # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
+        half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
+        tables = [np.ascontiguousarray(table.T) for table in self.centroids]
+        room = np.empty((BLOCK, CENTROIDS), np.float32)
+        for start in range(0, len(vectors), BLOCK):
+            block = vectors[start : start + BLOCK].reshape(-1, self.parts, self.centroids.shape[2])
+            near = room[: len(block)]
+            for part, table in enumerate(tables):
+                np.matmul(block[:, part], table, out=near)
+                near -= half[part]
+                codes[start : start + BLOCK, part] = near.argmax(axis=1)
+        return codes
+
+    def decode(self, codes: npt.NDArray[Any]) -> FloatArray:
+        """Put the centroids together again.
+
+        Parameters
+        ----------
+        codes
+            uint8 of shape (n, parts), as :meth:`encode` gives them.
+
+        Returns
+        -------
+        ndarray
+            float32 of shape (n, dim); of unit length only nearly.
+
+        Raises
+        ------
+        InputError
+            If the codes have another number of parts, or are no bytes.
+        """
+        if codes.ndim != 2 or codes.shape[1] != self.parts or codes.dtype != np.uint8:
+            raise InputError(f"codes must be uint8 of shape (n, {self.parts}), not {codes.dtype} of {codes.shape}")
+        rows = self.centroids.reshape(-1, self.centroids.shape[2])
+        places = codes + np.arange(0, len(rows), CENTROIDS)
+        return np.take(rows, places, axis=0).reshape(len(codes), self.dim)
+
+
+@dataclass(frozen=True)
+class Codebooks:
+    """The codebooks that belong to an encoder and to what makes its token vectors.
+
+    Attributes
+    ----------
+    fingerprint
+        SHA-256 over the tables, cut to 12 digits: codes of one set mean nothing to another.
+    tokens
+        Of token vectors.
+    sentences
+        Of the vectors of sentences.
+    """
+
+    fingerprint: str
+    tokens: Codebook
+    sentences: Codebook
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
+        """Read the folder that ``training/train_codebooks.py`` writes.
+
+        Parameters
+        ----------
+        folder
+            ``models/codebooks``.
+        encoder
+            Fingerprint of the encoder in use.
+        interaction
+            What makes the token vectors, see :attr:`semclass.index.passage_encoder.PassageReader.interaction`.
+
+        Returns
+        -------
+        Codebooks
+            Widened to float32.
+
+        Raises
+        ------
+        ArtifactError
+            If the folder is damaged.
+        EncoderMismatchError
+            If they belong to another encoder, or to token vectors of another kind: codes would be read as other vectors.
+        """
+        artifact = artifacts.load(folder, "codebooks")
+        made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)
+        if made_with != used:
+            raise EncoderMismatchError(
+                f"the codebooks in {artifact.folder} belong to encoder {made_with[0]} with token vectors of "
+                f"{made_with[1]}, but are used with {used[0]} and {used[1]}; make others with training/train_codebooks.py"
+            )
+        names = ("tokens.npy", "sentences.npy")
+        hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
+        tokens, sentences = (_read(artifact, name) for name in names)
+        return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
+
+
+def _read(artifact: artifacts.Artifact, name: str) -> Codebook:
+    """Read one table, stored as float16."""
+    table = artifact.array(name)
+    try:
+        return Codebook(table.astype(np.float32))
+    except InputError as error:
+        raise ArtifactError(f"{artifact.path(name)} is no codebook ({error}); {_REMEDY}") from error
+
+
+def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
+    """Round vectors to 255 levels between minus and plus their largest component.
+
+    Parameters
+    ----------
+    vectors
+        float32 of shape (n, dim).
+
+    Returns
+    -------
+    tuple
+        int8 of shape (n, dim) and the value of a level, float32 of shape (n,); no component moves by more than half a
+        level. A row of zeros has level 1.
+    """
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    level = np.where(largest > 0, largest / INT8_LEVELS, 1.0).astype(np.float32)
+    # a subnormal row may have a level of 0, and all of its components are as good as 0
+    safe = np.where(level > 0, level, np.float32(1))
+    return np.rint(vectors / safe[:, None]).astype(np.int8), safe
+
+
+def from_int8(values: npt.NDArray[Any], level: FloatArray) -> FloatArray:
+    """Turn what :func:`to_int8` gave into float32 of shape (n, dim) again."""
+    return values.astype(np.float32) * level[:, None]

@@ -1,0 +1,1 @@
+"""Fitting heads to labels: estimators, calibration, export to ONNX (extra ``train``)."""

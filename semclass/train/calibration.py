@@ -1,0 +1,223 @@
+"""From scores to probabilities: links, their calibration on held-out scores, and how far they can be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.errors import import_extra
+from semclass.core.types import DoubleArray, IntArray
+
+LINKS = ("softmax", "sigmoid")
+
+FLAT = 0.003
+"""Thresholds whose F1 is within this of the best count as equally good; the middle one is taken."""
+
+_CLIP = 1e-12
+
+
+def probabilities_of(scores: DoubleArray, link: str) -> DoubleArray:
+    """Turn calibrated scores into probabilities.
+
+    Parameters
+    ----------
+    scores
+        float64 of shape (n, classes).
+    link
+        ``"softmax"``: rows sum to 1. ``"sigmoid"``: each column is a probability of its own.
+
+    Returns
+    -------
+    ndarray
+        float64 of shape (n, classes), in [0, 1].
+    """
+    if link == "sigmoid":
+        return np.asarray(0.5 * (1 + np.tanh(scores / 2)), np.float64)  # the same as 1 / (1 + exp(-x)), never overflows
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    probabilities: DoubleArray = powers / powers.sum(axis=1, keepdims=True)
+    return probabilities
+
+
+def log_loss(probabilities: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None) -> float:
+    """Mean negative logarithm of the probability of the truth.
+
+    Parameters
+    ----------
+    probabilities
+        float64 of shape (n, classes).
+    truth
+        int64: the true column of each row, shape (n,), for softmax; 0 or 1, shape (n, classes), for sigmoid.
+    link
+        ``"softmax"`` or ``"sigmoid"``.
+    weight
+        float64 of shape (n,): how much each row counts; all the same if None.
+
+    Returns
+    -------
+    float
+        In nats, at least 0.
+    """
+    if link == "sigmoid":
+        right = np.where(truth == 1, probabilities, 1 - probabilities)
+    else:
+        right = probabilities[np.arange(len(probabilities)), truth][:, None]
+    losses = -np.log(np.maximum(right, _CLIP)).mean(axis=1)
+    return float(np.average(losses, weights=weight))
+
+
+def calibrate(
+    scores: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None
+) -> tuple[DoubleArray, DoubleArray]:
+    """Slope and intercept that make held-out scores probabilities.
+
+    Softmax gets one temperature, which leaves every decision as it is (Guo et al. 2017, "On Calibration of Modern Neural
+    Networks"), each sigmoid slope and intercept (Platt 1999), both with smoothed targets, as Platt has them: being right
+    about a few texts makes nothing certain.
+
+    Parameters
+    ----------
+    scores, truth, link, weight
+        As for :func:`log_loss`, scores of rows that were not fitted on.
+
+    Returns
+    -------
+    tuple
+        Slopes, positive, and intercepts, float64 of shape (1,) for softmax and (classes,) for sigmoid.
+
+    Raises
+    ------
+    MissingExtraError
+        If scipy is not installed.
+    """
+    if link == "sigmoid":
+        pairs = [_platt(column, right, weight) for column, right in zip(scores.T, truth.T, strict=True)]
+        return np.array([slope for slope, _ in pairs]), np.array([intercept for _, intercept in pairs])
+    optimise = import_extra("scipy.optimize", "train")
+    # rule of succession: one of n + 2 would be wrong, of any other class; without it a few texts that are all right
+    # would make every answer certain
+    slip = 1 / (len(truth) + 2 if weight is None else weight.sum() + 2)
+    others = slip / max(scores.shape[1] - 1, 1)
+    smoothed = np.full(scores.shape, others)
+    smoothed[np.arange(len(truth)), truth] = 1 - slip
+
+    def loss(log_slope: float) -> float:
+        logs = np.log(np.maximum(probabilities_of(np.exp(log_slope) * scores, "softmax"), _CLIP))
+        return float(np.average(-(smoothed * logs).sum(axis=1), weights=weight))
+
+    found = optimise.minimize_scalar(loss, bounds=(-5.0, 5.0), method="bounded", options={"xatol": 1e-4})
+    # digits behind the tolerance are noise, by which equal data in another order would differ
+    return np.array([float(np.exp(round(float(found.x), 4)))]), np.zeros(1)
+
+
+def _platt(scores: DoubleArray, truth: IntArray, weight: DoubleArray | None) -> tuple[float, float]:
+    """Slope and intercept of one column."""
+    optimise = import_extra("scipy.optimize", "train")
+    positives = float(truth.sum() if weight is None else truth @ weight)
+    negatives = float(len(truth) if weight is None else weight.sum()) - positives
+    smoothed = np.where(truth == 1, (positives + 1) / (positives + 2), 1 / (negatives + 2))
+    scale = max(float(scores.std()), _CLIP)
+
+    def loss(parameters: DoubleArray) -> float:
+        # the slope is an exponential, so that a higher score never means a lower probability
+        logits = np.exp(np.clip(parameters[0], -10, 10)) / scale * scores + parameters[1]
+        return float(np.average(np.logaddexp(0.0, logits) - smoothed * logits, weights=weight))
+
+    start = np.array([0.0, np.log(max(positives, 0.5) / max(negatives, 0.5))])
+    found = optimise.minimize(loss, start, method="BFGS")
+    return float(np.exp(np.clip(found.x[0], -10, 10)) / scale), float(found.x[1])
+
+
+def expected_calibration_error(
+    probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10, weight: DoubleArray | None = None
+) -> float:
+    """Mean distance between confidence and accuracy (Guo et al. 2017, eq. 3).
+
+    Parameters
+    ----------
+    probabilities
+        float64 of shape (n,): of the decision that was taken, in [0, 1].
+    right
+        bool of shape (n,): whether it was right.
+    bins
+        Number of equal bins of [0, 1].
+    weight
+        float64 of shape (n,): how much each row counts; all the same if None.
+
+    Returns
+    -------
+    float
+        In [0, 1]; 0 is best.
+    """
+    weight = np.ones(len(probabilities)) if weight is None else weight
+    gaps = np.bincount(_bins(probabilities, bins), weights=(probabilities - right) * weight, minlength=bins)
+    return float(np.abs(gaps).sum() / weight.sum())
+
+
+def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10) -> list[dict[str, float]]:
+    """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows.
+
+    Parameters
+    ----------
+    probabilities, right, bins
+        As for :func:`expected_calibration_error`.
+
+    Returns
+    -------
+    list of dict
+        For each bin that is not empty: ``from`` and ``to``, ``count``, mean ``probability`` and ``share`` that was right.
+    """
+    places = _bins(probabilities, bins)
+    rows = []
+    for place in np.unique(places).tolist():
+        inside = places == place
+        rows.append(
+            {
+                "from": place / bins,
+                "to": (place + 1) / bins,
+                "count": int(inside.sum()),
+                "probability": float(probabilities[inside].mean()),
+                "share": float(right[inside].mean()),
+            }
+        )
+    return rows
+
+
+def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
+    return np.minimum((probabilities * bins).astype(np.int64), bins - 1)
+
+
+def best_threshold(
+    probabilities: DoubleArray, truth: npt.NDArray[np.bool_], weight: DoubleArray | None = None
+) -> float:
+    """Threshold with the best F1; of many within `FLAT` of it the middle one, which the next sample moves least.
+
+    Parameters
+    ----------
+    probabilities
+        float64 of shape (n,), held out.
+    truth
+        bool of shape (n,), with at least one True.
+    weight
+        float64 of shape (n,): how much each row counts; all the same if None.
+
+    Returns
+    -------
+    float
+        In (0, 1): yes from this probability on.
+    """
+    order = np.argsort(-probabilities, kind="stable")
+    falling = probabilities[order]
+    said = np.ones(len(truth)) if weight is None else weight[order]
+    right = said * truth[order]
+    f1 = 2 * np.cumsum(right) / (np.cumsum(said) + right.sum())
+    below = np.append(falling[1:], 0.0)
+    possible = falling > below
+    good = possible & (f1 >= f1[possible].max() - FLAT)
+    return float(np.median((falling + below)[good] / 2))
+
+
+def f1_score(said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_], weight: DoubleArray | None = None) -> float:
+    """Harmonic mean of precision and recall; 0 where there is nothing to find and nothing was said."""
+    weight = np.ones(len(said)) if weight is None else weight
+    said_and_true = float(weight[said].sum() + weight[true].sum())
+    return float(2 * weight[said & true].sum() / said_and_true) if said_and_true > 0 else 0.0
