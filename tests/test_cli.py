@@ -9,6 +9,7 @@ import pytest
 from conftest import MODELS, ROOT
 
 from semclass.cli.main import main
+from semclass.ranking.methods import METHODS
 
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
 
@@ -119,10 +120,9 @@ def test_search_and_explain(run, index):
     assert "dense" in out
 
 
-@pytest.mark.parametrize("method", ["stable", "integrated", "learned", "none"])
-@pytest.mark.parametrize("match", ["soft", "hard", "none"])
-def test_every_method_searches(run, index, method, match):
-    code, out, _ = run("search", index, "Who designed the lighthouse?", "--rerank", method, "--match", match, "--json")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_searches(run, index, method):
+    code, out, _ = run("search", index, "Who designed the lighthouse?", "--method", method, "--json")
     assert code == 0
     assert len(json_lines(out)) == 10
 
@@ -360,11 +360,9 @@ def test_tuning_says_what_it_needs(run, index, options, says):
 
 
 def test_hard_labels_in_the_score(run, index):
-    for by in ("class", "entailment"):
-        options = ("--rerank", "integrated", "--by", by, "--hard", "--json")
-        code, out, _ = run("search", index, "Who designed the lighthouse?", *options)
+    for method, part in (("class-integrated-hard", "match"), ("entail-integrated-hard", "entails")):
+        code, out, _ = run("search", index, "Who designed the lighthouse?", "--method", method, "--json")
         assert code == 0
-        part = {"class": "match", "entailment": "entails"}[by]
         assert {record["components"][part] for record in json_lines(out)} <= {0.0, 1.0}
 
 
@@ -529,7 +527,7 @@ def test_completion_knows_commands_and_options():
         return subprocess.run(command, env={**os.environ, **given}, capture_output=True, text=True, cwd=ROOT).stdout
 
     assert completed("semclass ev").splitlines() == ["plain,evaluate"]
-    assert "plain,--rerank" in completed("semclass search --re").splitlines()
+    assert "plain,--method" in completed("semclass search --me").splitlines()
 
 
 @pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}])

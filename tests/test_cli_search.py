@@ -64,11 +64,11 @@ def test_only_passages_that_match_are_found(run, index):
     assert (code, "the filter 'document' must be a comparison" in err) == (2, True)
 
 
-@pytest.mark.parametrize("options", [{"fusion": "rrf"}, {"fusion": "convex"}, {"fusion": "convex", "alpha": 0.2}])
-def test_scores_are_fused_as_in_python(run, index, retriever, options):
-    given = [part for name, value in options.items() for part in (f"--{name}", value)]
-    code, out, _ = run("search", index, QUESTION, "--rerank", "none", "--json", *given)
-    hits = retriever.search(QUESTION, rerank=None, **options)
+@pytest.mark.parametrize(("method", "weights"), [("rrf", {}), ("convex", {}), ("convex", {"alpha": 0.2})])
+def test_scores_are_fused_as_in_python(run, index, retriever, method, weights):
+    given = [part for name, value in weights.items() for part in ("--weight", f"{name}={value}")]
+    code, out, _ = run("search", index, QUESTION, "--method", method, "--json", *given)
+    hits = retriever.search(QUESTION, method=method, weights=weights)
     assert (code, ids(out)) == (0, [hit.id for hit in hits])
     assert [json.loads(line)["score"] for line in out.splitlines()] == pytest.approx(
         [hit.score for hit in hits], abs=1e-5
@@ -98,10 +98,10 @@ def test_a_window_adds_the_neighbours_in_the_document(run, index):
         (["--budget", 9], "--budget and --window are for --context"),
         (["--window", 1], "--budget and --window are for --context"),
         (["--context", "--explain"], "give one of the two"),
-        (["--fusion", "linear", "--alpha", 0.5], "alpha is given with fusion='linear'"),
-        (["--fusion", "rrf", "--bm25-weight", 0.5], "bm25_weight is given with fusion='rrf'"),
-        (["--fusion", "convex", "--alpha", 2], "alpha is 2.0; it must be a probability"),
-        (["--fusion", "sum"], "'sum' is not one of 'linear', 'convex', 'rrf'"),
+        (["--weight", "alpha=2"], "alpha is 2.0; it must be a probability"),
+        (["--weight", "alpha"], "has no number; write NAME=VALUE"),
+        (["--weight", "beta=2"], "a weight is 'beta'; it must be one of 'alpha'"),
+        (["--method", "sum"], "'sum' is not one of 'default', 'bm25'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(run, index, given, says):

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from semclass import HybridRetriever, PassageIndex
 from semclass.evaluation.candidate_scores import collect, ranks_along, reciprocal_ranks
-from semclass.evaluation.evaluate import METHODS
-from semclass.ranking.models import weight_name
+from semclass.ranking.methods import METHODS, RERANKING
 
 QUESTIONS = ["Who designed the lighthouse?", "Where is the museum?", "How much is a ticket?"]
 
@@ -20,25 +19,23 @@ def retriever(ranker, corpus):
 
 @pytest.fixture(scope="module")
 def components(retriever):
-    return collect(retriever, retriever.encode(QUESTIONS), 8, fusion="linear")
+    return collect(retriever, retriever.encode(QUESTIONS), 8, METHODS["hybrid"])
 
 
-@pytest.mark.parametrize("name", [name for name, how in METHODS.items() if how["rerank"] is not None])
+@pytest.mark.parametrize("name", RERANKING)
 def test_methods_over_stored_components_order_as_the_search_does(retriever, name):
-    how = {**METHODS[name], "candidates": 8}
-    by, hard, fusion = how.get("by", "entailment"), how.get("hard", False), how["fusion"]
-    components = collect(retriever, retriever.encode(QUESTIONS), 8, fusion=fusion)
-    weight = retriever.weights[weight_name(by, hard=hard, fusion=fusion)]
-    order = components.order(rerank=how["rerank"], by=by, hard=hard, weight=weight)
+    method = METHODS[name]
+    components = collect(retriever, retriever.encode(QUESTIONS), 8, method)
+    order = components.order(method, retriever.weights[method.signal_weight])
     for row, question in enumerate(QUESTIONS):
-        hits = retriever.search(question, k=8, **how)
+        hits = retriever.search(question, k=8, method=name, candidates=8)
         expected = [retriever.index.passage(place).id for place in components.rows[row, order[row]]]
         assert [hit.id for hit in hits] == expected
 
 
 def test_components_are_those_of_the_hits(retriever, components):
     for row, question in enumerate(QUESTIONS):
-        hits = retriever.search(question, k=8, candidates=8, rerank="learned", fusion="linear")
+        hits = retriever.search(question, k=8, candidates=8, method="learned")
         for hit in hits:
             place = hit.rank_before - 1
             assert components.dense[row, place] == pytest.approx(hit.components["dense"], abs=1e-6)
@@ -48,13 +45,8 @@ def test_components_are_those_of_the_hits(retriever, components):
 
 
 def test_there_are_no_more_candidates_than_passages(retriever, corpus):
-    assert collect(retriever, retriever.encode(QUESTIONS), 1000).rows.shape == (3, len(corpus))
-    assert len(collect(retriever, [])) == 0
-
-
-def test_integrated_needs_a_weight(components):
-    with pytest.raises(TypeError, match="'class_hard'"):
-        components.keys(rerank="integrated", by="class", hard=True)
+    assert collect(retriever, retriever.encode(QUESTIONS), 1000, METHODS["default"]).rows.shape == (3, len(corpus))
+    assert len(collect(retriever, [], 50, METHODS["default"])) == 0
 
 
 def test_reciprocal_ranks_by_hand():

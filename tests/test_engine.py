@@ -203,7 +203,7 @@ async def test_a_search_weighs_what_it_costs():
     async with searching(work) as engine:
         engine.on_batch = lambda kind, texts: told.append(texts)
         await engine.search("a")
-        await engine.search("a", k=1000, rerank=None)
+        await engine.search("a", k=1000, method="convex")
         await engine.search("a", candidates=1000)
         await engine.search("a", candidates=1000, k=1000, explain=True)
         await engine.rerank("a", passages, explain=True)

@@ -24,6 +24,7 @@ from semclass.evaluation.evaluate import (
 from semclass.evaluation.slices import passage_kind, slices_of
 from semclass.evaluation.trec import read_run, write_run
 from semclass.index.passage_encoder import PassageReader
+from semclass.ranking.methods import METHODS
 
 
 def dataset(*relevant: str) -> Dataset:
@@ -287,26 +288,12 @@ def test_slices_of_questions(retriever):
     assert found == {"question class": ["HUM", "NUM", "LOC"], "passage kind": ["text", "text", "absent"]}
 
 
-SPELLED_OUT = {
-    "hybrid": {"rerank": None},
-    "match-soft": {"rerank": None, "match": "soft"},
-    "match-hard": {"rerank": None, "match": "hard"},
-    "class-stable": {"rerank": "stable", "by": "class"},
-    "class-integrated": {"rerank": "integrated", "by": "class", "hard": False},
-    "class-integrated-hard": {"rerank": "integrated", "by": "class", "hard": True},
-    "entail-stable": {"rerank": "stable", "by": "entailment"},
-    "entail-integrated": {"rerank": "integrated", "by": "entailment", "hard": False},
-    "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True},
-    "learned": {"rerank": "learned"},
-}  # fmt: skip
-
-
 def test_each_row_is_what_a_search_by_that_method_gives(retriever):
     questions = ["Where is the museum?", "How much is a ticket?", "How many inhabitants does Sandrey Bay have?"]
     found = rank(asked(**{f"q{row}": (text, "x") for row, text in enumerate(questions)}), retriever, candidates=10)
-    assert len({str(found[name]) for name in SPELLED_OUT}) >= 8  # these questions tell most of the methods apart
-    for name, how in SPELLED_OUT.items():
-        searched = retriever.search_many(questions, k=10, candidates=10, fusion="linear", **how)
+    assert len({str(found[name]) for name in METHODS}) >= 8  # these questions tell most of the methods apart
+    for name in METHODS:
+        searched = retriever.search_many(questions, k=10, method=name)
         assert [row[:10] for row in found[name]] == [[hit.id for hit in hits] for hits in searched], name
 
 
@@ -363,8 +350,6 @@ def test_the_default_is_what_a_search_without_options_gives(retriever):
     found = rank(asked(**LIGHTHOUSE), retriever)
     for row, question in enumerate(asked(**LIGHTHOUSE).questions.values()):
         assert found["default"][row][:10] == [hit.id for hit in retriever.search(question)]
-        for name, options in (("convex", {"fusion": "convex"}), ("rrf", {"fusion": "rrf"})):
-            assert found[name][row][:10] == [hit.id for hit in retriever.search(question, rerank=None, **options)]
         (query,) = retriever.encode([question])
         for name, scores in zip(("dense", "bm25"), retriever.scores(query), strict=True):
             best = [retriever.index.passage(place).id for place in np.argsort(-scores, kind="stable")[:3].tolist()]

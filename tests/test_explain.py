@@ -9,17 +9,9 @@ from conftest import MODELS
 
 from semclass import HybridRetriever, PassageIndex, Reranker
 from semclass.cli.main import cli
+from semclass.ranking.methods import METHODS
 
 QUESTION = "When was the lighthouse finished?"
-METHODS = [
-    {"rerank": "learned"},
-    {"rerank": None},
-    {"rerank": None, "match": "soft"},
-    {"rerank": "stable", "by": "class"},
-    {"rerank": "integrated", "by": "entailment"},
-    {"rerank": "integrated", "by": "class"},
-    {"rerank": "integrated", "by": "class", "match": "hard", "match_weight": 0.25},
-]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +21,7 @@ def retriever(ranker, corpus):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_parts_add_up_to_the_score(retriever, method):
-    for hit in retriever.search(QUESTION, 5, explain=True, **method):
+    for hit in retriever.search(QUESTION, 5, explain=True, method=method):
         total = sum(hit.explanation.parts.values())
         assert hit.explanation.total == pytest.approx(total, abs=1e-9)
         score = total if hit.explanation.link == "identity" else 1 / (1 + math.exp(-total))
@@ -37,7 +29,7 @@ def test_parts_add_up_to_the_score(retriever, method):
 
 
 def test_passages_from_elsewhere_are_explained_too(ranker, corpus):
-    hits = Reranker(ranker).rerank(QUESTION, corpus[:5], rerank="learned", explain=True)
+    hits = Reranker(ranker).rerank(QUESTION, corpus[:5], explain=True)
     for hit in hits:
         assert hit.score == pytest.approx(1 / (1 + math.exp(-sum(hit.explanation.parts.values()))), abs=1e-5)
 
@@ -83,7 +75,7 @@ def test_nothing_is_explained_unasked(retriever):
 
 def test_the_command_line_explains(retriever, tmp_path):
     retriever.index.save(tmp_path / "index")
-    command = ["search", str(tmp_path / "index"), QUESTION, "-k", "2", "--rerank", "learned", "--models", str(MODELS)]
+    command = ["search", str(tmp_path / "index"), QUESTION, "-k", "2", "--method", "learned", "--models", str(MODELS)]
     text = CliRunner().invoke(cli, [*command, "--explain"])
     assert "the log-odds of the score" in text.output
     assert "words:" in text.output

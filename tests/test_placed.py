@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from semclass import HybridRetriever, PassageIndex, Ranker
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Ragged, ragged
+from semclass.ranking.methods import METHODS
 from semclass.ranking.proximity import READINGS, PlacedModel, evidence_at_place, placed_match
 from semclass.scoring.topk import class_match
 
@@ -152,13 +153,13 @@ def test_integrated_re_ranking_by_class_adds_it_with_its_own_weight(ranker, corp
     retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
     (query,) = ranker.encode([QUESTION])
     found = retriever.candidates(query, 10)
-    order = ranker.order(query, found, rerank="integrated", by="class")
+    order = ranker.order(query, found, METHODS["class-integrated"])
     match = placed_match(query, found, ranker.placed)
     np.testing.assert_allclose(order.components["match"], match)
     np.testing.assert_allclose(order.score, found.score + ranker.placed.weight * match)
     assert retriever.weights["class"] == ranker.weights["class"] == ranker.placed.weight
     np.testing.assert_allclose(ranker.signals(query, found)["match_soft"], match)
-    hard = ranker.order(query, found, rerank="integrated", by="class", hard=True)
+    hard = ranker.order(query, found, METHODS["class-integrated-hard"])
     assert set(hard.components["match"].tolist()) <= {0.0, 1.0}
 
 
@@ -166,7 +167,7 @@ def test_without_its_model_the_match_is_the_inner_product(ranker, corpus):
     bare = replace(ranker, placed=None)
     (query,) = bare.encode([QUESTION])
     found = HybridRetriever(PassageIndex.build(corpus, reader=bare.reader), bare).candidates(query, 10)
-    order = bare.order(query, found, rerank="integrated", by="class")
+    order = bare.order(query, found, METHODS["class-integrated"])
     expected = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
     np.testing.assert_allclose(order.components["match"], expected)
     assert bare.weights["class"] == bare.pairs.weights["class"]

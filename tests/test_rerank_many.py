@@ -36,7 +36,7 @@ def agree(found, expected):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"rerank": "integrated", "by": "class"}, {"rerank": "stable", "k": 2}, {"similarity": "ip", "explain": True}],
+    [{}, {"method": "class-integrated"}, {"method": "entail-stable", "k": 2}, {"explain": True}],
 )
 def test_many_questions_give_what_each_gives_alone(reranker, corpus, options):
     passages = [corpus[:5], corpus[3:9], corpus[20:21], corpus[::-3]]

@@ -15,6 +15,7 @@ from semclass import (
     QuestionClassifier,
     Reranker,
 )
+from semclass.ranking.methods import METHODS
 
 QUESTION = "Who designed the lighthouse?"
 
@@ -50,11 +51,11 @@ def test_answers_of_each_type_are_found(retriever, question, answer):
 
 
 def test_a_hit_tells_what_its_score_is_made_of(retriever, ranker):
-    for hit in retriever.search(QUESTION, rerank=None, match="soft", match_weight=0.5, fusion="linear"):
+    for hit in retriever.search(QUESTION, method="match-soft", weights={"match_soft": 0.5}):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
         assert hit.rank == hit.rank_before
-    hit = retriever.search(QUESTION, rerank="learned")[0]
+    hit = retriever.search(QUESTION, method="learned", fusion="convex", candidates=50)[0]
     assert set(hit.components) == {"dense", "bm25", "answers"}
     assert hit.score == hit.components["answers"]
     (hit,) = retriever.search(QUESTION, 1, explain=True)
@@ -73,8 +74,11 @@ def test_results_are_plain_python_values(retriever):
 
 
 def test_integrated_adds_the_weighted_signal(retriever):
-    for by, part in (("entailment", "answers"), ("class", "match")):
-        hits = retriever.search(QUESTION, rerank="integrated", by=by, rerank_weight=0.7, fusion="linear")
+    for method, signal, part in (
+        ("entail-integrated", "entailment", "answers"),
+        ("class-integrated", "class", "match"),
+    ):
+        hits = retriever.search(QUESTION, method=method, weights={signal: 0.7})
         for hit in hits:
             base = hit.components["dense"] + 0.1 * hit.components["bm25"]
             assert hit.score == pytest.approx(base + 0.7 * hit.components[part], abs=1e-9)
@@ -82,17 +86,17 @@ def test_integrated_adds_the_weighted_signal(retriever):
 
 
 def test_integrated_without_weight_changes_nothing(retriever):
-    plain = [hit.id for hit in retriever.search(QUESTION, rerank=None)]
-    assert [hit.id for hit in retriever.search(QUESTION, rerank="integrated", rerank_weight=0)] == plain
+    plain = [hit.id for hit in retriever.search(QUESTION, method="convex")]
+    assert [hit.id for hit in retriever.search(QUESTION, weights={"entailment_convex": 0})] == plain
 
 
-@pytest.mark.parametrize("by", ["entailment", "class"])
-def test_stable_keeps_the_order_within_both_groups(retriever, by, ranker):
-    hits = retriever.search(QUESTION, rerank="stable", by=by)
+@pytest.mark.parametrize("method", ["entail-stable", "class-stable"])
+def test_stable_keeps_the_order_within_both_groups(retriever, method, ranker):
+    hits = retriever.search(QUESTION, method=method)
     name, threshold = {
-        "entailment": ("answers", ranker.pairs.entailment.thresholds[0]),
-        "class": ("match", 0.5),
-    }[by]
+        "entail-stable": ("answers", ranker.pairs.entailment.thresholds[0]),
+        "class-stable": ("match", 0.5),
+    }[method]
     labels = [hit.components[name] >= threshold for hit in hits]
     assert labels == sorted(labels, reverse=True)
     for label in (True, False):
@@ -101,7 +105,7 @@ def test_stable_keeps_the_order_within_both_groups(retriever, by, ranker):
 
 
 def test_hard_match_is_zero_or_one(retriever):
-    hits = retriever.search(QUESTION, match="hard", rerank=None)
+    hits = retriever.search(QUESTION, method="match-hard", fusion="convex")
     assert {hit.components["match"] for hit in hits} <= {0.0, 1.0}
 
 
@@ -143,12 +147,14 @@ def test_a_question_without_any_known_word_still_gets_an_answer(retriever):
         ({"k": -3}, InputError, "k is -3"),
         ({"k": 2.5}, InputTypeError, "k must be a whole number, not float"),
         ({"k": True}, InputTypeError, "not bool"),
-        ({"match": "strong"}, InputError, r"match is 'strong'; it must be one of None, 'soft', 'hard'"),
-        ({"rerank": "best"}, InputError, "rerank is 'best'"),
-        ({"by": "magic"}, InputError, "by is 'magic'"),
-        ({"fusion": "linear", "bm25_weight": -1}, InputError, "bm25_weight is -1"),
-        ({"match_weight": 1.0}, InputError, "match_weight is given without match"),
-        ({"match": "soft", "match_weight": float("nan")}, InputError, "finite"),
+        ({"method": "best"}, InputError, "method is 'best'; it must be one of 'default', 'bm25'"),
+        ({"fusion": "sum"}, InputError, "fusion is 'sum'; it must be one of None, 'linear', 'convex', 'rrf'"),
+        ({"weights": {"bm25": -1}}, InputError, "bm25 is -1"),
+        ({"weights": {"lambda": 1}}, InputError, "'lambda'; it must be one of 'alpha'"),
+        ({"weights": {"match_soft": float("nan")}}, InputError, "finite"),
+        ({"weights": {"alpha": 1.5}}, InputError, "alpha is 1.5; it must be a probability"),
+        ({"weights": {"alpha": "half"}}, InputTypeError, "alpha must be a number, not str"),
+        ({"weights": 0.5}, InputError, "weights must map names to numbers"),
         ({"candidates": 0}, InputError, "candidates is 0"),
     ],
     ids=str,
@@ -178,13 +184,11 @@ def counting(ranker):
     ("options", "asks"),
     [
         ({}, True),  # the shipped entailment head weighs it
-        ({"rerank": None}, False),
-        ({"rerank": "learned"}, False),
-        ({"rerank": "learned", "by": "class"}, False),  # `learned` has no use for `by`
-        ({"rerank": "stable", "by": "class"}, True),
-        ({"rerank": "integrated", "by": "class"}, True),
-        ({"match": "soft"}, True),
-        ({"rerank": None, "match": "hard"}, True),
+        ({"method": "convex"}, False),
+        ({"method": "learned"}, False),
+        ({"method": "class-stable"}, True),
+        ({"method": "class-integrated"}, True),
+        ({"method": "match-hard"}, True),
         ({"explain": True}, True),
     ],
 )
@@ -194,30 +198,27 @@ def test_a_question_is_classified_only_where_something_asks_for_its_class(retrie
     assert found == retriever.search(QUESTION, **options)
 
 
-@pytest.mark.parametrize(
-    ("options", "asks"), [({"rerank": "learned"}, False), ({"by": "class", "rerank": "stable"}, True)]
-)
+@pytest.mark.parametrize(("options", "asks"), [({"method": "learned"}, False), ({"method": "class-stable"}, True)])
 def test_so_it_is_with_passages_from_elsewhere(counting, corpus, options, asks):
     (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], **options)
     assert counting.questions.seen == [QUESTION] * asks
     assert set(hit.probabilities) == set(counting.passages.classes)
 
 
-@pytest.mark.parametrize(("rerank", "terms"), [("learned", "learned_terms"), ("integrated", "entailment_terms")])
-def test_heads_that_weigh_the_class_match_have_questions_classified(retriever, counting, rerank, terms):
+@pytest.mark.parametrize(("method", "terms"), [("learned", "learned_terms"), ("default", "entailment_terms")])
+def test_heads_that_weigh_the_class_match_have_questions_classified(retriever, counting, method, terms):
     pairs = counting.pairs
     weighing = replace(getattr(pairs, terms), table=getattr(pairs, terms).table + 1)
     ranker = replace(counting, pair_heads=replace(pairs, **{terms: weighing}))
-    replace(retriever, ranker=ranker).search(QUESTION, rerank=rerank)
+    replace(retriever, ranker=ranker).search(QUESTION, method=method)
     assert counting.questions.seen == [QUESTION]
 
 
-@pytest.mark.parametrize("rerank", ["learned"])
-def test_classes_that_nothing_asks_for_change_no_score(retriever, rerank):
+def test_classes_that_nothing_asks_for_change_no_score(retriever):
     orders = []
     for classes in (True, False):
         (query,) = retriever.ranker.encode([QUESTION], classes=classes)
-        orders.append(retriever.order(query, retriever.candidates(query, 10), rerank=rerank))
+        orders.append(retriever.ranker.order(query, retriever.candidates(query, 10), METHODS["learned"]))
     np.testing.assert_array_equal(orders[0].score, orders[1].score)
     np.testing.assert_array_equal(orders[0].order, orders[1].order)
 
@@ -232,16 +233,16 @@ def test_a_question_may_be_encoded_without_classes_and_tokens(ranker):
 @pytest.mark.parametrize(
     ("encoded", "method", "says"),
     [
-        ({"classes": False}, {"rerank": "integrated", "by": "class"}, "without classes.* encode it with classes=True"),
-        ({"classes": False}, {"rerank": "integrated"}, "without classes"),  # the entailment head weighs class match
-        ({"tokens": False}, {"rerank": "learned"}, "without tokens.* encode it with tokens=True"),
+        ({"classes": False}, "class-integrated", "without classes.* encode it with classes=True"),
+        ({"classes": False}, "default", "without classes"),  # the entailment head weighs class match
+        ({"tokens": False}, "learned", "without tokens.* encode it with tokens=True"),
     ],
 )
 def test_a_question_without_what_a_method_looks_at_is_refused(retriever, encoded, method, says):
     (whole,), (bare,) = retriever.encode([QUESTION]), retriever.ranker.encode([QUESTION], **encoded)
     found = retriever.candidates(whole, 3)
     with pytest.raises(InputError, match=says):
-        retriever.order(bare, found, **method)
+        retriever.ranker.order(bare, found, METHODS[method])
     with pytest.raises(InputError, match="was encoded without"):
         retriever.ranker.signals(bare, found)
 
@@ -249,7 +250,7 @@ def test_a_question_without_what_a_method_looks_at_is_refused(retriever, encoded
 def test_class_match_in_the_score_needs_classes(retriever):
     (bare,) = retriever.ranker.encode([QUESTION], classes=False)
     with pytest.raises(InputError, match="classes=True"):
-        retriever.candidates(bare, 3, match="soft")
+        retriever.candidates(bare, 3, METHODS["match-soft"])
 
 
 def test_an_index_of_another_encoder_is_refused(retriever, ranker):
@@ -279,7 +280,7 @@ def test_the_same_text_twice_keeps_the_order_that_it_came_in(reranker):
 
 
 def test_stable_re_ranking_of_foreign_passages_starts_from_their_order(reranker, corpus):
-    hits = reranker.rerank(QUESTION, list(reversed(corpus[:6])), rerank="stable", by="class")
+    hits = reranker.rerank(QUESTION, list(reversed(corpus[:6])), method="class-stable")
     positive = [hit.rank_before for hit in hits if hit.components["match"] == 1]
     assert positive == sorted(positive)
 
@@ -287,12 +288,13 @@ def test_stable_re_ranking_of_foreign_passages_starts_from_their_order(reranker,
 @pytest.mark.parametrize(
     ("passages", "error", "says"),
     [
-        (["text"], InputTypeError, r"sequence of semclass\.Passage"),
+        ("text", InputTypeError, r"sequence of semclass\.Passage"),
+        (["text", 5], InputTypeError, r"passages\[1\] must be a semclass\.Passage or a string, not 5"),
         (Passage("a", "x"), InputTypeError, "must be a sequence"),
         ([Passage("a", "x"), Passage("a", "y")], InputError, "'a' comes twice"),
         ([Passage("a", "")], InputError, "text of passage 'a' is empty"),
     ],
-    ids=["strings", "one passage", "same id", "empty text"],
+    ids=["one string", "a number", "one passage", "same id", "empty text"],
 )
 def test_what_is_no_passage_is_refused(reranker, passages, error, says):
     with pytest.raises(error, match=says):

@@ -77,26 +77,25 @@ def test_passages_are_classified_as_the_library_does(client, ranker):
 
 
 def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
-    body = {"question": QUESTION, "k": 3, "explain": True, "match": "soft", "match_weight": 0.5}
+    body = {"question": QUESTION, "k": 3, "explain": True, "method": "match-soft", "weights": {"match_soft": 0.5}}
     answer = client.post("/api/search", body).json()
-    expected = retriever.search(QUESTION, 3, explain=True, match="soft", match_weight=0.5)
+    expected = retriever.search(QUESTION, 3, explain=True, method="match-soft", weights={"match_soft": 0.5})
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected]
     assert set(answer["hits"][0]) == set(vars(expected[0]))
     assert answer["hits"][0]["explanation"]["parts"] == pytest.approx(dict(expected[0].explanation.parts), abs=1e-5)
     weights = retriever.weights
-    used = {"alpha": weights["alpha"], "match_weight": 0.5, "rerank_weight": weights["entailment_convex"]}
-    assert answer["weights"] == used
-    linear = client.post("/api/search", {"question": QUESTION, "fusion": "linear", "rerank": None}).json()
-    assert linear["weights"] == {"bm25_weight": weights["bm25"]}
+    assert answer["weights"] == {"bm25": weights["bm25"], "match_soft": 0.5}
+    default = client.post("/api/search", {"question": QUESTION}).json()
+    assert default["weights"] == {name: weights[name] for name in ("alpha", "entailment_convex")}
     assert answer["question"]["label"] == "HUM"
     assert answer["milliseconds"] > 0
 
 
-def test_the_weights_of_a_method_are_told_by_the_names_of_its_fields(client, retriever):
-    body = {"question": QUESTION, "rerank": "integrated", "by": "class", "fusion": "convex"}
+def test_the_weights_of_an_answer_can_be_sent_again(client, retriever):
+    body = {"question": QUESTION, "method": "class-integrated", "fusion": "convex"}
     found = client.post("/api/search", body).json()["weights"]
-    assert found == {"alpha": retriever.weights["alpha"], "rerank_weight": retriever.weights["class"]}
-    assert client.post("/api/search", body | found).json()["weights"] == found
+    assert found == {name: retriever.weights[name] for name in ("alpha", "class")}
+    assert client.post("/api/search", {**body, "weights": found}).json()["weights"] == found
 
 
 def test_a_question_is_not_classified_where_that_is_not_wanted(client):
@@ -153,12 +152,12 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
     ranker = Ranker.load(None, encoder=fake_encoder)
     retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
     with service(ranker, retriever) as client:
-        found = client.post("/api/search", {"question": QUESTION, "rerank": None}).json()
+        found = client.post("/api/search", {"question": QUESTION, "method": "convex"}).json()
         assert found["question"] is None
         assert len(found["hits"]) == 10
         refused = client.post("/api/search", {"question": QUESTION})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
-        assert client.get("/api/info").json()["methods"]["rerank"] == [None]
+        assert client.get("/api/info").json()["methods"] == ["bm25", "dense", "convex", "rrf", "hybrid"]
         assert "GET /api/info lists" in refused.json()["message"]
         refused = client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]})
         assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
@@ -171,29 +170,32 @@ def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_serv
     reader = replace(ranker.reader, classifier=replace(ranker.passages, head=None))
     bare = replace(ranker, questions=replace(ranker.questions, head=None), reader=reader)
     retriever = HybridRetriever(PassageIndex.build(corpus, reader=reader), bare)
-    asked = {"question": QUESTION, "rerank": "stable", "by": "class"}
+    asked = {"question": QUESTION, "method": "class-stable"}
     with service(bare, retriever) as client:
         for path, body in [
             ("/api/rerank", {**asked, "passages": ["Ada built it."]}),
             ("/api/search", asked),
-            ("/api/search", {"question": QUESTION, "match": "soft"}),
+            ("/api/search", {"question": QUESTION, "method": "match-soft"}),
         ]:
             message = check_error(client.post(path, body), 422)
             assert all(
-                part in message for part in ('by "', "no heads for that", "/api/info", "semclass serve --models")
+                part in message for part in ("method ", "no heads for it", "/api/info", "semclass serve --models")
             )
             assert "training/" not in message
-        assert client.get("/api/info").json()["methods"]["by"] == ["entailment"]
-        assert client.post("/api/rerank", {**asked, "passages": ["Ada."], "by": "entailment"}).status_code == 200
+        methods = client.get("/api/info").json()["methods"]
+        assert "entail-stable" in methods
+        assert "class-stable" not in methods
+        asked["method"] = "entail-stable"
+        assert client.post("/api/rerank", {**asked, "passages": ["Ada."]}).status_code == 200
 
 
 def test_a_weight_that_the_models_do_not_bring_is_asked_for(ranker, corpus):
     bare = replace(ranker, pair_heads=None)
     retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), bare)
-    body = {"question": QUESTION, "rerank": None, "match": "soft"}
+    body = {"question": QUESTION, "method": "match-soft"}
     with service(bare, retriever) as client:
-        assert "give match_weight" in check_error(client.post("/api/search", body), 422)
-        assert client.post("/api/search", {**body, "match_weight": 0.5}).json()["weights"]["match_weight"] == 0.5
+        assert "match_soft" in check_error(client.post("/api/search", body), 422)
+        assert client.post("/api/search", {**body, "weights": {"match_soft": 0.5}}).status_code == 200
 
 
 # -- refusals ---------------------------------------------------------------------------------------------------------
@@ -254,11 +256,12 @@ def test_what_is_wrong_with_a_body_is_told_in_words_of_json(client, content, say
         {"question": QUESTION, "k": "5"},
         {"question": QUESTION, "k": True},
         {"question": QUESTION, "candidates": 100_000},
-        {"question": QUESTION, "rerank": "best"},
-        {"question": QUESTION, "bm25_weight": -1},
-        {"question": QUESTION, "bm25_weight": 1e300},
-        {"question": QUESTION, "match_weight": 1},
-        {"question": QUESTION, "fusion": "linear", "alpha": 0.5},
+        {"question": QUESTION, "method": "best"},
+        {"question": QUESTION, "weights": {"bm25": -1}},
+        {"question": QUESTION, "weights": {"bm25": 1e300}},
+        {"question": QUESTION, "weights": {"alpha": 1.5}},
+        {"question": QUESTION, "weights": {"lambda": 1}},
+        {"question": QUESTION, "fusion": "sum"},
         {"question": QUESTION, "where": {"page": {"$near": 3}}},
         {"question": QUESTION, "place": "/etc/passwd"},
     ],

@@ -110,7 +110,7 @@ def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
 
 
 def test_scores_are_those_of_the_entailment_head(engine, ranker):
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], rerank="stable")
+    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
     expected = {int(hit.id): hit.components["answers"] for hit in hits}
     assert scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS})) == pytest.approx(expected)
 

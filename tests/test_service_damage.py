@@ -19,7 +19,7 @@ import httpx
 
 from semclass import PassageIndex
 
-QUESTION = {"question": "Who designed the lighthouse?", "rerank": "learned", "where": {"page": {"$gte": 0}}}
+QUESTION = {"question": "Who designed the lighthouse?", "method": "learned", "where": {"page": {"$gte": 0}}}
 BY_POSITION = {"records.npy", "tokens.npy", "sentences.npy", "terms.npy"}
 AT_ONCE = 16
 """Searches while a file is another: of all files, overwritten and cut short, more than a thousand."""

@@ -24,7 +24,10 @@ from semclass.evaluation.tune import (
 )
 from semclass.index.store import store_tuned
 from semclass.index.writer import IndexWriter
+from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import KINDS, fused
+
+ENTAILED = METHODS["entail-integrated"]
 
 QUESTIONS = {
     "Who designed the lighthouse?": "lighthouse-3",
@@ -70,7 +73,7 @@ def by_hand(n: int, gap: float = 1.0):
 
 def test_the_weight_that_lifts_the_answers_is_found():
     parts, relevant = by_hand(20)
-    found = search_integrated(parts, relevant, fold_of(20, 5, 0), by="entailment", default=0.5)
+    found = search_integrated(parts, relevant, fold_of(20, 5, 0), ENTAILED, default=0.5)
     assert found.best == pytest.approx(1.01)  # at 1 the scores are equal, and the earlier rank wins
     assert found.fold_weights == (found.best,) * 5
     assert (found.mrr_default, found.mrr_searched, found.mrr_cross_validated) == (0.5, 1.0, 1.0)
@@ -85,7 +88,7 @@ def test_a_weight_that_only_fits_its_own_questions_does_not_help():
     parts = components(rng.normal(size=(200, 10)), rng.normal(size=(200, 10)))
     relevant = np.zeros((200, 10), bool)
     relevant[:, 0] = True
-    found = search_integrated(parts, relevant, fold_of(200, 5, 0), by="entailment", default=0.0)
+    found = search_integrated(parts, relevant, fold_of(200, 5, 0), ENTAILED, default=0.0)
     assert found.mrr_searched > found.mrr_default
     assert found.mrr_cross_validated < found.mrr_searched
     assert not found.helps
@@ -103,7 +106,7 @@ def test_a_search_over_three_thousand_questions_and_a_thousand_weights_needs_no_
     score = -np.sort(-rng.random((3000, 10)), axis=1)
     parts, relevant = components(score, rng.random((3000, 10))), np.zeros((3000, 10), bool)
     relevant[np.arange(3000), rng.integers(0, 10, 3000)] = True
-    found = search_integrated(parts, relevant, fold_of(3000, 5, 0), by="entailment", default=0.1)
+    found = search_integrated(parts, relevant, fold_of(3000, 5, 0), ENTAILED, default=0.1)
     assert found.mrr.shape == GRID.shape == (1001,)
     assert found.mrr[found.grid == found.best] == found.mrr.max()
 
@@ -151,12 +154,12 @@ def test_from_few_questions_no_larger_step_is_taken_than_most_of_them_ask_for():
     n = FEW - 1
     parts, relevant = by_hand(n, 0.5)
     parts = replace(parts, score=np.where(np.arange(n)[:, None] == 0, 3, 1) * parts.score)
-    few = search_integrated(parts, relevant, fold_of(n, 5, 0), by="entailment", default=0.0)
+    few = search_integrated(parts, relevant, fold_of(n, 5, 0), ENTAILED, default=0.0)
     assert few.helps
     assert few.best == pytest.approx(1.51)
     assert few.weight == few.cautious == pytest.approx(0.51)
     twice = components(np.tile(parts.score, (2, 1)), np.tile(parts.entailment, (2, 1)))
-    many = search_integrated(twice, np.tile(relevant, (2, 1)), fold_of(2 * n, 5, 0), by="entailment", default=0.0)
+    many = search_integrated(twice, np.tile(relevant, (2, 1)), fold_of(2 * n, 5, 0), ENTAILED, default=0.0)
     assert many.weight == many.best == few.best
 
 
@@ -216,17 +219,10 @@ def test_the_curve_over_the_index_is_what_search_gives(retriever, dataset):
     found = {item.name: item for item in tune(retriever, dataset, folds=2).searches}
     w = found["bm25"].weight
     for weight in (0.0, 0.3, 2.0):
-        options = {
-            "rerank": None,
-            "k": 10,
-            "fusion": "linear",
-            "bm25_weight": w,
-            "match": "soft",
-            "match_weight": weight,
-        }
+        weights = {"bm25": w, "match_soft": weight}
         reciprocal = []
         for text, answer in QUESTIONS.items():
-            ids = [hit.id for hit in retriever.search(text, **options)]
+            ids = [hit.id for hit in retriever.search(text, method="match-soft", weights=weights)]
             reciprocal.append(1 / (1 + ids.index(answer)) if answer in ids else 0.0)
         (place,) = np.flatnonzero(found["match_soft"].grid == weight)
         assert found["match_soft"].mrr[place] == pytest.approx(np.mean(reciprocal))
@@ -240,7 +236,7 @@ def test_alpha_is_searched_over_the_passages_that_are_there(retriever, dataset, 
     left = HybridRetriever(PassageIndex.load(folder), retriever.ranker)
     curve = {item.name: item for item in tune(left, dataset, folds=2).searches}["alpha"]
     for place in (0, 30, 100):
-        hits = [left.search(text, fusion="convex", alpha=place / 100, rerank=None) for text in QUESTIONS]
+        hits = [left.search(text, method="convex", weights={"alpha": place / 100}) for text in QUESTIONS]
         ids = [[hit.id for hit in found] for found in hits]
         answers = QUESTIONS.values()
         reciprocal = [
@@ -281,11 +277,10 @@ def test_stored_weights_are_the_defaults_of_search_and_can_be_removed(retriever,
     store_tuned(folder, {"weights": {"bm25": 0.03, "entailment": 2.5}, "found_on": {"questions": 7}})
     assert weights_of(folder, ranker) == {**before, "bm25": 0.03, "entailment": 2.5}
     tuned = HybridRetriever(PassageIndex.load(folder), ranker)
-    asked = {"rerank": "integrated", "by": "entailment", "fusion": "linear"}
-    explicit = retriever.search(question, bm25_weight=0.03, rerank_weight=2.5, **asked)
-    assert tuned.search(question, **asked) == explicit
-    plain = {"rerank": None, "fusion": "linear"}
-    assert tuned.search(question, bm25_weight=0.1, **plain) == retriever.search(question, **plain)
+    explicit = retriever.search(question, method="entail-integrated", weights={"bm25": 0.03, "entailment": 2.5})
+    assert tuned.search(question, method="entail-integrated") == explicit
+    plain = retriever.search(question, method="hybrid")
+    assert tuned.search(question, method="hybrid", weights={"bm25": 0.1}) == plain
     assert tuned.untuned().weights == before
     tuned.index.save(folder.with_name("copy"))
     assert weights_of(folder.with_name("copy"), ranker) == tuned.weights

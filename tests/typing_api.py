@@ -31,8 +31,14 @@ def answers(question: str, sentences: list[str]) -> list[float]:
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
     many: list[list[semclass.Hit]] = retriever.search_many([question], 5, match="soft", match_weight=0.2)
-    some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, fusion="convex", alpha=0.5)
-    return [*many[0], *some, *retriever.search(question, k=3, rerank="integrated", by="class", rerank_weight=0.5)]
+    some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, weights={"alpha": 0.5})
+    return [
+        *many[0],
+        *some,
+        *retriever.search(
+            question, k=3, method="class-integrated", fusion="convex", weights={"class": 0.5}, candidates=50
+        ),
+    ]
 
 
 def prompt(folder: str, question: str) -> tuple[str, list[int]]:

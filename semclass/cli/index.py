@@ -16,7 +16,7 @@ from semclass.cli.options import (
     json_output,
     print_json,
     progress,
-    take_api_key,
+    qdrant_key,
     take_encoder,
     take_form,
     take_models,
@@ -227,16 +227,13 @@ def delete(
 @click.option("--collection", required=True, help="Name of the collection that is made.")
 @click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
 @click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
-@take_api_key
 @json_output
-def upload(
-    folder: Path, url: str, collection: str, *, replace: bool, codes: bool, api_key: str | None, as_json: bool
-) -> None:
+def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: bool, as_json: bool) -> None:
     """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
     found = semclass.PassageIndex.load(folder)
     with progress("uploading", len(found)) as step:
         semclass.QdrantIndex.upload(
-            found, url, collection, codes=codes, replace=replace, progress=step, api_key=api_key
+            found, url, collection, codes=codes, replace=replace, progress=step, api_key=qdrant_key()
         )
     address = f"{url.rstrip('/')}/{collection}"
     if as_json:

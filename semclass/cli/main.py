@@ -19,20 +19,21 @@ import click
 
 import semclass
 from semclass.cli.index import index
-from semclass.cli.options import InputPath, open_retriever
+from semclass.cli.options import InputPath, open_retriever, read_weights
 from semclass.cli.options import json_output as _json
 from semclass.cli.options import print_json as _print_json
 from semclass.cli.options import progress as _progress
-from semclass.cli.options import take_api_key as _api_key
 from semclass.cli.options import take_encoder as _encoder
 from semclass.cli.options import take_form as _form
 from semclass.cli.options import take_models as _models
 from semclass.cli.options import take_similarity as _similarity
 from semclass.cli.options import take_threads as _threads
+from semclass.cli.options import take_weight as _weight
 from semclass.cli.options import take_where as _where
 from semclass.cli.options import weights as _weights
 from semclass.cli.serve import serve
 from semclass.core.errors import ArtifactError, InputError, SemclassError
+from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 
 if TYPE_CHECKING:
     from semclass.context.build import Documents
@@ -50,10 +51,6 @@ _WORDS = 8
 _ASKED = 0.1
 """Probability from which ``--explain`` shows a class of the question."""
 
-_MATCH = click.Choice(["soft", "hard", "none"])
-_RERANK = click.Choice(["stable", "integrated", "learned", "none"])
-_SIGNAL = click.Choice(["entailment", "class"])
-_FUSION = click.Choice(["linear", "convex", "rrf"])
 _min_probability = click.option(
     "--min-probability",
     type=click.FloatRange(0, 1),
@@ -92,11 +89,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {message}", err=True)
-
-
-def _none(value: str | None) -> str | None:
-    """The choice ``none`` of an option, as the library knows it."""
-    return None if value == "none" else value
 
 
 def _texts(texts: Sequence[str], file: Path | None) -> list[str]:
@@ -277,43 +269,33 @@ cli.add_command(serve)
 @click.argument("place", metavar="INDEX")
 @click.argument("question")
 @click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
-@click.option("--match", type=_MATCH, default="none", show_default=True, help="Class match in the score.")
-@click.option("--rerank", type=_RERANK, default="integrated", show_default=True, help="Method of re-ranking.")
-@click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
-@click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
-@click.option(
-    "--fusion", type=_FUSION, default="convex", show_default=True, help="How dense and BM25 become one score."
-)
-@click.option("--bm25-weight", type=float, help="w of --fusion linear, dense + w * BM25.")
-@click.option("--alpha", type=float, help="Weight of dense in --fusion convex, from 0 to 1.")
-@click.option("--match-weight", type=float, help="lambda.")
-@click.option("--rerank-weight", type=float, help="Weight of the signal in --rerank integrated.")
-@click.option("--candidates", type=int, default=50, show_default=True, help="Passages that are re-ranked.")
+@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="How to rank.")
+@_weight
+@click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
 @_where
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
 @click.option("--budget", type=click.IntRange(1), help="With --context: words that it may have.")
 @click.option("--window", type=click.IntRange(1), help="With --context: neighbours before and after each passage.")
-@_api_key
 @_json
 @_models
 @_encoder
-@_threads
 def search(
     place: str,
     question: str,
-    *,
+    k: int,
+    method: str,
+    weights: Sequence[str],
+    candidates: int | None,
     where: Sequence[str],
+    *,
     explain: bool,
     as_context: bool,
     budget: int | None,
     window: int | None,
-    api_key: str | None,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
-    threads: int | None,
-    **given: Any,
 ) -> None:
     """Find the passages of INDEX that answer QUESTION.
 
@@ -325,11 +307,16 @@ def search(
         raise InputError("--budget and --window are for --context; give it, too, or neither of them")
     if as_context and explain:
         raise InputError("--context has no scores that --explain could explain; give one of the two")
-    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or 1)
-    retriever = open_retriever(place, ranker, api_key)
-    options = {name: value for name, value in given.items() if value is not None}
-    options |= {name: _none(options[name]) for name in ("match", "rerank")}
-    hits = retriever.search(question, **options, explain=explain, where=read_terms(where) if where else None)
+    retriever = open_retriever(place, semclass.Ranker.load(models, encoder=encoder))
+    hits = retriever.search(
+        question,
+        k,
+        method=method,
+        weights=read_weights(weights),
+        candidates=candidates,
+        where=read_terms(where) if where else None,
+        explain=explain,
+    )
     if as_context:
         documents = None if window is None else retriever.embedded.by_documents
         _print_context(hits, documents, budget, window or 0, as_json=as_json)
@@ -341,14 +328,8 @@ def search(
 @click.argument("question")
 @click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
 @click.option("-k", type=int, help="Passages to give; all by default.")
-@click.option("--rerank", type=click.Choice(["stable", "integrated", "learned"]), default="learned", show_default=True)
-@click.option("--by", type=_SIGNAL, default="entailment", show_default=True, help="Signal of stable and integrated.")
-@click.option("--hard", is_flag=True, help="With --rerank integrated: add the 0/1 label, not the probability.")
-@click.option(
-    "--similarity",
-    type=click.Choice(["cosine", "ip", "l2"]),
-    help="How vectors are compared; as where the pair heads were trained by default.",
-)
+@click.option("--method", type=click.Choice(RERANKING), default="learned", show_default=True, help="How to rank.")
+@_weight
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @_json
 @_models
@@ -357,20 +338,22 @@ def search(
 def rerank(
     question: str,
     file: Path,
+    k: int | None,
+    method: str,
+    weights: Sequence[str],
     *,
     explain: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
-    **options: Any,
 ) -> None:
     """Re-rank passages from a file for QUESTION."""
     from semclass.documents.readers import read_passages
 
     passages = read_passages(file)
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
-    hits = reranker.rerank(question, passages, **options, explain=explain)
+    hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=explain)
     _print_hits(hits, _asked(reranker.ranker, question) if explain else None, as_json=as_json)
 
 
@@ -540,7 +523,7 @@ def _print_tuning(found: Tuning) -> None:
             f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
         )
         if learned.after <= found.searches[0].mrr_cross_validated:
-            click.echo("with that weight the order of retrieval is as good: --rerank none costs less")
+            click.echo("with that weight the order of retrieval is as good: --method hybrid costs less")
     if not found.weights:
         margin = found.searches[0].margin
         click.echo(f"no weight is better than its default by {margin:g} standard errors: the defaults stay")
@@ -644,8 +627,6 @@ def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
 
 def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
     """What a foreign run is called: its file's name, or the whole path where that is taken."""
-    from semclass.evaluation.evaluate import METHODS
-
     taken = path.stem.partition("@")[0] in METHODS or [other.stem for other in all_paths].count(path.stem) > 1
     return str(path) if taken else path.stem
 

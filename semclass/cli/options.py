@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -49,8 +50,12 @@ take_similarity = click.option(
     help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
 )
 take_threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
-take_api_key = click.option(
-    "--api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
+take_weight = click.option(
+    "--weight",
+    "weights",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A weight in place of the usual one, such as alpha=0.6; `semclass index info` lists tuned ones.",
 )
 take_where = click.option(
     "--where",
@@ -81,7 +86,12 @@ def weights(found: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in found.items())
 
 
-def open_retriever(place: str, ranker: semclass.Ranker, api_key: str | None) -> semclass.HybridRetriever:
+def qdrant_key() -> str | None:
+    """Key of a Qdrant server; the environment holds it, as everybody may see a command's options."""
+    return os.environ.get(API_KEY_VARIABLE)
+
+
+def open_retriever(place: str, ranker: semclass.Ranker) -> semclass.HybridRetriever:
     """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
     if place.startswith(("http://", "https://")):
         url, _, collection = place.rstrip("/").rpartition("/")
@@ -89,5 +99,18 @@ def open_retriever(place: str, ranker: semclass.Ranker, api_key: str | None) -> 
             raise InputError(
                 f"{place} names no collection; name one behind the address, such as {url}/{collection}/passages"
             )
-        return semclass.HybridRetriever(semclass.QdrantIndex.connect(url, collection, api_key=api_key), ranker)
+        index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
+        return semclass.HybridRetriever(index, ranker)
     return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)
+
+
+def read_weights(given: Sequence[str]) -> dict[str, float] | None:
+    """Read weights that are written as NAME=VALUE; None for none."""
+    found = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            found[name.strip()] = float(value)
+        except ValueError:
+            raise InputError(f"--weight {text!r} has no number; write NAME=VALUE, such as alpha=0.6") from None
+    return found or None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from semclass.cli.options import API_KEY_VARIABLE, open_retriever, take_encoder, take_models, take_threads
+from semclass.cli.options import open_retriever, take_encoder, take_models, take_threads
 from semclass.core.errors import EncoderMismatchError, import_extra
 from semclass.service.settings import Settings
 
@@ -42,9 +42,6 @@ def _limit(
 @_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
 @_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
 @_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
-@click.option(
-    "--qdrant-api-key", envvar=API_KEY_VARIABLE, help=f"Of a Qdrant server; taken from {API_KEY_VARIABLE} by default."
-)
 @take_models
 @take_encoder
 @take_threads
@@ -54,7 +51,6 @@ def serve(
     port: int,
     api_key_file: Path | None,
     allow_host: tuple[str, ...],
-    qdrant_api_key: str | None,
     models: Path | None,
     encoder: str | None,
     threads: int | None,
@@ -84,7 +80,7 @@ def serve(
     workers = threads or available_threads()
     with server.bind(host, port) as listener:
         ranker = Ranker.load(models, encoder=encoder, threads=1)
-        retriever = None if place is None else open_retriever(place, ranker, qdrant_api_key)
+        retriever = None if place is None else open_retriever(place, ranker)
         engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, 1), workers=workers)
         server.run(create_app(engine, settings), settings, listener)
 

@@ -384,3 +384,8 @@ class Hit:
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
     explanation: Explanation | None = None
+
+    @property
+    def index(self) -> int:
+        """Place before re-ranking, from 0: in the list that was handed in, where passages came from a caller."""
+        return self.rank_before - 1

@@ -6,8 +6,8 @@ operations on arrays, and a search over a thousand weights takes no longer than 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, IntArray
 from semclass.index.records import Query
-from semclass.ranking.models import weight_name
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
-from semclass.scoring.fusion import FUSION
+from semclass.ranking.methods import Method
+from semclass.ranking.retriever import HybridRetriever
 
 CUTOFF = 10
 """Places that count in MRR@10."""
@@ -57,52 +56,34 @@ class Components:
         """Count the questions."""
         return len(self.rows)
 
-    def signal(self, by: str, *, hard: bool = False) -> DoubleArray:
-        """The signal of a method: ``by`` is ``"class"`` or ``"entailment"``; its 0/1 label if `hard`."""
+    def signal(self, method: Method) -> DoubleArray:
+        """The signal of a method; its 0/1 label where the method is hard."""
         names = {"class": ("match_soft", "match_hard"), "entailment": ("entailment", "entails")}
-        found: DoubleArray = getattr(self, names[by][hard])
+        found: DoubleArray = getattr(self, names[method.signal][method.hard])
         return found
 
-    def keys(
-        self, *, rerank: str | None, by: str = "entailment", hard: bool = False, weight: float | None = None
-    ) -> DoubleArray:
-        """What a method sorts by, largest first; equal keys keep the order before.
-
-        Parameters
-        ----------
-        rerank, by, hard
-            As for :meth:`semclass.Ranker.order`.
-        weight
-            Of ``"integrated"``, which needs one.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (q, d).
-        """
-        if rerank is None:
+    def keys(self, method: Method, weight: float = 0.0) -> DoubleArray:
+        """What a method sorts by, largest first, (q, d); equal keys keep the order before; `weight` is of its signal."""
+        if method.rerank is None:
             return self.score
-        if rerank == "learned":
+        if method.rerank == "learned":
             return self.learned
-        if rerank == "stable":
-            return self.signal(by, hard=True)
-        if weight is None:
-            raise TypeError(f"integrated re-ranking needs a weight, such as that of {weight_name(by, hard=hard)!r}")
-        return np.asarray(self.score + weight * self.signal(by, hard=hard))
+        if method.rerank == "stable":
+            return self.signal(replace(method, hard=True))
+        return np.asarray(self.score + weight * self.signal(method))
 
-    def order(self, **method: Any) -> IntArray:
-        """Places in the old order by a method, best first, int64 of shape (q, d); arguments as for :meth:`keys`."""
-        return np.argsort(-self.keys(**method), axis=1, kind="stable")
+    def order(self, method: Method, weight: float = 0.0) -> IntArray:
+        """Places in the old order by a method, best first, int64 of shape (q, d)."""
+        return np.argsort(-self.keys(method, weight), axis=1, kind="stable")
 
 
 def collect(
     retriever: HybridRetriever,
     queries: Iterable[Query],
-    depth: int = CANDIDATES,
+    depth: int,
+    method: Method,
     *,
-    bm25_weight: float | None = None,
-    fusion: str = FUSION,
-    alpha: float | None = None,
+    weights: Mapping[str, float] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Components:
     """Find every question's candidates and compute all their components, each once.
@@ -115,8 +96,10 @@ def collect(
         q encoded questions.
     depth
         Candidates of each; as many as the index holds if that is less.
-    bm25_weight, fusion, alpha
-        How scores are fused, see :meth:`semclass.HybridRetriever.search`.
+    method
+        Its fusion makes the scores.
+    weights
+        Of the fusion, in place of the retriever's.
     progress
         Called with the number of questions done.
 
@@ -126,8 +109,9 @@ def collect(
         d = min(depth, passages in the index).
     """
     columns: dict[str, list[npt.NDArray[Any]]] = {item.name: [] for item in fields(Components)}
+    used = retriever.used(weights)
     for query in queries:
-        found = retriever.candidates(query, depth, bm25_weight=bm25_weight, fusion=fusion, alpha=alpha)
+        found = retriever.candidates(query, depth, method, weights=used)
         parts = {"rows": found.rows, "dense": found.dense, "bm25": found.bm25, "score": found.score}
         for name, values in {**parts, **retriever.ranker.signals(query, found)}.items():
             columns[name].append(values)

@@ -26,9 +26,8 @@ from semclass.index import store
 from semclass.index.build import build_index
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.models import weight_name
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
-from semclass.scoring.fusion import FUSION
+from semclass.ranking.methods import METHODS, Method
+from semclass.ranking.retriever import HybridRetriever
 
 DEPTH = 10
 """Candidates that are re-ranked and measured by default."""
@@ -38,31 +37,6 @@ RUN_DEPTH = 100
 
 BASELINE = "hybrid"
 """The method that all others are compared with: dense + w * BM25, the reference system's sum, nothing else."""
-
-_PLAIN: dict[str, Any] = {"rerank": None}
-_SUM: dict[str, Any] = {"fusion": "linear"}
-
-METHODS: dict[str, dict[str, Any]] = {
-    "default": {"rerank": "integrated", "by": "entailment", "fusion": FUSION, "candidates": CANDIDATES},
-    "bm25": {**_PLAIN, "fusion": "convex", "alpha": 0.0},
-    "dense": {**_PLAIN, "fusion": "convex", "alpha": 1.0},
-    "convex": {**_PLAIN, "fusion": "convex"},
-    "rrf": {**_PLAIN, "fusion": "rrf"},
-    BASELINE: {**_PLAIN, **_SUM},
-    "match-soft": {**_PLAIN, **_SUM, "match": "soft"},
-    "match-hard": {**_PLAIN, **_SUM, "match": "hard"},
-    "class-stable": {"rerank": "stable", "by": "class", **_SUM},
-    "class-integrated": {"rerank": "integrated", "by": "class", **_SUM},
-    "class-integrated-hard": {"rerank": "integrated", "by": "class", "hard": True, **_SUM},
-    "entail-stable": {"rerank": "stable", "by": "entailment", **_SUM},
-    "entail-integrated": {"rerank": "integrated", "by": "entailment", **_SUM},
-    "entail-integrated-hard": {"rerank": "integrated", "by": "entailment", "hard": True, **_SUM},
-    "learned": {"rerank": "learned", **_SUM},
-}
-"""Each method by name: arguments of :meth:`semclass.HybridRetriever.search`.
-
-``default`` is what a search without options does, `bm25` and `dense` are the two lists, `convex` and `rrf` their plain
-fusions. From `BASELINE` on, methods are the reference system's, on its sum and with as many candidates as asked for."""
 
 MEASURES = ("AP@10", "nDCG@10", "P@1", "P@5", "R@5", "R@10", "F1@5", "F1@10")
 """Measures that are given beside the fixed ones where none are named."""
@@ -353,47 +327,36 @@ def rank(
         By method, in the order of `METHODS`: for each question, passage ids, best first. Methods whose heads the models
         lack are left out.
     """
-    methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(**how)}
-    queries = retriever.encode(list(dataset.questions.values()))
-    plain = {name: _scoring(how) for name, how in methods.items() if how["rerank"] is None}
+    methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(how)}
+    queries, weights = retriever.encode(list(dataset.questions.values())), retriever.weights
+    plain = {name: how for name, how in methods.items() if how.rerank is None}
     found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in plain}
     for query in queries:
-        for name, scoring in plain.items():
+        for name, how in plain.items():
             # the two lists of the other fusions are no longer than the run: longer ones would change their scores
-            n = max(depth, candidates, DEPTH) if scoring["fusion"] == "linear" else depth
-            found[name].append(retriever.retrieve(query, n, **scoring))
+            n = max(depth, candidates, DEPTH) if how.fusion == "linear" else depth
+            found[name].append(retriever.retrieve(query, n, how, weights=weights))
         if progress is not None:
             progress(1)
     retrieved = {name: np.stack(rows) for name, rows in found.items()}
     behind = {"linear": retrieved[BASELINE], "convex": retrieved["convex"]}
-    reranked = [(name, how, n) for name, how in methods.items() if name not in plain for n in _depths(how, candidates)]
-    for fusion, n in sorted({(how["fusion"], n) for _, how, n in reranked}):
-        parts = collect(retriever, queries, n, fusion=fusion)
+    reranked = [
+        (name if n == how.candidates else f"{name}@{n}", how, n)
+        for name, how in methods.items()
+        if name not in plain
+        for n in dict.fromkeys((how.candidates, *((candidates,) if how.fusion == "linear" else ())))
+    ]
+    for fusion, n in sorted({(how.fusion, n) for _, how, n in reranked}):
+        parts = collect(retriever, queries, n, Method(fusion))
         for name, how, own in reranked:
-            if (how["fusion"], own) != (fusion, n):
-                continue
-            hard = how.get("hard", False)
-            weight = retriever.weights[weight_name(how["by"], hard=hard, fusion=fusion)] if "by" in how else None
-            order = parts.order(rerank=how["rerank"], by=how.get("by", "entailment"), hard=hard, weight=weight)
-            moved = np.take_along_axis(parts.rows, order, axis=1)
-            retrieved[name if n == DEPTH or "candidates" in how else f"{name}@{n}"] = np.concatenate(
-                [moved, behind[fusion][:, moved.shape[1] :]], axis=1
-            )
+            if (how.fusion, own) == (fusion, n):
+                moved = np.take_along_axis(parts.rows, parts.order(how, weights.get(how.signal_weight, 0.0)), axis=1)
+                retrieved[name] = np.concatenate([moved, behind[fusion][:, moved.shape[1] :]], axis=1)
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
     retrieved = {name: rows[:, :depth] for name, rows in retrieved.items()}
     seen = np.unique(np.concatenate([rows.ravel() for rows in retrieved.values()]))
     ids = {row: passage.id for row, passage in zip(seen.tolist(), retriever.index.passages(seen), strict=True)}
     return {name: [[ids[row] for row in rows] for rows in retrieved[name].tolist()] for name in names}
-
-
-def _scoring(how: Mapping[str, Any]) -> dict[str, Any]:
-    """What a method without re-ranking hands to :meth:`semclass.HybridRetriever.retrieve`."""
-    return {name: value for name, value in how.items() if name in ("match", "fusion", "alpha")}
-
-
-def _depths(how: Mapping[str, Any], candidates: int) -> tuple[int, ...]:
-    """How many candidates a method re-ranks: as many as it names, or 10 and as many as are asked for."""
-    return (how["candidates"],) if "candidates" in how else tuple(dict.fromkeys((DEPTH, candidates)))
 
 
 def measure(

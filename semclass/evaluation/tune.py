@@ -21,8 +21,9 @@ from semclass.core.types import DoubleArray, IntArray
 from semclass.evaluation.candidate_scores import CUTOFF, Components, collect, ranks_along, reciprocal_ranks
 from semclass.evaluation.evaluate import DEPTH, Dataset
 from semclass.index.records import Query
-from semclass.ranking.models import weight_name
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.ranking.methods import DEFAULT as BEST
+from semclass.ranking.methods import METHODS, Method
+from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring import fusion
 from semclass.scoring.topk import class_match
 
@@ -47,12 +48,15 @@ default in at least 96 of 100 samples. From an alpha that costs 0.097, it gets b
 FEW_MARGIN = 1.645
 """One-sided 95 % of the normal distribution."""
 
-SIGNALS = (("entailment", False), ("entailment", True), ("class", False), ("class", True))
-"""The integrated methods: signal, and whether its 0/1 label takes its place."""
+INTEGRATED = tuple(
+    METHODS[name]
+    for name in ("entail-integrated", "entail-integrated-hard", "class-integrated", "class-integrated-hard")
+)
+"""The methods of the reference thesis whose signal has a weight."""
 
 TUNED = (
     *("bm25", "alpha", "entailment_convex", "match_soft", "match_hard"),
-    *(weight_name(by, hard=hard) for by, hard in SIGNALS),
+    *(method.signal_weight for method in INTEGRATED),
 )
 """Names of the weights, in the order in which they are searched."""
 
@@ -282,10 +286,10 @@ def tune(
     )
     if retriever.ranker.pair_heads is None:
         return Tuning((first, alpha), len(texts), folds, seed)
-    parts = collect(retriever, queries, CANDIDATES, alpha=alpha.weight)
-    relevant = _relevant(parts, places)
-    beside = before["entailment_convex"]
-    answers = search_integrated(parts, relevant, fold, by="entailment", fusion="convex", default=beside, grid=grid)
+    best = METHODS[BEST]
+    parts = collect(retriever, queries, best.candidates, best, weights={"alpha": alpha.weight})
+    default = before[best.signal_weight]
+    answers = search_integrated(parts, _relevant(parts, places), fold, best, default=default, grid=grid)
     searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth)), alpha, answers]
     w = searches[0].weight
     classes = retriever.ranker.has_classes
@@ -295,11 +299,11 @@ def tune(
             retriever, queries, places, grid, before[name], kind=kind, bm25_weight=w, step=step
         )
         searches.append(search(name, before[name], grid, ranks, current, fold))
-    parts = collect(retriever, queries, depth, bm25_weight=w, fusion="linear")
+    parts = collect(retriever, queries, depth, METHODS["hybrid"], weights={"bm25": w})
     relevant = _relevant(parts, places)
-    for by, hard in [signal for signal in SIGNALS if classes or signal[0] != "class"]:
-        default = before[weight_name(by, hard=hard)]
-        searches.append(search_integrated(parts, relevant, fold, by=by, hard=hard, default=default, grid=grid))
+    for method in [method for method in INTEGRATED if classes or not method.uses_classes]:
+        default = before[method.signal_weight]
+        searches.append(search_integrated(parts, relevant, fold, method, default=default, grid=grid))
     return Tuning(tuple(searches), len(texts), folds, seed)
 
 
@@ -307,10 +311,8 @@ def search_integrated(
     components: Components,
     relevant: npt.NDArray[np.bool_],
     fold: IntArray,
+    method: Method,
     *,
-    by: str,
-    hard: bool = False,
-    fusion: str = "linear",
     default: float,
     grid: DoubleArray = GRID,
 ) -> WeightSearch:
@@ -324,10 +326,8 @@ def search_integrated(
         Which candidates are, bool of shape (q, d).
     fold
         Fold of each question, int64 of shape (q,), see :func:`fold_of`.
-    by, hard
-        The signal, see :meth:`semclass.evaluation.candidate_scores.Components.signal`.
-    fusion
-        How the candidates were scored.
+    method
+        The integrated method whose weight is searched.
     default
         The weight to compare with.
     grid
@@ -338,10 +338,10 @@ def search_integrated(
     WeightSearch
         The curve and what it says.
     """
-    signal = components.signal(by, hard=hard)
+    signal = components.signal(method)
     ranks = ranks_along(components.score, signal, relevant, grid)
     at_default = reciprocal_ranks(components.score + default * signal, relevant)
-    return search(weight_name(by, hard=hard, fusion=fusion), default, grid, ranks, at_default, fold)
+    return search(method.signal_weight, default, grid, ranks, at_default, fold)
 
 
 def search(
@@ -572,7 +572,7 @@ def _learned(
         rows = np.flatnonzero(fold == part).tolist()
         answers = [places[row] for row in rows]
         for values, w in ((before, found.default), (after, weight)):
-            parts = collect(retriever, [queries[row] for row in rows], depth, bm25_weight=w, fusion="linear")
+            parts = collect(retriever, [queries[row] for row in rows], depth, METHODS["hybrid"], weights={"bm25": w})
             values[rows] = reciprocal_ranks(parts.learned, _relevant(parts, answers))
     error = float((after - before).std(ddof=1) / np.sqrt(len(fold)))
     return Comparison(float(before.mean()), float(after.mean()), error)

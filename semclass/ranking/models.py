@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,13 +26,10 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.records import Candidates, Order, Query
 from semclass.ranking.explain import explain
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES, pair_features
+from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.proximity import PlacedModel, placed_match
 from semclass.scoring.topk import class_match, stable_partition
 from semclass.scoring.vectors import Once
-
-RERANKERS = (None, "stable", "integrated", "learned")
-SIGNALS = ("entailment", "class")
-MATCHES = (None, "soft", "hard")
 
 BM25_WEIGHT = 0.1
 """w of score = dense + w * BM25, as the reference system has it."""
@@ -59,13 +55,6 @@ _TRAIN_PAIRS = (
     "train them for this encoder with `python training/train_pairs.py --data DATA --encoder ENCODER --out MODELS/pairs`, "
     "and name MODELS (--models)"
 )
-
-
-def weight_name(by: str, *, hard: bool, fusion: str = "linear") -> str:
-    """Name of the weight of an integrated method, such as ``"class_hard"``; see :attr:`PairModel.weights`."""
-    if hard:
-        return f"{by}_hard"
-    return "entailment_convex" if (by, fusion) == ("entailment", "convex") else by
 
 
 @dataclass(frozen=True)
@@ -394,7 +383,7 @@ class Ranker:
         if self.pair_heads is None:
             raise InputError(
                 f"there are no pair heads for this encoder, so passages are found but not re-ranked: search with "
-                f"rerank=None (--rerank none), or {_TRAIN_PAIRS}"
+                f"method='convex' (--method convex), or {_TRAIN_PAIRS}"
             )
         return self.pair_heads
 
@@ -430,17 +419,17 @@ class Ranker:
                 f"{self.pair_heads.similarity}, or train pair heads with --similarity {similarity}"
             )
 
-    def require(self, *, rerank: str | None, by: str = "entailment", match: str | None = None, **_: Any) -> None:
-        """Refuse a method whose heads are not there; arguments as for :meth:`order`, `match` as for a search.
+    def require(self, method: Method) -> None:
+        """Refuse a method whose heads are not there.
 
         Raises
         ------
         InputError
             Naming what is missing, and how it is trained.
         """
-        if not self.has_classes and (match is not None or (by == "class" and rerank in ("stable", "integrated"))):
+        if method.uses_classes and not self.has_classes:
             raise InputError(f"there are no class heads for this encoder, so classes match nothing; {_TRAIN_CLASSES}")
-        if rerank == "learned" or (rerank is not None and by == "entailment"):
+        if method.uses_pairs:
             self.pairs  # noqa: B018 - says what is missing
 
     @property
@@ -516,16 +505,9 @@ class Ranker:
         }
 
     def order(
-        self,
-        query: Query,
-        candidates: Candidates,
-        *,
-        rerank: str | None,
-        by: str = "entailment",
-        hard: bool = False,
-        weight: float | None = None,
+        self, query: Query, candidates: Candidates, method: Method, *, weights: Mapping[str, float] | None = None
     ) -> Order:
-        """Order candidates by one of the methods.
+        """Order candidates by a method.
 
         Parameters
         ----------
@@ -533,19 +515,11 @@ class Ranker:
             The question.
         candidates
             n passages, best first.
-        rerank
-            ``None``: as they are. ``"stable"``: those with a positive label first, else unchanged; the score stays what it
-            was. ``"integrated"``: by score + weight * signal. ``"learned"``: by the learned head's probability that the
-            passage answers the question.
-        by
-            Signal of ``"stable"`` and ``"integrated"``: ``"entailment"``, P(passage answers question) (its label: at least
-            the head's threshold), or ``"class"``, the class match read at a place, see
-            :func:`semclass.ranking.proximity.placed_match`, or without such a model the soft class match (its label:
-            the hard class match).
-        hard
-            Whether ``"integrated"`` adds the label, 0 or 1, in place of the signal; ``"stable"`` always goes by the label.
-        weight
-            Weight of the signal in ``"integrated"``; found on training questions if None.
+        method
+            How, see :class:`semclass.ranking.methods.Method`. The class match of ``"integrated"`` is read near the
+            question's words, see :func:`semclass.ranking.proximity.placed_match`, where there is a model for that.
+        weights
+            Weights of signals by name; those of :attr:`weights` if None.
 
         Returns
         -------
@@ -557,32 +531,34 @@ class Ranker:
         InputError
             If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
-        self.require(rerank=rerank, by=by)
-        needed = self.needs(rerank=rerank, by=by, hard=hard)
-        query.check(classes=self.has_classes and needed["classes"], tokens=needed["tokens"])
+        self.require(method)
+        needed = self.needs(method)
+        query.check(
+            classes=method.rerank is not None and self.has_classes and needed["classes"], tokens=needed["tokens"]
+        )
         score, parts = candidates.score, candidates.parts
-        if rerank is None:
+        if method.rerank is None:
             return Order(np.arange(len(candidates)), score, {}, parts)
-        if by == "class" and rerank != "learned":
-            kind = "hard" if rerank == "stable" or hard else "soft"
+        if method.signal == "class" and method.rerank != "learned":
+            kind = "hard" if method.rerank == "stable" or method.hard else "soft"
             signal = self._match(query, candidates, kind)
             label = signal > 0
             components = {"match": signal}
         else:
-            head = self.pairs.learned if rerank == "learned" else self.pairs.entailment
+            head = self.pairs.learned if method.rerank == "learned" else self.pairs.entailment
             features = pair_features(query, candidates, self.pairs.words)
             signal = head.probabilities({"pairs": features})[:, 0]
             label = signal >= head.thresholds[0]
             components = {"answers": signal}
-        if rerank == "stable":
+        if method.rerank == "stable":
             return Order(stable_partition(label), score, components, parts)
-        if rerank == "learned":
+        if method.rerank == "learned":
             return Order(np.argsort(-signal, kind="stable"), signal, components, {}, features)
-        if hard and by == "entailment":
+        if method.hard and method.signal == "entailment":
             signal = components["entails"] = label.astype(np.float64)
-        added = (self.weights[weight_name(by, hard=hard)] if weight is None else weight) * signal
+        added = weight_of(self.weights if weights is None else weights, method.signal_weight) * signal
         score = score + added
-        return Order(np.argsort(-score, kind="stable"), score, components, {**parts, by: added})
+        return Order(np.argsort(-score, kind="stable"), score, components, {**parts, method.signal: added})
 
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
@@ -590,32 +566,30 @@ class Ranker:
             return placed_match(query, candidates, self.placed)
         return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
 
-    def has_heads_for(self, *, rerank: str | None, match: str | None = None, by: str = "entailment", **_: Any) -> bool:
-        """Whether the heads are there that a method and its weight come from; arguments as for :meth:`require`."""
-        if rerank is None and match is None:
+    def has_heads_for(self, method: Method) -> bool:
+        """Whether the heads are there that a method and its weights come from."""
+        if method.rerank is None and method.match is None:
             return True
-        classes = match is not None or (by == "class" and rerank != "learned")
-        return self.pair_heads is not None and (self.has_classes or not classes)
+        return self.pair_heads is not None and (self.has_classes or not method.uses_classes)
 
-    def reads_evidence(self, *, rerank: str | None, by: str = "entailment", hard: bool = False, **_: Any) -> bool:
-        """Whether a method looks at token vectors, sentences and terms; arguments as for :meth:`order`."""
-        if rerank is None or rerank == "learned":
-            return rerank == "learned"
-        return by == "entailment" or (rerank == "integrated" and not hard and self.placed is not None)
-
-    def reads_classes(self, *, rerank: str | None, by: str = "entailment", **_: Any) -> bool:
-        """Whether a method looks at the classes of questions; arguments as for :meth:`order`."""
-        if rerank is None or (by == "class" and rerank != "learned"):
-            return rerank is not None
-        terms = self.pairs.learned_terms if rerank == "learned" else self.pairs.entailment_terms
-        return terms is None or terms.weighs("match")
-
-    def needs(self, *, match: str | None = None, explain: bool = False, **method: Any) -> dict[str, bool]:
-        """What a method looks at of a question, as arguments for :meth:`encode`; `method` as for :meth:`order`."""
+    def needs(self, method: Method, *, explain: bool = False) -> dict[str, bool]:
+        """What a method looks at of a question, as arguments for :meth:`encode`."""
         return {
-            "classes": explain or match is not None or self.reads_classes(**method),
-            "tokens": explain or self.reads_evidence(**method),
+            "classes": explain or method.uses_classes or self._weighs_classes(method),
+            "tokens": explain or self._reads_tokens(method),
         }
+
+    def _reads_tokens(self, method: Method) -> bool:
+        """Whether a method looks at token vectors, sentences and terms."""
+        placed = method.rerank == "integrated" and not method.hard and self.placed is not None
+        return method.uses_pairs or (method.rerank is not None and placed)
+
+    def _weighs_classes(self, method: Method) -> bool:
+        """Whether the pair head of a method weighs the class match."""
+        if not method.uses_pairs:
+            return False
+        terms = self.pairs.learned_terms if method.rerank == "learned" else self.pairs.entailment_terms
+        return terms is None or terms.weighs("match")
 
     def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
         """Explain the first k places of an order; see :func:`semclass.ranking.explain.explain`."""

@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from semclass.core.checks import check_choice, check_positive, check_probability, check_text, check_texts, check_weight
+from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Order, Query, Scoring, SearchIndex, make_hits
+from semclass.index.records import Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.index.store import REMEDY
-from semclass.ranking.models import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, Ranker, weight_name
-from semclass.scoring.fusion import ALPHA, FUSION, check_fusion
-
-CANDIDATES = 50
-"""Passages that are re-ranked by default: fewer cost nDCG@10, ``python -m bench defaults``."""
+from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
+from semclass.ranking.models import BM25_WEIGHT, Ranker
+from semclass.scoring.fusion import ALPHA
 
 
 @dataclass(frozen=True)
@@ -152,18 +150,12 @@ class HybridRetriever:
         question: str,
         k: int = 10,
         *,
-        match: str | None = None,
-        rerank: str | None = "integrated",
-        by: str = "entailment",
-        hard: bool = False,
-        bm25_weight: float | None = None,
-        match_weight: float | None = None,
-        rerank_weight: float | None = None,
-        candidates: int = CANDIDATES,
-        explain: bool = False,
+        method: str = DEFAULT,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        candidates: int | None = None,
         where: Mapping[str, Any] | None = None,
-        fusion: str = FUSION,
-        alpha: float | None = None,
+        explain: bool = False,
     ) -> list[Hit]:
         """Find the passages that answer a question.
 
@@ -173,28 +165,21 @@ class HybridRetriever:
             A non-empty text.
         k
             How many passages to give; fewer if the index holds fewer.
-        match
-            Class match in the score: ``"soft"``, ``"hard"`` or None, see :func:`semclass.scoring.topk.class_match`.
-        rerank, by, hard, rerank_weight
-            Method of re-ranking and its weight, see :meth:`semclass.Ranker.order`.
-        bm25_weight
-            w of ``"linear"`` fusion, at least 0.
-        match_weight
-            lambda, at least 0. Each weight is that of :attr:`weights` if None.
+        method
+            One of :data:`semclass.ranking.methods.METHODS`; ``"default"`` is the best that is known.
+        fusion
+            ``"convex"``, ``"linear"`` or ``"rrf"`` in place of the method's own way to fuse the scores of vectors and of
+            BM25, see :mod:`semclass.scoring.fusion`.
+        weights
+            Weights that take the place of those in :attr:`weights`, by their names; those that the method does not read
+            change nothing. ``alpha`` is from 0 to 1, the others are at least 0.
         candidates
-            How many passages are re-ranked; at least `k` are.
-        explain
-            Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
+            How many passages are re-ranked, at least `k`; None: as many as the method names.
         where
             A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
             before anything is ranked: `k` passages that match are given, if there are so many.
-        fusion
-            How the scores of vectors and of BM25 become one, before class match and re-ranking: ``"convex"``, a
-            weighted mean of both on one scale; ``"linear"``, dense + w * BM25, as the reference system; or ``"rrf"``, a sum
-            over their ranks; see :mod:`semclass.scoring.fusion`. Weights are known for the first two; for ``"rrf"``, choose
-            `match_weight` and `rerank_weight`.
-        alpha
-            Weight of the vectors in ``"convex"`` fusion, from 0 to 1; that of :attr:`weights` if None.
+        explain
+            Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
 
         Returns
         -------
@@ -204,24 +189,18 @@ class HybridRetriever:
         Raises
         ------
         InputError, InputTypeError
-            If the question is empty or not a string, or an option is not allowed.
+            If the question is empty or not a string, an option is not allowed, or the heads of the method are not there.
         """
         check_text(question, "question")
         return self.search_many(
             [question],
             k,
-            match=match,
-            rerank=rerank,
-            by=by,
-            hard=hard,
-            bm25_weight=bm25_weight,
-            match_weight=match_weight,
-            rerank_weight=rerank_weight,
-            candidates=candidates,
-            explain=explain,
-            where=where,
+            method=method,
             fusion=fusion,
-            alpha=alpha,
+            weights=weights,
+            candidates=candidates,
+            where=where,
+            explain=explain,
         )[0]
 
     def search_many(
@@ -229,18 +208,12 @@ class HybridRetriever:
         questions: Sequence[str],
         k: int = 10,
         *,
-        match: str | None = None,
-        rerank: str | None = "integrated",
-        by: str = "entailment",
-        hard: bool = False,
-        bm25_weight: float | None = None,
-        match_weight: float | None = None,
-        rerank_weight: float | None = None,
-        candidates: int = CANDIDATES,
-        explain: bool = False,
+        method: str = DEFAULT,
+        fusion: str | None = None,
+        weights: Mapping[str, float] | None = None,
+        candidates: int | None = None,
         where: Mapping[str, Any] | None = None,
-        fusion: str = FUSION,
-        alpha: float | None = None,
+        explain: bool = False,
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together.
 
@@ -248,7 +221,7 @@ class HybridRetriever:
         ----------
         questions
             n non-empty texts.
-        k, match, rerank, by, hard, bm25_weight, match_weight, rerank_weight, candidates, explain, where, fusion, alpha
+        k, method, fusion, weights, candidates, where, explain
             As for :meth:`search`.
 
         Returns
@@ -259,32 +232,22 @@ class HybridRetriever:
         Raises
         ------
         InputError, InputTypeError
-            If a question is empty or not a string, or an option is not allowed.
+            As for :meth:`search`.
         """
         texts = check_texts(questions, "questions")
         limit = check_positive(k, "k")
-        check_choice(rerank, RERANKERS, "rerank")
-        check_choice(by, SIGNALS, "by")
-        weight = None if rerank_weight is None else check_weight(rerank_weight, "rerank_weight")
-        depth = max(limit, check_positive(candidates, "candidates")) if rerank is not None else limit
-        # what nothing looks into is not read, neither of the question nor of the passages
-        needed = self.ranker.needs(rerank=rerank, by=by, hard=hard, match=match, explain=explain)
+        how, own = find_method(method, fusion), self.used(weights)
+        wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
+        depth = limit if how.rerank is None else max(limit, wanted)
+        self.ranker.require(how)
+        # what the method does not look at is read neither of the question nor of the passages
+        needed = self.ranker.needs(how, explain=explain)
         results = []
-        # what a server answers is waited for without holding up others
+        # waiting for a server must not keep others from working
         with self.ranker.turns if isinstance(self.index, PassageIndex) else nullcontext():
             for query in self.ranker.encode(texts, **needed):
-                found = self.candidates(
-                    query,
-                    depth,
-                    match=match,
-                    bm25_weight=bm25_weight,
-                    match_weight=match_weight,
-                    evidence=needed["tokens"],
-                    where=where,
-                    fusion=fusion,
-                    alpha=alpha,
-                )
-                order = self.order(query, found, rerank=rerank, by=by, hard=hard, weight=weight, fusion=fusion)
+                found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
+                order = self.ranker.order(query, found, how, weights=own)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
                 explanations = self.ranker.explain(query, found, order, limit) if explain else None
                 results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
@@ -305,16 +268,13 @@ class HybridRetriever:
         self,
         query: Query,
         n: int,
+        method: Method = METHODS[DEFAULT],
         *,
-        match: str | None = None,
-        bm25_weight: float | None = None,
-        match_weight: float | None = None,
+        weights: Mapping[str, float] | None = None,
         evidence: bool = True,
         where: Mapping[str, Any] | None = None,
-        fusion: str = FUSION,
-        alpha: float | None = None,
     ) -> Candidates:
-        """Score every passage and give the n best.
+        """Give the n best passages by the scores that a method re-ranks, best first.
 
         Parameters
         ----------
@@ -322,92 +282,36 @@ class HybridRetriever:
             The question.
         n
             How many; fewer if the index holds fewer.
-        match, bm25_weight, match_weight
-            As for :meth:`search`.
+        method
+            Its fusion and class match count.
+        weights
+            Of fusion and class match; those of :attr:`weights` if None.
         evidence
-            Whether token vectors, sentence vectors and terms are wanted; without them their rows are empty.
-        where, fusion, alpha
+            Whether token vectors, sentence vectors and terms are read, too; without them their rows are empty.
+        where
             As for :meth:`search`.
 
-        Returns
-        -------
-        Candidates
-            Best first, with everything that re-ranking needs.
-
         Raises
         ------
         InputError, InputTypeError
             If an option is not allowed.
         """
-        query.check(classes=match is not None and self.ranker.has_classes)
+        query.check(classes=method.match is not None and self.ranker.has_classes)
         reader = self.ranker.reader if evidence else None
-        scoring = self.scoring(match, bm25_weight, match_weight, fusion=fusion, alpha=alpha)
-        return self.index.candidates(query, n, scoring, reader=reader, where=where)
+        return self.index.candidates(query, n, self._scoring(method, weights), reader=reader, where=where)
 
-    def retrieve(
-        self,
-        query: Query,
-        n: int,
-        *,
-        match: str | None = None,
-        bm25_weight: float | None = None,
-        match_weight: float | None = None,
-        where: Mapping[str, Any] | None = None,
-        fusion: str = FUSION,
-        alpha: float | None = None,
-    ) -> IntArray:
-        """Places in the index of the passages that :meth:`candidates` gives, without what re-ranking needs; (n,)."""
-        scoring = self.scoring(match, bm25_weight, match_weight, fusion=fusion, alpha=alpha)
-        return self.index.candidates(query, n, scoring, where=where).rows
+    def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
+        """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""
+        return self.index.candidates(query, n, self._scoring(method, weights)).rows
 
-    def scoring(
-        self,
-        match: str | None = None,
-        bm25_weight: float | None = None,
-        match_weight: float | None = None,
-        *,
-        fusion: str = FUSION,
-        alpha: float | None = None,
-    ) -> Scoring:
-        """How passages are scored with these options; a weight that is None is that of :attr:`weights`.
+    def used(self, weights: Mapping[str, float] | None) -> dict[str, float]:
+        """Weights of a search: those of :attr:`weights`, with the given ones in their place."""
+        return {**self.weights, **check_weights(weights)}
 
-        Raises
-        ------
-        InputError, InputTypeError
-            If an option is not allowed.
-        """
-        check_choice(match, MATCHES, "match")
-        weight, share = self._fusing(fusion, bm25_weight, alpha)
-        if match is None:
-            if match_weight is not None:
-                raise InputError("match_weight is given without match; name match='soft' or match='hard'")
-            return Scoring(weight, fusion=fusion, alpha=share)
-        self.ranker.require(rerank=None, match=match)
-        return Scoring(weight, match, self._weight(f"match_{match}", match_weight, "match_weight"), fusion, share)
-
-    def _fusing(self, fusion: str, bm25_weight: float | None, alpha: float | None) -> tuple[float, float]:
-        """Give w and alpha, of which `fusion` needs one at most."""
-        check_fusion(fusion, bm25_weight=bm25_weight, alpha=alpha)
-        share = self.weights["alpha"] if alpha is None else check_probability(alpha, "alpha")
-        return self._weight("bm25", bm25_weight, "bm25_weight"), share
-
-    def order(self, query: Query, candidates: Candidates, *, fusion: str = FUSION, **method: Any) -> Order:
-        """Order candidates by one of the methods; see :meth:`semclass.Ranker.order`.
-
-        A weight that is not given is that of :attr:`weights` for candidates that were fused so.
-        """
-        if method.get("rerank") == "integrated" and method.get("weight") is None:
-            self.ranker.require(**method)
-            signal = weight_name(method.get("by", "entailment"), hard=method.get("hard", False), fusion=fusion)
-            method["weight"] = self._weight(signal, None, "rerank_weight")
-        return self.ranker.order(query, candidates, **method)
-
-    def _weight(self, name: str, given: float | None, option: str) -> float:
-        """The weight that a caller gives, or the one that holds otherwise."""
-        if given is not None:
-            return check_weight(given, option)
-        if name not in (weights := self.weights):
-            raise InputError(
-                f"no weight is known for {name!r}, as there are no pair heads that bring one; give {option}"
-            )
-        return weights[name]
+    def _scoring(self, method: Method, weights: Mapping[str, float] | None) -> Scoring:
+        used = self.weights if weights is None else weights
+        alpha = used["alpha"] if method.alpha is None else method.alpha
+        if method.match is None:
+            return Scoring(used["bm25"], fusion=method.fusion, alpha=alpha)
+        self.ranker.require(method)
+        return Scoring(used["bm25"], method.match, weight_of(used, f"match_{method.match}"), method.fusion, alpha)

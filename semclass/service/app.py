@@ -21,6 +21,7 @@ from semclass.core.errors import ArtifactError, ChangedFileError, InputError, In
 from semclass.core.types import Passage
 from semclass.demo import CORPUS
 from semclass.documents.readers import read_corpus
+from semclass.ranking.methods import DEFAULT
 from semclass.service import bodies, compat, native, schemas, static
 from semclass.service.access import Gate
 from semclass.service.bodies import Json, refusal
@@ -158,7 +159,7 @@ async def _warm_up(engine: Engine) -> None:
         if ranker.pair_heads is not None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
-            await engine.search(QUESTION, rerank=None if ranker.pair_heads is None else "learned")
+            await engine.search(QUESTION, method="convex" if ranker.pair_heads is None else DEFAULT)
 
 
 async def _refuse(request: Request, error: Exception) -> Json:

@@ -222,7 +222,7 @@ async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[
     passages = [Passage(str(place), text) for place, text in enumerate(texts) if text.strip()]
     if passages:
         # of the methods that ask the entailment head this one does nothing else; its order is not looked at
-        for hit in await engine.rerank(query, passages, rerank="stable", by="entailment"):
+        for hit in await engine.rerank(query, passages, method="entail-stable"):
             scores[int(hit.id)] = hit.components["answers"]
     return scores
 

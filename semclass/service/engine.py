@@ -15,9 +15,10 @@ from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.index.passage_encoder import searchable
 from semclass.index.passage_index import PassageIndex
+from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Ranker
 from semclass.ranking.reranker import Reranker, check_passages
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.ranking.retriever import HybridRetriever
 from semclass.service.jobs import Job, Kind
 from semclass.service.queue import Queue
 from semclass.service.settings import Settings
@@ -148,7 +149,8 @@ class Engine(Queue):
         away = not isinstance(self.searched.index, PassageIndex)
         kind = Kind("search", _digest(options), call, away)
         limit = options.get("k", HITS)
-        texts = SEARCH + ceil(max(limit, options.get("candidates", CANDIDATES)) / CANDIDATES_OF_TEXT)
+        candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
+        texts = SEARCH + ceil(max(limit, candidates) / CANDIDATES_OF_TEXT)
         texts += _explained(limit, options)
         cost = texts * SEARCHED_TEXT
         hits: list[Hit] = await self._alone(kind, check_text(question, "question"), texts, len(question), cost)

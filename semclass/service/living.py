@@ -73,5 +73,5 @@ async def look(engine: Engine, told: str = "") -> str:
 def _newer(retriever: HybridRetriever) -> HybridRetriever:
     newer = retriever.refresh()
     if newer is not retriever:
-        newer.search(QUESTION, rerank=None)
+        newer.search(QUESTION, method="convex")
     return newer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -15,9 +15,9 @@ from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Hit, Passage, QuestionLabel
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.models import BM25_WEIGHT, MATCHES, RERANKERS, SIGNALS, weight_name
+from semclass.ranking.methods import METHODS, Method, find_method
+from semclass.ranking.models import BM25_WEIGHT, Ranker
 from semclass.scoring.fusion import ALPHA
-from semclass.scoring.fusion import METHODS as FUSIONS
 from semclass.service import schemas
 from semclass.service.bodies import InvalidError, Json, json_body, read, take_count, take_texts
 from semclass.service.compat import WITHOUT_HEADS, NoHeadsError, check_pairs
@@ -78,18 +78,24 @@ def router(engine: Engine) -> APIRouter:
         body, began = await read(request, schemas.SearchRequest, settings), time.perf_counter()
         take_texts(request, [body.question], settings)
         take_count(body.k, settings, "k")
-        if "candidates" in body.model_fields_set:
-            take_count(body.candidates, settings, "candidates")
+        take_count(body.candidates, settings, "candidates")
         check_filter(body.where or {})
-        usual = engine.searched.weights
-        _check_method(engine, body)
-        options = body.model_dump(exclude={"question", "classify"})
-        options["candidates"] = min(body.candidates, settings.max_hits)  # the usual number may be above the limit
+        usual, method = engine.searched.weights, _check_method(engine, body)
+        options = body.model_dump(exclude={"question", "classify", "weights"})
+        options["weights"] = given = _given(body)
+        # a method's own number may be above the limit
+        options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         hits, asked = await _with_classes(
             engine, body.question, engine.search(body.question, **options), wanted=body.classify
         )
-        used = _weights_of_search(body, usual)
-        return Json({"question": asked, "hits": hits, "weights": used, "milliseconds": _since(began)})
+        return Json(
+            {
+                "question": asked,
+                "hits": hits,
+                "weights": _used(method, {**usual, **given}),
+                "milliseconds": _since(began),
+            }
+        )
 
     @routes.post(
         "/api/rerank",
@@ -107,14 +113,20 @@ def router(engine: Engine) -> APIRouter:
         take_texts(request, [item.text for item in given], settings)
         take_count(body.k, settings, "k")
         check_pairs(engine)
-        _check_method(engine, body)
+        method = _check_method(engine, body)
         # places are ids here: those that clients give need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
-        options = body.model_dump(exclude={"question", "passages", "classify"}, exclude_none=True)
+        options = {
+            "k": body.k,
+            "method": body.method,
+            "fusion": body.fusion,
+            "weights": _given(body),
+            "explain": body.explain,
+        }
         hits, asked = await _with_classes(
             engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
         )
-        used = _weights_of_reranking(body, engine.ranker.weights)
+        used = _used(method, {**_own_weights(engine.ranker), **_given(body)})
         return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
 
     @routes.get("/api/info", response_model=schemas.Info)
@@ -132,17 +144,18 @@ def _check_classes(engine: Engine) -> None:
         )
 
 
-def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> None:
+def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
     """Refuse a method whose heads are not served; what the library says of that is for those who load the models."""
-    fields = ("rerank", "by", "match") if isinstance(body, schemas.SearchRequest) else ("rerank", "by")
+    method = find_method(body.method, body.fusion)
     try:
-        engine.ranker.require(**{name: getattr(body, name) for name in fields})
+        engine.ranker.require(method)
     except InputError:
-        given = ", ".join(f"{name} {json.dumps(getattr(body, name))}" for name in fields)
         raise InvalidError(
-            f"{given}: the models that this service was started with have no heads for that; ask by one of the methods "
-            "that GET /api/info lists, or start the service with models that have them: semclass serve --models MODELS"
+            f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; ask by "
+            "one of the methods that GET /api/info lists, or start the service with models that have them: semclass serve "
+            "--models MODELS"
         ) from None
+    return method
 
 
 async def _with_classes(
@@ -165,35 +178,19 @@ def _placed(hits: Sequence[Hit], given: Sequence[schemas.PassageIn]) -> list[dic
     return found
 
 
-_FUSING = {"linear": [("bm25_weight", "bm25")], "convex": [("alpha", "alpha")]}
-"""The weight of a fusion: field of a request, and its name in :attr:`semclass.HybridRetriever.weights`."""
+def _given(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, float]:
+    """Weights of a request by name."""
+    return {} if body.weights is None else body.weights.model_dump(by_alias=True, exclude_none=True)
 
 
-def _weights_of_search(body: schemas.SearchRequest, usual: dict[str, float]) -> dict[str, float]:
-    """The weights that a ranking was made with, by the names of the request's fields."""
-    wanted = _FUSING.get(body.fusion, [])
-    if body.match is not None:
-        wanted = [*wanted, ("match_weight", f"match_{body.match}")]
-    return {**_used(body, wanted, usual), **_weight_of_signal(body, usual)}
+def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights that a method reads."""
+    return {name: weights[name] for name in method.weights}
 
 
-def _weights_of_reranking(body: schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
-    found = _used(body, _FUSING.get(body.fusion, []), {"bm25": BM25_WEIGHT, "alpha": ALPHA})
-    return {**found, **_weight_of_signal(body, usual)}
-
-
-def _weight_of_signal(body: schemas.SearchRequest | schemas.RerankRequest, usual: dict[str, float]) -> dict[str, float]:
-    signal = weight_name(body.by, hard=body.hard, fusion=body.fusion)
-    wanted = [("rerank_weight", signal)] if body.rerank == "integrated" else []
-    return _used(body, wanted, usual)
-
-
-def _used(
-    body: schemas.SearchRequest | schemas.RerankRequest, wanted: list[tuple[str, str]], usual: dict[str, float]
-) -> dict[str, float]:
-    """Weights by field: what the request gives, or else the usual one of that signal."""
-    given = {field: getattr(body, field) for field, _ in wanted}
-    return {field: usual[name] if given[field] is None else given[field] for field, name in wanted}
+def _own_weights(ranker: Ranker) -> dict[str, float]:
+    """Weights that hold for passages of no index."""
+    return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **({} if ranker.pair_heads is None else ranker.weights)}
 
 
 def _info(engine: Engine) -> dict[str, Any]:
@@ -202,22 +199,14 @@ def _info(engine: Engine) -> dict[str, Any]:
     index = (
         None if retriever is None else {"passages": len(retriever.index), "kind": "folder" if embedded else "qdrant"}
     )
-    pairs = ranker.pair_heads is not None
-    own = {"bm25": BM25_WEIGHT, "alpha": ALPHA, **(ranker.weights if pairs else {})}
-    signals = [name for name, there in zip(SIGNALS, (pairs, ranker.has_classes), strict=True) if there]
     return {
         "version": semclass.__version__,
         "encoder": ranker.encoder.fingerprint,
         "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in ranker.passages.classes],
         "fine_classes": ranker.questions.fine_classes,
         "index": index,
-        "methods": {
-            "rerank": [name for name in RERANKERS if name is None or (signals if name != "learned" else pairs)],
-            "by": signals,
-            "match": MATCHES if ranker.has_classes else [None],
-            "fusion": FUSIONS,
-        },
-        "weights": own if retriever is None else retriever.weights,
+        "methods": [name for name, method in METHODS.items() if ranker.has_heads_for(method)],
+        "weights": _own_weights(ranker) if retriever is None else retriever.weights,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from semclass.ranking.retriever import CANDIDATES
+from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 from semclass.service.bodies import HITS, TEXT, TEXTS, WHOLE, WRITTEN
 from semclass.service.filter_schema import FILTER
 
@@ -64,42 +64,31 @@ class PassagesRequest(Request):
     texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
 
 
-def _only_with(option: str, field: str, *values: str, usual: bool = False) -> dict[str, Any]:
-    """Say that an option is null, unless a field has one of some values; `usual`: unless it says so, it has."""
-    having = {"properties": {field: {"enum": list(values)}}, **({} if usual else {"required": [field]})}
-    return {"anyOf": [{"properties": {option: {"type": "null"}}}, having]}
+class Weights(Request):
+    """Weights in place of the usual ones; those that the method does not read change nothing."""
 
-
-_WEIGHTS: dict[str, Any] = {
-    "allOf": [
-        _only_with("bm25_weight", "fusion", "linear"),
-        _only_with("alpha", "fusion", "convex", usual=True),
-    ]
-}
-"""Which weights go with which fusion; others are refused."""
+    bm25: Weight | None = None
+    alpha: Probability | None = None
+    entailment: Weight | None = None
+    entailment_convex: Weight | None = None
+    entailment_hard: Weight | None = None
+    class_: Annotated[Weight | None, Field(alias="class")] = None
+    class_hard: Weight | None = None
+    match_soft: Weight | None = None
+    match_hard: Weight | None = None
 
 
 class SearchRequest(Request):
     """A question to an index."""
 
-    model_config = ConfigDict(
-        json_schema_extra={"allOf": [*_WEIGHTS["allOf"], _only_with("match_weight", "match", "soft", "hard")]}
-    )
-
     question: Text
     k: Count = 10
-    match: Literal["soft", "hard"] | None = None
-    rerank: Literal["stable", "integrated", "learned"] | None = "integrated"
-    by: Literal["entailment", "class"] = "entailment"
-    hard: bool = False
-    bm25_weight: Weight | None = None
-    match_weight: Weight | None = None
-    rerank_weight: Weight | None = None
-    candidates: Count = CANDIDATES
-    explain: bool = False
+    method: Literal[tuple(METHODS)] = DEFAULT  # type: ignore[valid-type]
+    fusion: Literal["linear", "convex", "rrf"] | None = None
+    weights: Weights | None = None
+    candidates: Count | None = None
     where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
-    fusion: Literal["linear", "convex", "rrf"] = "convex"
-    alpha: Probability | None = None
+    explain: bool = False
     classify: bool = True
 
 
@@ -114,19 +103,12 @@ class PassageIn(Request):
 class RerankRequest(Request):
     """A question and the passages to re-rank for it."""
 
-    model_config = ConfigDict(json_schema_extra=_WEIGHTS)
-
     question: Text
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
-    rerank: Literal["stable", "integrated", "learned"] = "learned"
-    by: Literal["entailment", "class"] = "entailment"
-    hard: bool = False
-    fusion: Literal["linear", "convex", "rrf"] = "convex"
-    bm25_weight: Weight | None = None
-    alpha: Probability | None = None
-    rerank_weight: Weight | None = None
-    similarity: Literal["cosine", "ip", "l2"] | None = None
+    method: Literal[RERANKING] = "learned"  # type: ignore[valid-type]
+    fusion: Literal["linear", "convex", "rrf"] | None = None
+    weights: Weights | None = None
     explain: bool = False
     classify: bool = True
 
@@ -216,7 +198,7 @@ class Ranking(BaseModel):
     question
         Its classes; null without class heads, or where they were not asked for.
     weights
-        By the names of the request's fields; those that the method has none of are absent.
+        Those that the method reads, by name.
     milliseconds
         Time of the work, waiting included.
     """
@@ -266,15 +248,6 @@ class IndexInfo(BaseModel):
     kind: Literal["folder", "qdrant"]
 
 
-class Methods(BaseModel):
-    """What the fields of a request may be, with these models and this index."""
-
-    rerank: list[str | None]
-    by: list[str]
-    match: list[str | None]
-    fusion: list[str]
-
-
 class Limits(BaseModel):
     """The limits of requests."""
 
@@ -292,8 +265,10 @@ class Info(BaseModel):
     ----------
     encoder
         Fingerprint of the encoder.
+    methods
+        Those that the served models have the heads for.
     weights
-        Those that hold where a request gives none, by signal.
+        Those that hold where a request gives none, by name.
     """
 
     version: str
@@ -301,7 +276,7 @@ class Info(BaseModel):
     classes: list[Class]
     fine_classes: list[str]
     index: IndexInfo | None
-    methods: Methods
+    methods: list[str]
     weights: dict[str, float]
     limits: Limits
 

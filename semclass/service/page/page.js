@@ -184,11 +184,12 @@ $("key").addEventListener("submit", (event) => {
 
 // ---- settings, and the address that keeps them
 
+// Names of methods in the API, the second with yes or no in place of probabilities, and the weights of their signals.
 const METHODS = {
-  answers: { rerank: "integrated", by: "entailment", weights: ["entailment_convex", "entailment_hard"] },
-  class: { rerank: "integrated", by: "class", weights: ["class", "class_hard"] },
-  learned: { rerank: "learned" },
-  none: { rerank: null },
+  answers: { names: ["default", "entail-integrated-hard"], weights: ["entailment_convex", "entailment_hard"] },
+  class: { names: ["class-integrated", "class-integrated-hard"], weights: ["class", "class_hard"] },
+  learned: { names: ["learned"] },
+  none: { names: ["convex"] },
 };
 const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: null, l: null, n: 10, hard: false, where: "" };
 let state = { ...DEFAULTS };
@@ -218,9 +219,8 @@ function writeAddress(push) {
 
 // Passages that are handed in are always re-ranked; models may lack heads.
 function possible(method) {
-  const { rerank, by } = METHODS[method];
-  if (rerank === null) return state.source === "index";
-  return !info.methods || (info.methods.rerank.includes(rerank) && (!by || info.methods.by.includes(by)));
+  if (method === "none") return state.source === "index";
+  return !info.methods || info.methods.includes(METHODS[method].names[0]);
 }
 
 function fitMethod() {
@@ -278,13 +278,11 @@ const split = (text) => {
 
 // What to send: path and body.
 function request() {
-  const { weights: own, ...method } = METHODS[state.method];
-  const body = { question: state.q, explain: true, ...method };
-  if (state.w != null) body.alpha = 1 - state.w;
-  if (own) {
-    body.hard = state.hard;
-    if (state.l != null) body.rerank_weight = state.l;
-  }
+  const name = lambdaName();
+  const method = METHODS[state.method].names[name ? Number(state.hard) : 0];
+  const body = { question: state.q, explain: true, method, fusion: "convex", weights: {} };
+  if (state.w != null) body.weights.alpha = 1 - state.w;
+  if (name && state.l != null) body.weights[name] = state.l;
   if (state.source === "own") {
     const passages = split($("passages").value).map((text, i) => ({ id: String(i + 1), text }));
     if (passages.length === 0) throw new Problem(422, { message: "There are no passages yet: paste some above." });
@@ -394,7 +392,7 @@ function showAnswer({ question, hits, weights: used, milliseconds }, body, trip,
   $("found").classList.remove("stale");
   showAsked(question);
   const n = hits.length;
-  const pairs = body.rerank === "learned" || body.by === "entailment" ? n : 0;
+  const pairs = ["answers", "learned"].includes(state.method) ? n : 0;
   const own = Boolean(body.passages);
   const passageCalls = n * PROMPTED.passageCalls;
   const why = `One call for the question's class${pairs ? `, one for each of ${plural(n, "candidate")}` : ""}`

@@ -1,0 +1,69 @@
+"""The shape of the code: few modules at the root, one level of packages, short files, imports that point one way."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+
+import pytest
+from conftest import ROOT
+
+PACKAGE = ROOT / "semclass"
+FILES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+
+AT_THE_ROOT, LEVELS, LINES = 8, 2, 400
+"""Modules at the root, levels of folders with the module's own name counted, and lines of a module, at most."""
+
+README_LINES = 220
+
+TOTALS = {"semclass": 24_500, "tests": 21_000, "bench": 8_500, "training": 6_500}
+"""Lines of Python in all, at most."""
+
+FLOORS, PAIRS = 10, 90
+"""Packages that stand on one another, and pairs of packages of which one imports the other, at most."""
+
+
+def imports():
+    """By package of semclass: the packages that it imports, lazily or not; a module at the root counts as a package."""
+    found = defaultdict(set)
+    for path in FILES:
+        package = path.parts[0].removesuffix(".py")
+        if package == "__init__":  # gives every public name, on first use
+            continue
+        for node in ast.walk(ast.parse((PACKAGE / path).read_text(encoding="utf-8"))):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            names += [item.name for item in node.names] if isinstance(node, ast.Import) else []
+            found[package] |= {name.split(".")[1] for name in names if name.startswith("semclass.")} - {package}
+    return found
+
+
+def floor(package, found, above=()):
+    """Packages below one another from this one on, itself counted."""
+    assert package not in above, f"a circle of imports: {' -> '.join([*above, package])}"
+    return 1 + max((floor(name, found, (*above, package)) for name in found[package]), default=0)
+
+
+def test_few_modules_stand_at_the_root_and_packages_have_one_level():
+    assert len([path for path in FILES if len(path.parts) == 1]) <= AT_THE_ROOT
+    assert max(len(path.parts) for path in FILES) <= LEVELS
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_module_is_short(path):
+    assert len((PACKAGE / path).read_text(encoding="utf-8").splitlines()) <= LINES
+
+
+def test_imports_point_one_way():
+    found = imports()
+    assert max(floor(package, found) for package in list(found)) <= FLOORS
+    assert sum(map(len, found.values())) <= PAIRS
+
+
+@pytest.mark.parametrize("folder", TOTALS)
+def test_a_folder_has_no_more_lines_than_it_may(folder):
+    files = (ROOT / folder).rglob("*.py")
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= TOTALS[folder]
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= README_LINES
