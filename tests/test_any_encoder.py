@@ -22,10 +22,11 @@ from semclass import (
     Reranker,
 )
 from semclass.cli.main import main
-from semclass.evaluation.evaluate import cached_index, load_dataset, rank
+from semclass.evaluation.dataset import load_dataset
+from semclass.evaluation.evaluate import cached_index, rank
 from semclass.evaluation.slices import slices_of
 from semclass.index.passage_encoder import PassageReader
-from semclass.ranking.models import read_questions
+from semclass.ranking.queries import read_questions
 
 PASSAGES = [
     Passage("boat", "the red boat lies in the harbour"),

@@ -11,6 +11,7 @@ from bench.peers import fusion, lexical
 from semclass import HybridRetriever
 from semclass.core.types import Ragged
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import load_dataset
 from semclass.scoring import bm25
 
 TEXTS = ["The cat sat on the mat.", "A dog barks at a cat, and the cats run.", "Bridges are built of granite."]
@@ -80,7 +81,7 @@ def systems(folder, ranker, tmp_path_factory):
 
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     rankings = evaluate.rank(dataset, systems.retriever, candidates=retrieval_systems.MORE, depth=10)
     jobs = systems.retrievers() | {name: systems.reranked(name) for name in retrieval_systems.RERANKERS}
     for name in ("hybrid", *retrieval_systems.RERANKERS):
@@ -114,7 +115,7 @@ def test_every_system_is_told_of(systems):
 
 
 def test_questions_are_drawn_once_and_for_all(folder):
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     few = retrieval_systems.drawn(dataset, 2)
     assert len(few.questions) == 2
     assert few == retrieval_systems.drawn(dataset, 2)

@@ -11,16 +11,9 @@ from scipy.stats import binomtest
 
 from semclass import HybridRetriever, InputError, PassageClassifier, PassageIndex
 from semclass.core.errors import MissingExtraError
-from semclass.evaluation.evaluate import (
-    Dataset,
-    cached_index,
-    evaluate,
-    load_dataset,
-    measure,
-    per_question,
-    rank,
-    read_dataset,
-)
+from semclass.evaluation.dataset import Dataset, load_dataset, read_dataset
+from semclass.evaluation.evaluate import cached_index, evaluate, rank
+from semclass.evaluation.measure import measure, per_question
 from semclass.evaluation.slices import passage_kind, slices_of
 from semclass.evaluation.trec import read_run, write_run
 from semclass.index.passage_encoder import PassageReader

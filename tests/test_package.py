@@ -84,12 +84,13 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
 
 
 def test_evaluating_without_its_extra_is_reported(monkeypatch, tmp_path):
-    from semclass.evaluation import evaluate
+    from semclass.evaluation.dataset import Dataset
+    from semclass.evaluation.measure import measure
 
     monkeypatch.setitem(sys.modules, "ir_measures", None)
-    data = evaluate.Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
+    data = Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
     with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[eval]"')):
-        evaluate.measure(data, {"hybrid": [["p"]]})
+        measure(data, {"hybrid": [["p"]]})
 
 
 def test_the_readme_names_the_two_set_up_commands():

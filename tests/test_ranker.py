@@ -12,7 +12,7 @@ from made_models import save_pairs
 from semclass import ArtifactError, HybridRetriever, Passage, PassageIndex, Reranker
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.ranking.methods import METHODS
-from semclass.ranking.models import LinearTerms, PairModel
+from semclass.ranking.pair_model import LinearTerms, PairModel
 
 QUESTION = "Where is the museum?"
 N = 10

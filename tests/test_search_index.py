@@ -12,6 +12,7 @@ import pytest
 from semclass import HybridRetriever, InputError, MissingExtraError, PassageIndex, QdrantIndex
 from semclass.core.types import ragged
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import Dataset
 from semclass.integrations.qdrant import point_id
 from semclass.scoring import bm25
 
@@ -53,7 +54,7 @@ def test_a_retriever_searches_any_index_of_that_shape(index, ranker):
 
 
 def test_an_index_of_another_kind_is_measured_as_well(index, ranker):
-    dataset = evaluate.Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
+    dataset = Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
     here, there = (evaluate.rank(dataset, HybridRetriever(used, ranker)) for used in (index, Elsewhere(index)))
     assert here == there
 

@@ -114,3 +114,9 @@ def read_weights(given: Sequence[str]) -> dict[str, float] | None:
         except ValueError:
             raise InputError(f"--weight {text!r} has no number; write NAME=VALUE, such as alpha=0.6") from None
     return found or None
+
+
+def shorten(text: str, limit: int = 90) -> str:
+    """One line of a text."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 3] + "..."

@@ -86,28 +86,7 @@ def collect(
     weights: Mapping[str, float] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Components:
-    """Find every question's candidates and compute all their components, each once.
-
-    Parameters
-    ----------
-    retriever
-        Index and models.
-    queries
-        q encoded questions.
-    depth
-        Candidates of each; as many as the index holds if that is less.
-    method
-        Its fusion makes the scores.
-    weights
-        Of the fusion, in place of the retriever's.
-    progress
-        Called with the number of questions done.
-
-    Returns
-    -------
-    Components
-        d = min(depth, passages in the index).
-    """
+    """Find every question's candidates and compute all their components, each once."""
     columns: dict[str, list[npt.NDArray[Any]]] = {item.name: [] for item in fields(Components)}
     used = retriever.used(weights)
     for query in queries:

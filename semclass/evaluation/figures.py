@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from semclass.core.errors import import_extra
 
 if TYPE_CHECKING:
-    from semclass.evaluation.tune import WeightSearch
+    from semclass.evaluation.weight_search import WeightSearch
 
 EXTRA = "plot"
 """The extra that installs matplotlib."""

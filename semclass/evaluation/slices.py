@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from semclass.evaluation.evaluate import Dataset
+from semclass.evaluation.dataset import Dataset
 from semclass.ranking.retriever import HybridRetriever
 
 KINDS = ("text", "list", "table")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import InputError
-from semclass.evaluation.evaluate import Dataset
+from semclass.evaluation.dataset import Dataset
 
 SUFFIX = ".trec"
 """Ending of the run files that semclass writes."""

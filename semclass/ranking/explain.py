@@ -16,26 +16,7 @@ WORDS = 12
 def explain(
     query: Query, candidates: Candidates, found: Order, k: int, *, pieces: Sequence[str], classes: Sequence[str]
 ) -> list[Explanation]:
-    """Explain the first k places of a new order.
-
-    Parameters
-    ----------
-    query, candidates
-        The question and its candidates.
-    found
-        Their order.
-    k
-        How many.
-    pieces
-        Text of each word piece of the vocabulary.
-    classes
-        Names of the classes.
-
-    Returns
-    -------
-    list of Explanation
-        In the new order.
-    """
+    """Explain the first k places of a new order."""
     explanations = []
     for place in found.order[:k].tolist():
         parts = {name: float(values[place]) for name, values in found.parts.items()}
@@ -52,23 +33,7 @@ def explain(
 
 
 def word_matches(query: Query, candidates: Candidates, place: int, pieces: Sequence[str]) -> tuple[WordMatch, ...]:
-    """Find what met the question's words in one candidate.
-
-    Parameters
-    ----------
-    query, candidates
-        The question and its candidates.
-    place
-        Which candidate.
-    pieces
-        Text of each word piece of the vocabulary.
-
-    Returns
-    -------
-    tuple of WordMatch
-        At most `WORDS`, heaviest first; pieces that are no terms are left out. A piece that the question has several
-        times comes once, with the weight of all of them and with what met the one that was met best.
-    """
+    """Find what met the question's words in one candidate."""
     terms, tokens = candidates.terms.row(place), candidates.tokens.row(place)
     asked = query.terms[: len(query.tokens)]
     idf = candidates.idf[asked].astype(np.float64)

@@ -13,34 +13,25 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import DoubleArray, Encoder, Encoding, Explanation, FloatArray, Ragged
+from semclass.core.types import DoubleArray, Encoder, Explanation
 from semclass.encoders.bulk import is_watched
-from semclass.encoders.onnx_encoder import STATES, fingerprint_of, open_models
-from semclass.encoders.token_encoder import QUESTION, Branch
-from semclass.encoders.words import WordTable
-from semclass.heads.head import Head
+from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.records import Candidates, Order, Query
 from semclass.ranking.explain import explain
-from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES, pair_features
+from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
+from semclass.ranking.pair_model import PairModel
 from semclass.ranking.proximity import PlacedModel, placed_match
+from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import class_match, stable_partition
 from semclass.scoring.vectors import Once
 
 BM25_WEIGHT = 0.1
 """w of score = dense + w * BM25, as the reference system has it."""
-
-CONVEX_WEIGHT = 1.0
-"""Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
-nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 1.0 or 1.2.
-``python -m bench defaults``."""
-
-_WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
-"""Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
 
 
 _LENGTH_TOLERANCE = 1e-3
@@ -55,231 +46,6 @@ _TRAIN_PAIRS = (
     "train them for this encoder with `python training/train_pairs.py --data DATA --encoder ENCODER --out MODELS/pairs`, "
     "and name MODELS (--models)"
 )
-
-
-@dataclass(frozen=True)
-class LinearTerms:
-    """What a linear head over pair features computes, term by term.
-
-    Attributes
-    ----------
-    groups
-        Names of the groups of features, in the order of the columns.
-    table
-        float64 of shape (n_features, n_groups): each feature's weight, in the column of its group.
-    bias
-        The constant.
-    """
-
-    groups: tuple[str, ...]
-    table: DoubleArray
-    bias: float
-
-    @classmethod
-    def of(cls, head: Head) -> LinearTerms:
-        """Read the weights of a head, and check that its network computes the same.
-
-        Raises
-        ------
-        ArtifactError
-            If the manifest has no weights, or the network computes something else.
-        """
-        linear = head.artifact.field("linear")
-        weights, bias = np.array(linear["weights"], np.float64), float(linear["bias"])
-        groups = tuple(dict.fromkeys(FEATURE_GROUPS[name] for name in PAIR_FEATURES))
-        columns = [groups.index(FEATURE_GROUPS[name]) for name in PAIR_FEATURES]
-        if weights.shape != (len(PAIR_FEATURES),):
-            raise ArtifactError(
-                f"{head.artifact.folder}: {len(weights)} weights for {len(PAIR_FEATURES)} pair features"
-            )
-        probe = np.eye(len(PAIR_FEATURES), dtype=np.float32)
-        table = np.zeros((len(PAIR_FEATURES), len(groups)))
-        table[np.arange(len(PAIR_FEATURES)), columns] = weights
-        if not np.allclose(head.probabilities({"pairs": probe})[:, 0], 1 / (1 + np.exp(-weights - bias)), atol=1e-5):
-            raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
-        return cls(groups, table, bias)
-
-    def weighs(self, feature: str) -> bool:
-        """Whether a feature counts: one whose weight is exactly 0 need not be computed."""
-        return bool(self.table[PAIR_FEATURES.index(feature)].any())
-
-    def parts(self, features: FloatArray) -> dict[str, DoubleArray]:
-        """What each group of features adds to the log-odds of n candidates.
-
-        Returns
-        -------
-        dict
-            float64 of shape (n,) by group that weighs anything: what a candidate has more than the mean of the candidates;
-            and ``average``, the log-odds of a candidate that has the mean of everything. They add up to the log-odds.
-        """
-        sums = features.astype(np.float64) @ self.table
-        means = sums.mean(axis=0) if len(sums) else sums.sum(axis=0)  # no candidates have no mean
-        average = np.full(len(features), means.sum() + self.bias)
-        parts = zip(self.groups, (sums - means).T, (self.table != 0).sum(axis=0).tolist(), strict=True)
-        return {**{name: part for name, part, weighs in parts if weighs}, "average": average}
-
-
-@dataclass(frozen=True)
-class PairModel:
-    """The heads that judge a question and a passage together.
-
-    Attributes
-    ----------
-    entailment
-        P(passage answers question) from the two texts alone; comparable between questions.
-    learned
-        The same with the retrieval scores and the other candidates as further evidence.
-    idf
-        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
-        from no index.
-    entailment_terms, learned_terms
-        What the log-odds of the two are the sum of, see :class:`LinearTerms`; None for an entailment head whose manifest
-        does not say.
-    weights
-        ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
-        same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
-        retrieval. All found on training questions, with linear fusion. ``entailment_convex``: with convex fusion, see
-        `CONVEX_WEIGHT`.
-    words
-        What makes words of word pieces.
-    similarity
-        How vectors were compared there, see :func:`semclass.scoring.topk.similarity`: heads and weights fit scores of
-        its scale.
-    """
-
-    entailment: Head
-    learned: Head
-    idf: FloatArray
-    entailment_terms: LinearTerms | None
-    learned_terms: LinearTerms
-    weights: dict[str, float]
-    words: WordTable
-    similarity: str = "cosine"
-
-    @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
-        """Load the heads from ``folder/entailment`` and ``folder/learned``, for one encoder and one kind of token vectors.
-
-        Raises
-        ------
-        ArtifactError
-            If a folder is damaged, or a head was trained for another encoder.
-        """
-        folder = Path(folder)
-        entailment = Head.load(folder / "entailment", encoder=encoder)
-        learned = Head.load(folder / "learned", encoder=encoder)
-        for head in (entailment, learned):
-            if head.artifact.field("interaction") != interaction:
-                raise ArtifactError(
-                    f"the head in {head.artifact.folder} was trained on token vectors of "
-                    f"{head.artifact.field('interaction')}, but they come from {interaction}; train it again with "
-                    "training/train_pairs.py"
-                )
-            if tuple(head.artifact.field("features")) != PAIR_FEATURES:
-                raise ArtifactError(
-                    f"the head in {head.artifact.folder} was trained on other pair features than this version of "
-                    "semclass computes; install the version that trained it, or train it again"
-                )
-        idf = learned.artifact.array("idf.npy")
-        words = WordTable.of(learned.artifact.array("words.npy"))
-        if len(words.keys) != len(idf):
-            raise ArtifactError(
-                f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"
-            )
-        weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
-        weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
-        weights.setdefault("entailment_convex", CONVEX_WEIGHT)
-        similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
-        # only what `learned` is the sum of is explained: the other head may be anything
-        terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
-        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, similarity)
-
-
-def read_questions(
-    encoder: Encoder,
-    classifier: QuestionClassifier | None,
-    branch: Branch | None,
-    texts: list[str],
-    *,
-    tokens: bool = True,
-) -> list[Query]:
-    """Encode and classify questions.
-
-    Parameters
-    ----------
-    encoder
-        The encoder.
-    classifier
-        The question heads; without them there are no classes.
-    branch
-        Makes the token vectors and their weights; without it they are the encoder's view ``tokens``, all of one weight.
-    texts
-        n non-empty texts.
-    tokens
-        Whether token vectors and their weights are wanted; if not, they are empty.
-
-    Returns
-    -------
-    list of Query
-        In the same order.
-
-    Raises
-    ------
-    InputError
-        If the encoder gives numbers that are not finite, by which nothing can be ranked.
-    """
-    wanted = (
-        "pooled",
-        *((_token_view(branch),) if tokens else ()),
-        *(() if classifier is None else classifier.encoder_views),
-    )
-    encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
-    pooled = encoding.rows("pooled")
-    if not (finite := np.isfinite(pooled).all(axis=1)).all():
-        text = texts[int(finite.argmin())]
-        raise InputError(
-            f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
-        )
-    classes = fine = np.zeros((len(texts), 0))
-    if classifier is not None:
-        fine = classifier.fine_probabilities(texts, encoding)
-        classes = classifier.coarse(fine)
-    vectors, weights = _token_vectors(encoding, branch) if tokens else _no_tokens(len(texts))
-    return [
-        Query(
-            text=text,
-            pooled=pooled[row],
-            probabilities=classes[row],
-            fine=fine[row],
-            tokens=vectors.row(row),
-            weights=_softmax(weights.row(row)),
-            terms=encoding.terms.row(row),
-        )
-        for row, text in enumerate(texts)
-    ]
-
-
-def _token_view(branch: Branch | None) -> str:
-    return "tokens" if branch is None else STATES
-
-
-def _token_vectors(encoding: Encoding, branch: Branch | None) -> tuple[Ragged, Ragged]:
-    """Token vectors of questions, and the logarithms of their weights."""
-    pieces = encoding.pieces(_token_view(branch))
-    if branch is None:
-        return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
-    found = branch.read(pieces, QUESTION)
-    return found.vectors, found.weights
-
-
-def _no_tokens(n: int) -> tuple[Ragged, Ragged]:
-    offsets = np.zeros(n + 1, np.int64)
-    return Ragged(np.zeros((0, 1), np.float32), offsets), Ragged(np.zeros(0, np.float32), offsets)
-
-
-def _softmax(logs: FloatArray) -> FloatArray:
-    shares = np.exp(logs - logs.max(initial=-np.inf))
-    return np.asarray(shares / shares.sum() if len(shares) else shares, np.float32)
 
 
 @dataclass(frozen=True)
@@ -389,7 +155,7 @@ class Ranker:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the methods, see :attr:`semclass.ranking.models.PairModel.weights`.
+        """Weights of the methods, see :attr:`semclass.ranking.pair_model.PairModel.weights`.
 
         That of the class match goes with what it is read by.
         """

@@ -76,31 +76,7 @@ class PlacedModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str, classes: tuple[str, ...]) -> PlacedModel:
-        """Load the model.
-
-        Parameters
-        ----------
-        folder
-            Such as ``models/match``.
-        encoder
-            Fingerprint of the encoder.
-        interaction
-            What makes the token vectors, see :attr:`semclass.index.passage_encoder.PassageReader.interaction`.
-        classes
-            Fine classes of the question head, in its order.
-
-        Returns
-        -------
-        PlacedModel
-            Ready to use.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged, or was made for other token vectors or classes.
-        EncoderMismatchError
-            If it was made for another encoder.
-        """
+        """Load the model."""
         artifact = artifacts.load(folder, "match")
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, ())
         for name, used in (("interaction", interaction), ("classes", list(classes))):
@@ -128,45 +104,14 @@ def placed_match(query: Query, candidates: Candidates, model: PlacedModel) -> Do
     """How much the evidence at the place speaks for the class that the question asks for.
 
     (P(fine class | question) - usual) @ table @ clip((evidence - centre) / scale): a question of no class in particular
-    has a match of 0 with everything, so that nothing enters which serves all questions alike.
-
-    Parameters
-    ----------
-    query
-        The question, with its fine classes.
-    candidates
-        n passages.
-    model
-        What was fitted.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n,): log-odds, up to what all candidates share; that of a passage does not depend on the others.
-    """
+    has a match of 0 with everything, so that nothing enters which serves all questions alike."""
     evidence = evidence_at_place(query, candidates, model.probe)
     relative = np.clip((evidence - model.centre) / model.scale, -CLIP, CLIP)
     return np.asarray(relative @ ((query.fine - model.usual) @ model.table))
 
 
 def evidence_at_place(query: Query, candidates: Candidates, probe: FloatArray) -> DoubleArray:
-    """Read the evidence of each passage at its place; see the formulas above.
-
-    Parameters
-    ----------
-    query
-        The question.
-    candidates
-        n passages, with a token vector for each of their terms.
-    probe
-        See :attr:`PlacedModel.probe`.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n, READINGS * types), the types of one reading beside each other; log(FLOOR) for a passage without
-        terms.
-    """
+    """Read the evidence of each passage at its place; see the formulas above."""
     types, lengths = probe.shape[1], candidates.terms.lengths()
     found = np.full((len(lengths), READINGS * types), np.log(FLOOR))
     there = np.flatnonzero(lengths)

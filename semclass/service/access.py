@@ -30,26 +30,7 @@ _SHORTEST = 16
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
-    """Read a file of keys.
-
-    Parameters
-    ----------
-    path
-        One key a line; empty lines and those that start with ``#`` are skipped. A file that everybody on the machine may
-        read is warned of, not refused: that is how orchestrators mount secrets.
-
-    Returns
-    -------
-    tuple of bytes
-        SHA-256 of each key. They are of one length, so that comparing them tells nothing about the keys.
-
-    Raises
-    ------
-    InputError
-        If there is no key, or one is short or not of printable ASCII characters.
-    ArtifactError
-        If the file cannot be read.
-    """
+    """Read a file of keys."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         mode = path.stat().st_mode

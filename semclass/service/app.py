@@ -57,20 +57,7 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """Make the service.
 
-    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops; ``app.state.engine`` works.
-
-    Parameters
-    ----------
-    engine
-        Does the work; it is started and stopped with the service.
-    settings
-        Limits and keys.
-
-    Returns
-    -------
-    FastAPI
-        An ASGI application.
-    """
+    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops; ``app.state.engine`` works."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -93,33 +93,7 @@ class Json(Response):
 
 
 async def read(request: Request, model: type[Model], settings: Settings) -> Model:
-    """Read the body of a request.
-
-    Parameters
-    ----------
-    request
-        With a JSON body.
-    model
-        What is expected.
-    settings
-        Limits.
-
-    Returns
-    -------
-    Model
-        The body.
-
-    Raises
-    ------
-    MediaTypeError
-        If the content type is not ``application/json``.
-    MalformedError
-        If the body is no JSON, or holds NaN, infinities or halves of characters.
-    InvalidError
-        If it is not what `model` describes.
-    TooLargeError
-        If it holds more values or texts than are read.
-    """
+    """Read the body of a request."""
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() != "application/json":
         raise MediaTypeError("the body must be JSON; send it with the header Content-Type: application/json")
@@ -181,13 +155,7 @@ def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:
 
 
 def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> None:
-    """Note how many texts a request has, for the log, and refuse too many or too long ones.
-
-    Raises
-    ------
-    TooLargeError
-        Naming the limit.
-    """
+    """Note how many texts a request has, for the log, and refuse too many or too long ones."""
     request.scope["semclass.heads.texts"] = len(texts)
     if len(texts) > settings.max_texts:
         raise TooLargeError(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
@@ -195,13 +163,7 @@ def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> No
 
 
 def check_length(longest: int, settings: Settings) -> None:
-    """Refuse a text of too many characters.
-
-    Raises
-    ------
-    TooLargeError
-        Naming the limit.
-    """
+    """Refuse a text of too many characters."""
     if longest > settings.max_characters:
         raise TooLargeError(
             f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"
@@ -220,12 +182,6 @@ def refusal(scope: Scope, status: int, kind: str, message: str, headers: Mapping
 
 
 def take_count(number: int | None, settings: Settings, name: str) -> None:
-    """Refuse a number of hits above the limit.
-
-    Raises
-    ------
-    InvalidError
-        Naming the limit.
-    """
+    """Refuse a number of hits above the limit."""
     if number is not None and number > settings.max_hits:
         raise InvalidError(f"{name}: at most {settings.max_hits} are given; ask for fewer")

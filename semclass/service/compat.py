@@ -61,18 +61,7 @@ class NoHeadsError(SemclassError):
 
 
 def router(engine: Engine) -> APIRouter:
-    """Routes of the shapes of Cohere, Jina and text-embeddings-inference.
-
-    Parameters
-    ----------
-    engine
-        Does the work.
-
-    Returns
-    -------
-    APIRouter
-        The routes.
-    """
+    """Routes of the shapes of Cohere, Jina and text-embeddings-inference."""
     routes = APIRouter()
 
     @routes.post(
@@ -188,13 +177,7 @@ def _told(document: str | schemas.Document, text: str) -> dict[str, Any]:
 
 
 def check_pairs(engine: Engine) -> None:
-    """Refuse to re-rank where there are no pair heads.
-
-    Raises
-    ------
-    NoHeadsError
-        Saying so.
-    """
+    """Refuse to re-rank where there are no pair heads."""
     if engine.ranker.pair_heads is None:
         raise NoHeadsError(
             "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
@@ -202,17 +185,7 @@ def check_pairs(engine: Engine) -> None:
 
 
 async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[str]) -> list[float]:
-    """P(text answers query) of each text, in [0, 1]; 0 for one that holds nothing but white space.
-
-    Raises
-    ------
-    EmptyError
-        If there are no texts.
-    NoHeadsError
-        If there are no pair heads.
-    TooLarge
-        If there are more texts than the settings allow, or one is longer.
-    """
+    """P(text answers query) of each text, in [0, 1]; 0 for one that holds nothing but white space."""
     if not texts:
         raise EmptyError("there is nothing to rank; give at least one text")
     check_pairs(engine)
@@ -264,13 +237,7 @@ def _inputs(inputs: str | list[str] | list[list[str]]) -> tuple[list[list[str]],
 
 
 async def _predictions(engine: Engine, inputs: Sequence[Sequence[str]], *, raw: bool) -> list[list[dict[str, Any]]]:
-    """Labels of each input, most probable first.
-
-    Raises
-    ------
-    NoHeadsError
-        If there are questions and no class heads, or pairs and no entailment head.
-    """
+    """Labels of each input, most probable first."""
     questions = [item[0] for item in inputs if len(item) == 1]
     pairs = [(item[0], item[1]) for item in inputs if len(item) == 2]
     if questions and not engine.ranker.has_classes:

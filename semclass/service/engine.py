@@ -89,13 +89,7 @@ class Engine(Queue):
 
     @property
     def searched(self) -> HybridRetriever:
-        """What is searched.
-
-        Raises
-        ------
-        NoIndexError
-            If there is no index.
-        """
+        """What is searched."""
         if self.retriever is None:
             raise NoIndexError(
                 "this service has no index, so there is nothing to search; start it with semclass serve INDEX"

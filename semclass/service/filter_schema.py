@@ -27,13 +27,7 @@ MOST_VALUES = 10_000
 
 
 def check_filter(where: Mapping[str, Any]) -> None:
-    """Refuse a filter that would hold up a search for long; what it says is checked when it is read.
-
-    Raises
-    ------
-    InputError
-        Naming the limit.
-    """
+    """Refuse a filter that would hold up a search for long; what it says is checked when it is read."""
     conditions, values, rest = 0, 0, [where]
     while rest:
         part: Any = rest.pop()

@@ -194,13 +194,7 @@ class Bounded:
 
 
 def _decoder(scope: Scope, most: int) -> Callable[[bytes, int, bool], bytes]:
-    """What gives the bytes of a body, at most so many, from a piece of it as it was sent, by whether more will come.
-
-    Raises
-    ------
-    MediaTypeError
-        If it is packed in a way that is not read.
-    """
+    """What gives the bytes of a body, at most so many, from a piece of it as it was sent, by whether more will come."""
     told = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").strip().lower()
     if told in (b"", b"identity"):
         return lambda piece, _, __: piece

@@ -21,15 +21,7 @@ def may_change(retriever: HybridRetriever | None) -> bool:
 
 
 async def follow(engine: Engine, pause: Callable[[], Awaitable[object]]) -> None:
-    """Serve each state of the index, until this is cancelled.
-
-    Parameters
-    ----------
-    engine
-        With an index that :func:`may_change`.
-    pause
-        Awaited before each look at the folder.
-    """
+    """Serve each state of the index, until this is cancelled."""
     told = ""
     while True:
         await pause()
@@ -40,20 +32,7 @@ async def look(engine: Engine, told: str = "") -> str:
     """Search the index as its folder holds it now, if it was changed; runs that began go on with the old one.
 
     One that cannot be served, as it is damaged or was built again with another encoder, is told of in the log once, and the
-    one that there was is kept.
-
-    Parameters
-    ----------
-    engine
-        With an index that :func:`may_change`.
-    told
-        What was wrong the last time.
-
-    Returns
-    -------
-    str
-        What is wrong; empty if nothing is.
-    """
+    one that there was is kept."""
     before = engine.retriever
     if before is None:
         return ""

@@ -29,18 +29,7 @@ SEARCHES = frozenset({"/api/search"})
 
 
 def router(engine: Engine) -> APIRouter:
-    """Make the routes below ``/api``.
-
-    Parameters
-    ----------
-    engine
-        Does the work.
-
-    Returns
-    -------
-    APIRouter
-        The routes.
-    """
+    """Make the routes below ``/api``."""
     routes = APIRouter(tags=["semclass"])
     settings = engine.settings
 

@@ -49,22 +49,7 @@ _REF = "#/components/schemas/"
 
 
 def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict[str, Any]:
-    """Make the document.
-
-    Parameters
-    ----------
-    app
-        With all of its routes.
-    settings
-        Limits and keys.
-    no_index
-        Paths that answer 404 without an index.
-
-    Returns
-    -------
-    dict
-        An OpenAPI document.
-    """
+    """Make the document."""
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, description=app.description, routes=app.routes
     )

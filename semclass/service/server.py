@@ -51,17 +51,7 @@ REFUSED_SECONDS = 1.0
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are finished, within the time of a stop.
 
-    Where a run of the models lasts longer than that, the process ends at once, with exit code 1.
-
-    Parameters
-    ----------
-    app
-        The service.
-    settings
-        Times and limits.
-    listener
-        Where it listens, see :func:`bind`.
-    """
+    Where a run of the models lasts longer than that, the process ends at once, with exit code 1."""
     settings = replace(settings, max_connections=_allowed_connections(settings.max_connections))
     config = uvicorn.Config(
         app,
@@ -90,20 +80,7 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Take a port; connections are refused until the service is ready.
-
-    Parameters
-    ----------
-    host
-        Name or address of this machine.
-    port
-        0 for any free one.
-
-    Raises
-    ------
-    InputError
-        If it cannot be had.
-    """
+    """Take a port; connections are refused until the service is ready."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio sends without delay (TCP_NODELAY) only where a socket names its protocol: else each answer takes 40 ms
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -265,18 +242,7 @@ class LimitedProtocol(OneBody):
 
 
 def limited_protocol(settings: Settings) -> type[H11Protocol]:
-    """Make a protocol with limits.
-
-    Parameters
-    ----------
-    settings
-        With `head_seconds`, `request_seconds` and `max_connections`.
-
-    Returns
-    -------
-    type
-        For ``uvicorn.Config(http=...)``.
-    """
+    """Make a protocol with limits."""
 
     class Protocol(LimitedProtocol):
         limits = settings

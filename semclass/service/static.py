@@ -23,13 +23,7 @@ PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
 
 
 def router() -> APIRouter:
-    """Make the routes of the page; files are read here, not for each request.
-
-    Returns
-    -------
-    APIRouter
-        ``GET`` and ``HEAD`` of :data:`PATHS`; of them the OpenAPI description has ``GET /``.
-    """
+    """Make the routes of the page; files are read here, not for each request."""
     routes = APIRouter(tags=["page"])
     for path, (name, kind) in zip(PATHS, _TYPES.items(), strict=True):
         _serve(routes, path, (_FOLDER / name).read_bytes(), kind)

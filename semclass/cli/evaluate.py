@@ -1,0 +1,283 @@
+"""The commands that measure rankings and tune their weights."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import semclass
+from semclass.cli.options import json_output as _json
+from semclass.cli.options import print_json as _print_json
+from semclass.cli.options import progress as _progress
+from semclass.cli.options import take_encoder as _encoder
+from semclass.cli.options import take_form as _form
+from semclass.cli.options import take_models as _models
+from semclass.cli.options import take_similarity as _similarity
+from semclass.cli.options import take_threads as _threads
+from semclass.cli.options import weights as _weights
+from semclass.core.errors import InputError
+from semclass.ranking.methods import METHODS
+
+if TYPE_CHECKING:
+    from semclass.evaluation.tune import Tuning
+
+CACHE_VARIABLE = "SEMCLASS_CACHE"
+"""Environment variable that names the folder for indices that ``evaluate`` builds."""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="INDEX")
+@click.option("--queries", type=click.Path(path_type=Path), help="Questions: JSON lines with `_id` and `text`.")
+@click.option(
+    "--qrels", type=click.Path(path_type=Path), help="Their answers: question id, passage id, relevance, by tabs."
+)
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
+@click.option("--out-figure", type=click.Path(path_type=Path), help="Write the curves as PNG; needs the extra plot.")
+@click.option("--dry-run", is_flag=True, help="Report, and store nothing.")
+@click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
+@_json
+@_models
+@_encoder
+@_threads
+def tune(
+    folder: Path,
+    queries: Path | None,
+    qrels: Path | None,
+    limit: int | None,
+    folds: int,
+    seed: int,
+    out_figure: Path | None,
+    *,
+    dry_run: bool,
+    reset: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Find the weights of search for the index in INDEX, on questions with known answers, and store them in it.
+
+    Each weight is searched from 0 to 10 (alpha, of convex fusion, from 0 to 1) and compared with the default by
+    cross-validation. Only those are stored that are better by more than one standard error, or 1.645 with fewer than 100
+    questions; `search` and `evaluate --index` then use them where none are given.
+    """
+    from semclass.core import artifacts
+    from semclass.core.cpu import available_threads
+    from semclass.evaluation import figures, tune
+    from semclass.evaluation.dataset import read_dataset
+    from semclass.index.store import store_tuned
+
+    if reset:
+        if queries or qrels:
+            raise InputError("--reset only removes weights; give it without --queries and --qrels")
+        store_tuned(folder, None)
+        _print_json({"index": str(folder), "weights": {}}) if as_json else click.echo(
+            f"{folder} uses the default weights"
+        )
+        return
+    if queries is None or qrels is None:
+        raise InputError("name the questions with --queries and their answers with --qrels, or --reset")
+    dataset = read_dataset(queries, qrels, limit=limit)
+    retriever = semclass.HybridRetriever.load(
+        folder, models=models, encoder=encoder, threads=threads or available_threads()
+    )
+    retriever = retriever.untuned()
+    with _progress("searching", 4 * len(dataset.questions)) as progress:
+        found = tune.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
+    files = {"queries": queries, "qrels": qrels}
+    hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
+    record = found.as_record(hashes)
+    if out_figure is not None:
+        artifacts.write_atomic(out_figure, figures.weight_curves(found.searches))
+    if not dry_run:
+        store_tuned(folder, record if found.weights else None)
+    if as_json:
+        _print_json({"index": str(folder), "stored": not dry_run, **record})
+    else:
+        _print_tuning(found)
+        click.echo(
+            "nothing was stored" if dry_run or not found.weights else f"stored in {folder}: {_weights(found.weights)}"
+        )
+
+
+def _print_tuning(found: Tuning) -> None:
+    """A line for each weight, and whether it helps."""
+    click.echo(f"{found.questions} questions, MRR@10; cv: each ranked with the weight that is best on the other folds;")
+    click.echo("best*: searched on the questions it is reported on, so too good\n")
+    click.echo(f"{'weight':<16} default   best  without default    cv   gain +- error   best*")
+    for s in found.searches:
+        verdict = f"better: {s.weight:g}" if s.helps else "default kept"
+        click.echo(
+            f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
+            f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {verdict}"
+        )
+    learned = found.searches[0].learned
+    if learned is not None:
+        click.echo(
+            f"\nlearned re-ranking of what each bm25 weight finds: default {learned.before:.4f}, cv {learned.after:.4f} "
+            f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
+        )
+        if learned.after <= found.searches[0].mrr_cross_validated:
+            click.echo("with that weight the order of retrieval is as good: --method hybrid costs less")
+    if not found.weights:
+        margin = found.searches[0].margin
+        click.echo(f"no weight is better than its default by {margin:g} standard errors: the defaults stay")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path), metavar="BEIR_DIR")
+@click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
+@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the test and the confidence intervals.")
+@click.option("--cache", type=click.Path(path_type=Path), help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
+@click.option(
+    "--candidates", type=click.IntRange(2), default=10, show_default=True, help="Re-rank so many, beside the first 10."
+)
+@click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
+@click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")
+@click.option("--index", "place", type=click.Path(path_type=Path), help="A finished index of the passages, as tuned.")
+@click.option("--runs", type=click.Path(path_type=Path), help="Write each method's ranking here as a TREC run file.")
+@click.option(
+    "--run", "foreign", type=click.Path(path_type=Path), multiple=True, help="A TREC run file to measure too."
+)
+@_similarity
+@_form
+@_json
+@_models
+@_encoder
+@_threads
+def evaluate(
+    folder: Path,
+    split: str,
+    limit: int | None,
+    seed: int,
+    cache: Path | None,
+    candidates: int,
+    measures: str | None,
+    place: Path | None,
+    runs: Path | None,
+    foreign: Sequence[Path],
+    similarity: str,
+    form: str | None,
+    *,
+    slices: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Measure every method on a BEIR folder, and rankings that other systems made."""
+    from semclass.core.cpu import available_threads
+    from semclass.evaluation import evaluate
+    from semclass.evaluation.dataset import load_dataset
+    from semclass.evaluation.measure import MEASURES, check_measures, measure
+    from semclass.evaluation.slices import slices_of
+    from semclass.evaluation.trec import SUFFIX, read_run, write_run
+
+    names = MEASURES if measures is None else tuple(measures.replace(",", " ").split())
+    check_measures(names)
+    dataset = load_dataset(folder, split=split, limit=limit)
+    others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
+    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
+    if place is None:
+        with _progress("indexing", None) as progress:
+            passages = evaluate.cached_index(
+                folder, cache or _cache_folder(), ranker.reader, progress, similarity=similarity, form=form
+            )
+    else:
+        passages = semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint)
+        _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
+    retriever = semclass.HybridRetriever(passages, ranker)
+    with _progress("searching", len(dataset.questions)) as progress:
+        rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=progress)
+    if runs is not None:
+        for name, ranking in rankings.items():
+            write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
+    labels = slices_of(dataset, retriever) if slices else None
+    results = measure(dataset, {**rankings, **others}, seed=seed, measures=names, slices=labels)
+    if as_json:
+        _print_json({name: result.as_json() for name, result in results.items()})
+        return
+    answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
+    click.echo(
+        f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is"
+    )
+    click.echo("in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n")
+    _print_results(results)
+    if measures is not None:
+        _print_table("method", {name: result.measures for name, result in results.items()})
+    if slices:
+        _print_slices(results)
+
+
+def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
+    """Say so where an index's weights were found on the questions that they are to be measured on."""
+    from semclass.core.artifacts import sha256_of
+
+    found_on = index.tuned.get("found_on", {}).get("qrels", {})
+    if found_on.get("sha256") == sha256_of(qrels):
+        warnings.warn(
+            f"the weights of this index were searched on {qrels}, the questions they are measured on: too good",
+            stacklevel=2,
+        )
+
+
+def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
+    """What a foreign run is called: its file's name, or the whole path where that is taken."""
+    taken = path.stem.partition("@")[0] in METHODS or [other.stem for other in all_paths].count(path.stem) > 1
+    return str(path) if taken else path.stem
+
+
+def _print_results(results: Mapping[str, Any]) -> None:
+    """One line for each method."""
+    width = max(18, *map(len, results))
+    click.echo(
+        f"{'method':<{width}} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed (95 % from, to)      p"
+    )
+    for name, r in results.items():
+        low, high = r.error_removed_ci
+        click.echo(
+            f"{name:<{width}} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
+            f"{r.cond_top1:.4f}   {r.error_removed:6.1%} {low:8.1%} {high:7.1%}  {r.p_value:7.4f}"
+        )
+
+
+def _print_table(corner: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Figures by row and column."""
+    width = max(18, *map(len, rows))
+    columns = list(next(iter(rows.values())))
+    click.echo(f"\n{corner:<{width}} " + " ".join(f"{name:>8}" for name in columns))
+    for name, values in rows.items():
+        figures = (f"{values[column]:>{max(8, len(column))}.4f}" for column in columns)
+        click.echo(f"{name:<{width}} " + " ".join(figures))
+
+
+def _print_slices(results: Mapping[str, Any]) -> None:
+    """A line for each slice: its size, the hybrid's conditional MRR, and what each method removes there."""
+    shown = [name for name in results if name != "hybrid"]
+    for kind, slices in results["hybrid"].slices.items():
+        click.echo(f"\nerror removed by {kind}")
+        width = max([18, *map(len, shown)])
+        click.echo(f"{'':<{width}} " + " ".join(f"{label:>8}" for label in slices))
+        click.echo(f"{'questions':<{width}} " + " ".join(f"{found['questions']:>8.0f}" for found in slices.values()))
+        click.echo(
+            f"{'hybrid cond mrr':<{width}} " + " ".join(f"{found['cond_mrr']:>8.4f}" for found in slices.values())
+        )
+        for name in shown:
+            figures = (f"{found['error_removed']:>8.1%}" for found in results[name].slices[kind].values())
+            click.echo(f"{name:<{width}} " + " ".join(figures))
+
+
+def _cache_folder() -> Path:
+    """Where indices for evaluation are kept: what the environment says, or the user's cache folder."""
+    if CACHE_VARIABLE in os.environ:
+        return Path(os.environ[CACHE_VARIABLE])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "semclass" / "indices"

@@ -1,0 +1,185 @@
+"""The commands that search and re-rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import semclass
+from semclass.cli.options import InputPath, open_retriever, read_weights, shorten
+from semclass.cli.options import json_output as _json
+from semclass.cli.options import print_json as _print_json
+from semclass.cli.options import take_encoder as _encoder
+from semclass.cli.options import take_models as _models
+from semclass.cli.options import take_threads as _threads
+from semclass.cli.options import take_weight as _weight
+from semclass.cli.options import take_where as _where
+from semclass.core.errors import InputError
+from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
+
+if TYPE_CHECKING:
+    from semclass.context.build import Documents
+
+_WORDS = 8
+"""Words of the question that ``--explain`` shows; with --json all that the explanation holds."""
+
+_ASKED = 0.1
+"""Probability from which ``--explain`` shows a class of the question."""
+
+
+@click.command()
+@click.argument("place", metavar="INDEX")
+@click.argument("question")
+@click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
+@click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="How to rank.")
+@_weight
+@click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
+@_where
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
+@click.option("--budget", type=click.IntRange(1), help="With --context: words that it may have.")
+@click.option("--window", type=click.IntRange(1), help="With --context: neighbours before and after each passage.")
+@_json
+@_models
+@_encoder
+def search(
+    place: str,
+    question: str,
+    k: int,
+    method: str,
+    weights: Sequence[str],
+    candidates: int | None,
+    where: Sequence[str],
+    *,
+    explain: bool,
+    as_context: bool,
+    budget: int | None,
+    window: int | None,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+) -> None:
+    """Find the passages of INDEX that answer QUESTION.
+
+    INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
+    """
+    from semclass.index.filters import read_terms
+
+    if not as_context and (budget or window):
+        raise InputError("--budget and --window are for --context; give it, too, or neither of them")
+    if as_context and explain:
+        raise InputError("--context has no scores that --explain could explain; give one of the two")
+    retriever = open_retriever(place, semclass.Ranker.load(models, encoder=encoder))
+    hits = retriever.search(
+        question,
+        k,
+        method=method,
+        weights=read_weights(weights),
+        candidates=candidates,
+        where=read_terms(where) if where else None,
+        explain=explain,
+    )
+    if as_context:
+        documents = None if window is None else retriever.embedded.by_documents
+        _print_context(hits, documents, budget, window or 0, as_json=as_json)
+    else:
+        _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
+
+
+@click.command()
+@click.argument("question")
+@click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
+@click.option("-k", type=int, help="Passages to give; all by default.")
+@click.option("--method", type=click.Choice(RERANKING), default="learned", show_default=True, help="How to rank.")
+@_weight
+@click.option("--explain", is_flag=True, help="Show what each score is made of.")
+@_json
+@_models
+@_encoder
+@_threads
+def rerank(
+    question: str,
+    file: Path,
+    k: int | None,
+    method: str,
+    weights: Sequence[str],
+    *,
+    explain: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Re-rank passages from a file for QUESTION."""
+    from semclass.documents.readers import read_passages
+
+    passages = read_passages(file)
+    reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
+    hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=explain)
+    _print_hits(hits, _asked(reranker.ranker, question) if explain else None, as_json=as_json)
+
+
+def _asked(ranker: semclass.Ranker, question: str) -> semclass.QuestionLabel | None:
+    """Class of a question; None where there are no class heads."""
+    return ranker.questions.predict([question])[0] if ranker.has_classes else None
+
+
+def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | None, *, as_json: bool) -> None:
+    """Print a ranking; `asked` is the question's class where an explanation is wanted and there are classes."""
+    if as_json:
+        for hit in hits:
+            record = asdict(hit)
+            record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
+            if hit.explanation is None:
+                del record["explanation"]
+            if asked is not None:
+                record["question"] = {"label": asked.label, "probabilities": dict(asked.probabilities)}
+            _print_json(record)
+        return
+    if asked is not None:
+        click.echo(f"asks for {asked.label} ({asked.probability:.3f})")
+    if not hits:
+        click.echo("no passage matches", err=True)
+    for hit in hits:
+        moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"
+        click.echo(f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {shorten(hit.text)}")
+        if hit.explanation is not None:
+            for line in _explained(hit, hit.explanation):
+                click.echo(f"{'':13}{line}")
+
+
+def _print_context(
+    hits: Sequence[semclass.Hit], documents: Documents | None, budget: int | None, window: int, *, as_json: bool
+) -> None:
+    """Print one text of hits, with as many neighbours on each side as the window is wide."""
+    from semclass.context.build import build_context
+
+    made = build_context(hits, documents=documents, budget=budget, before=window, after=window)
+    if as_json:
+        _print_json({"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]})
+    else:
+        click.echo(made.text)
+
+
+def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator[str]:
+    """Lines that say what a score was made of."""
+    terms = " ".join(f"{value:+.3f} {name}" for name, value in explanation.parts.items())
+    meaning = "score" if explanation.link == "identity" else "log-odds of the score"
+    yield f"{terms} = {explanation.total:.3f}, the {meaning}"
+    yield "  ".join(f"{name} {value:.3f}" for name, value in hit.components.items())
+    words = [
+        f"{word.word} {'=' if word.exact else f'~ {word.match} {word.cosine:.2f}'}"
+        for word in explanation.words
+        if word.match or word.exact
+    ]
+    if words:
+        yield f"words: {', '.join(words[:_WORDS])}"
+    if not explanation.classes:
+        return
+    asked = [item for item in explanation.classes if item.asked >= _ASKED]
+    classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in asked)
+    yield f"classes: {classes}; provides {' '.join(hit.labels) or '-'}"

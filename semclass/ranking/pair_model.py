@@ -1,0 +1,142 @@
+"""The heads that judge a question and a passage together, and what their scores are the sum of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from semclass.core.errors import ArtifactError
+from semclass.core.types import DoubleArray, FloatArray
+from semclass.encoders.words import WordTable
+from semclass.heads.head import Head
+from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
+
+CONVEX_WEIGHT = 1.0
+"""Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
+nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 1.0 or 1.2.
+``python -m bench defaults``."""
+
+
+_WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
+"""Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
+
+
+@dataclass(frozen=True)
+class LinearTerms:
+    """What a linear head over pair features computes, term by term.
+
+    Attributes
+    ----------
+    groups
+        Names of the groups of features, in the order of the columns.
+    table
+        float64 of shape (n_features, n_groups): each feature's weight, in the column of its group.
+    bias
+        The constant.
+    """
+
+    groups: tuple[str, ...]
+    table: DoubleArray
+    bias: float
+
+    @classmethod
+    def of(cls, head: Head) -> LinearTerms:
+        """Read the weights of a head, and check that its network computes the same."""
+        linear = head.artifact.field("linear")
+        weights, bias = np.array(linear["weights"], np.float64), float(linear["bias"])
+        groups = tuple(dict.fromkeys(FEATURE_GROUPS[name] for name in PAIR_FEATURES))
+        columns = [groups.index(FEATURE_GROUPS[name]) for name in PAIR_FEATURES]
+        if weights.shape != (len(PAIR_FEATURES),):
+            raise ArtifactError(
+                f"{head.artifact.folder}: {len(weights)} weights for {len(PAIR_FEATURES)} pair features"
+            )
+        probe = np.eye(len(PAIR_FEATURES), dtype=np.float32)
+        table = np.zeros((len(PAIR_FEATURES), len(groups)))
+        table[np.arange(len(PAIR_FEATURES)), columns] = weights
+        if not np.allclose(head.probabilities({"pairs": probe})[:, 0], 1 / (1 + np.exp(-weights - bias)), atol=1e-5):
+            raise ArtifactError(f"{head.artifact.folder}: the network and the weights in the manifest differ")
+        return cls(groups, table, bias)
+
+    def weighs(self, feature: str) -> bool:
+        """Whether a feature counts: one whose weight is exactly 0 need not be computed."""
+        return bool(self.table[PAIR_FEATURES.index(feature)].any())
+
+    def parts(self, features: FloatArray) -> dict[str, DoubleArray]:
+        """What each group of features adds to the log-odds of n candidates."""
+        sums = features.astype(np.float64) @ self.table
+        means = sums.mean(axis=0) if len(sums) else sums.sum(axis=0)  # no candidates have no mean
+        average = np.full(len(features), means.sum() + self.bias)
+        parts = zip(self.groups, (sums - means).T, (self.table != 0).sum(axis=0).tolist(), strict=True)
+        return {**{name: part for name, part, weighs in parts if weighs}, "average": average}
+
+
+@dataclass(frozen=True)
+class PairModel:
+    """The heads that judge a question and a passage together.
+
+    Attributes
+    ----------
+    entailment
+        P(passage answers question) from the two texts alone; comparable between questions.
+    learned
+        The same with the retrieval scores and the other candidates as further evidence.
+    idf
+        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,), for passages that come
+        from no index.
+    entailment_terms, learned_terms
+        What the log-odds of the two are the sum of, see :class:`LinearTerms`; None for an entailment head whose manifest
+        does not say.
+    weights
+        ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
+        same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
+        retrieval. All found on training questions, with linear fusion. ``entailment_convex``: with convex fusion, see
+        `CONVEX_WEIGHT`.
+    words
+        What makes words of word pieces.
+    similarity
+        How vectors were compared there, see :func:`semclass.scoring.topk.similarity`: heads and weights fit scores of
+        its scale.
+    """
+
+    entailment: Head
+    learned: Head
+    idf: FloatArray
+    entailment_terms: LinearTerms | None
+    learned_terms: LinearTerms
+    weights: dict[str, float]
+    words: WordTable
+    similarity: str = "cosine"
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
+        """Load the heads from ``folder/entailment`` and ``folder/learned``, for one encoder and one kind of token vectors."""
+        folder = Path(folder)
+        entailment = Head.load(folder / "entailment", encoder=encoder)
+        learned = Head.load(folder / "learned", encoder=encoder)
+        for head in (entailment, learned):
+            if head.artifact.field("interaction") != interaction:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on token vectors of "
+                    f"{head.artifact.field('interaction')}, but they come from {interaction}; train it again with "
+                    "training/train_pairs.py"
+                )
+            if tuple(head.artifact.field("features")) != PAIR_FEATURES:
+                raise ArtifactError(
+                    f"the head in {head.artifact.folder} was trained on other pair features than this version of "
+                    "semclass computes; install the version that trained it, or train it again"
+                )
+        idf = learned.artifact.array("idf.npy")
+        words = WordTable.of(learned.artifact.array("words.npy"))
+        if len(words.keys) != len(idf):
+            raise ArtifactError(
+                f"{learned.artifact.folder}: words.npy is for {len(words.keys)} word pieces, idf.npy for {len(idf)}"
+            )
+        weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
+        weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
+        weights.setdefault("entailment_convex", CONVEX_WEIGHT)
+        similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
+        # only what `learned` is the sum of is explained: the other head may be anything
+        terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None
+        return cls(entailment, learned, idf, terms, LinearTerms.of(learned), weights, words, similarity)

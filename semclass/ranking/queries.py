@@ -1,0 +1,75 @@
+"""Encoding and classifying questions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from semclass.core.errors import InputError
+from semclass.core.types import Encoder, Encoding, FloatArray, Ragged
+from semclass.encoders.onnx_encoder import STATES
+from semclass.encoders.token_encoder import QUESTION, Branch
+from semclass.heads.questions import QuestionClassifier
+from semclass.index.records import Query
+
+
+def read_questions(
+    encoder: Encoder,
+    classifier: QuestionClassifier | None,
+    branch: Branch | None,
+    texts: list[str],
+    *,
+    tokens: bool = True,
+) -> list[Query]:
+    """Encode and classify questions."""
+    wanted = (
+        "pooled",
+        *((_token_view(branch),) if tokens else ()),
+        *(() if classifier is None else classifier.encoder_views),
+    )
+    encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
+    pooled = encoding.rows("pooled")
+    if not (finite := np.isfinite(pooled).all(axis=1)).all():
+        text = texts[int(finite.argmin())]
+        raise InputError(
+            f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
+        )
+    classes = fine = np.zeros((len(texts), 0))
+    if classifier is not None:
+        fine = classifier.fine_probabilities(texts, encoding)
+        classes = classifier.coarse(fine)
+    vectors, weights = _token_vectors(encoding, branch) if tokens else _no_tokens(len(texts))
+    return [
+        Query(
+            text=text,
+            pooled=pooled[row],
+            probabilities=classes[row],
+            fine=fine[row],
+            tokens=vectors.row(row),
+            weights=_softmax(weights.row(row)),
+            terms=encoding.terms.row(row),
+        )
+        for row, text in enumerate(texts)
+    ]
+
+
+def _token_view(branch: Branch | None) -> str:
+    return "tokens" if branch is None else STATES
+
+
+def _token_vectors(encoding: Encoding, branch: Branch | None) -> tuple[Ragged, Ragged]:
+    """Token vectors of questions, and the logarithms of their weights."""
+    pieces = encoding.pieces(_token_view(branch))
+    if branch is None:
+        return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
+    found = branch.read(pieces, QUESTION)
+    return found.vectors, found.weights
+
+
+def _no_tokens(n: int) -> tuple[Ragged, Ragged]:
+    offsets = np.zeros(n + 1, np.int64)
+    return Ragged(np.zeros((0, 1), np.float32), offsets), Ragged(np.zeros(0, np.float32), offsets)
+
+
+def _softmax(logs: FloatArray) -> FloatArray:
+    shares = np.exp(logs - logs.max(initial=-np.inf))
+    return np.asarray(shares / shares.sum() if len(shares) else shares, np.float32)
