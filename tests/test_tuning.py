@@ -11,8 +11,8 @@ from semclass import ArtifactError, HybridRetriever, InputError, PassageIndex
 from semclass.evaluation.candidate_scores import Components
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.fusion_weights import search_weights
-from semclass.evaluation.tune import ALPHA_GRID, BM25_GRID, TUNED, search_integrated, tune
-from semclass.evaluation.weight_search import FEW, GRID, fold_of, search
+from semclass.evaluation.tune import TUNED, search_integrated, tune
+from semclass.evaluation.weight_search import ALPHA_GRID, BM25_GRID, FEW, GRID, fold_of, search
 from semclass.index.store import store_tuned
 from semclass.index.writer import IndexWriter
 from semclass.ranking.methods import METHODS

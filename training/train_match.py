@@ -38,8 +38,8 @@ from semclass.encoders.token_encoder import SENTENCE
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.models import read_questions
 from semclass.ranking.proximity import ARRAYS, CLIP, PlacedModel, evidence_at_place
+from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import unit
 from train_pairs import CHUNK, LAMBDAS, N_CANDIDATES, candidates_of, reciprocal_ranks, softmax_loss
 

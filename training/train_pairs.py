@@ -40,7 +40,8 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
-from semclass.ranking.models import BM25_WEIGHT, read_questions
+from semclass.ranking.models import BM25_WEIGHT
+from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import FittedHead

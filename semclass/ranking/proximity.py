@@ -104,7 +104,8 @@ def placed_match(query: Query, candidates: Candidates, model: PlacedModel) -> Do
     """How much the evidence at the place speaks for the class that the question asks for.
 
     (P(fine class | question) - usual) @ table @ clip((evidence - centre) / scale): a question of no class in particular
-    has a match of 0 with everything, so that nothing enters which serves all questions alike."""
+    has a match of 0 with everything, so that nothing enters which serves all questions alike.
+    """
     evidence = evidence_at_place(query, candidates, model.probe)
     relative = np.clip((evidence - model.centre) / model.scale, -CLIP, CLIP)
     return np.asarray(relative @ ((query.fine - model.usual) @ model.table))

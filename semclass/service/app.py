@@ -57,7 +57,8 @@ _STATUS: dict[type[SemclassError], tuple[int, str]] = {
 def create_app(engine: Engine, settings: Settings) -> FastAPI:
     """Make the service.
 
-    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops; ``app.state.engine`` works."""
+    ``app.state.draining`` may be set to make ``/ready`` say no before the service stops; ``app.state.engine`` works.
+    """
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -32,7 +32,8 @@ async def look(engine: Engine, told: str = "") -> str:
     """Search the index as its folder holds it now, if it was changed; runs that began go on with the old one.
 
     One that cannot be served, as it is damaged or was built again with another encoder, is told of in the log once, and the
-    one that there was is kept."""
+    one that there was is kept.
+    """
     before = engine.retriever
     if before is None:
         return ""

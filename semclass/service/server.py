@@ -51,7 +51,8 @@ REFUSED_SECONDS = 1.0
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT; requests that were taken are finished, within the time of a stop.
 
-    Where a run of the models lasts longer than that, the process ends at once, with exit code 1."""
+    Where a run of the models lasts longer than that, the process ends at once, with exit code 1.
+    """
     settings = replace(settings, max_connections=_allowed_connections(settings.max_connections))
     config = uvicorn.Config(
         app,
