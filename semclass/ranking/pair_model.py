@@ -111,7 +111,7 @@ class PairModel:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
-        """Load the heads in ``folder/entailment`` and ``folder/learned``, made for one encoder and kind of token vectors."""
+        """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder and kind of token vectors."""
         folder = Path(folder)
         entailment = Head.load(folder / "entailment", encoder=encoder)
         learned = Head.load(folder / "learned", encoder=encoder)
