@@ -32,7 +32,7 @@ installed = sum(path.stat().st_size for path in files if path.relative_to(site).
 print(f"base install: {installed / 1e6:.0f} MB (limit {LIMIT_MB})")
 assert installed <= LIMIT_MB * 1e6
 
-libraries = ("numpy", "onnxruntime", "click", "tokenizers")
+libraries = ("numpy", "onnxruntime", "click", "tokenizers", "markdown_it")
 code = f"import sys, semclass; print([name for name in {libraries} if name in sys.modules])"
 heavy = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
 assert heavy == "[]", f"import semclass loads {heavy}"

@@ -59,7 +59,7 @@ def take_cut(command: Command) -> Command:
             "--mark-duplicates",
             is_flag=True,
             help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
-            "passages are only added, of the index.",
+            "passages are only added, of the index. Needs the extra `dedup`.",
         ),
     )
     for option in reversed(options):
@@ -85,7 +85,7 @@ def passages_from(
 
     passages = iter_passages(source, by, size=size, overlap=overlap)
     if others := passed_over(source):
-        click.echo(f"passed over: {others}", err=True)
+        click.echo(f"skipped: {others}", err=True)
     number = count_passages(source, by) if sys.stderr.isatty() else None
     if not mark_duplicates:
         return passages, number

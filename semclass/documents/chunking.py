@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
@@ -12,22 +11,22 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, read_blocks
+from semclass.documents.packing import Limit, pack
 from semclass.documents.sentences import sentence_spans
 
 CUTS = ("paragraph", "sentence", "window", "section")
 """Ways to cut a document."""
 
 WINDOW = 100
-"""Words of a window unless told otherwise, as in Karpukhin et al. 2020 (Dense Passage Retrieval), who cut Wikipedia so."""
+"""Words of a window by default, as in Karpukhin et al. 2020 (Dense Passage Retrieval), who cut Wikipedia so."""
 
 ROWS = 100
-"""Words up to which rows of a table stay together: a long table as one text would say everything and answer nothing."""
+"""Words of a passage of table rows: a long table as one passage would match everything and answer nothing."""
 
 WRAPPED = 0.8
-"""Share of a paragraph's longest line that a line, with the next one's first word, must exceed to count as wrapped."""
+"""A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n")
-_WORD = re.compile(r"\S+")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 
 
@@ -70,9 +69,9 @@ def cut(
         Counts a sentence; a passage holds the sum. Words by default. ``lambda text: encoder.tokenize([text]).lengths()[0]``
         counts the word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
     markdown
-        Whether the text is Markdown. Then headings, front matter, rules, comments, link definitions and lines of HTML
-        tags alone are no passages, and a table reads "column: value; column: value", one row a line, about 100 words to
-        a passage.
+        Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
+        definitions, and paragraphs of HTML tags and comments alone are no passages. A table reads "column: value; column:
+        value", one row a line, about 100 words to a passage.
 
     Returns
     -------
@@ -93,88 +92,77 @@ def cut(
         raise InputTypeError(f"text must be a string, not {type(text).__name__}")
     check_text(document, "document")
     size = check_cut(by, size, overlap)
-    return _passages(text, document, by, _Limit(size, overlap, count), markdown=markdown)
+    return _passages(text, document, by, Limit(size, overlap, count), markdown=markdown)
 
 
 def check_cut(by: str, size: int | None, overlap: int) -> int | None:
-    """Refuse a way of cutting that cannot be; give the size that applies."""
+    """Check how to cut, and give the size that applies."""
     check_choice(by, CUTS, "by")
     size = check_positive(size, "size") if size is not None else WINDOW if by == "window" else None
     if overlap != 0:
         check_positive(overlap, "overlap")
         if size is None:
-            raise InputError(f"overlap is {overlap}, but without a size nothing is repeated; give size, or by='window'")
+            raise InputError(f"overlap is {overlap}, but without a size nothing overlaps; give size, or by='window'")
         if overlap >= size:
             raise InputError(f"overlap is {overlap}; it must be less than size, which is {size}")
     return size
 
 
-@dataclass(frozen=True)
-class _Limit:
-    """How much a passage may hold, and how that is counted."""
-
-    size: int | None
-    overlap: int
-    count: Callable[[str], int]
+_Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
+"""The units of a passage, its first block, and metadata that only some cuts have."""
 
 
-_Stretch: TypeAlias = "tuple[Block, list[Unit], dict[str, Any]]"
-"""The units that make a passage, the first block of theirs, and metadata that only some cuts have."""
-
-
-def _passages(text: str, document: str, by: str, limit: _Limit, *, markdown: bool) -> Iterator[Passage]:
+def _passages(text: str, document: str, by: str, limit: Limit, *, markdown: bool) -> Iterator[Passage]:
     blocks = read_blocks(text, markdown=markdown)
     for number, (block, units, more) in enumerate(_CUTTERS[by](text, blocks, limit, markdown), 1):
         start, end = units[0].start, units[-1].end
-        made = any(unit.text is not None for unit in units)
+        table = any(unit.text is not None for unit in units)
         metadata: dict[str, Any] = {"document": document, by: number, **more, "start": start, "end": end}
         if block.page is not None:
             metadata["page"] = block.page
         if block.headings:
             metadata["heading"] = block.headings[-1]
             metadata["headings"] = list(block.headings)
-        if made:
+        if table:
             metadata["table"] = True
-        yield Passage(f"{document}#{number}", _read(text, units) if made else text[start:end], metadata)
+        yield Passage(f"{document}#{number}", _written(text, units) if table else text[start:end], metadata)
 
 
-def _by_paragraph(text: str, blocks: Iterable[Block], limit: _Limit, markdown: bool) -> Iterator[_Stretch]:
+def _by_paragraph(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
     for block in blocks:
-        if limit.size is None:
-            found: Iterable[list[Unit]] = _paragraphs(text, block)
-        else:
-            found = _filled(text, _sentences(text, block, limit, markdown), limit)
-        yield from ((block, units, {}) for units in found)
+        units = _paragraphs(text, block) if limit.size is None else _limited(text, [block], limit, markdown)
+        yield from ((block, group, {}) for group in units)
 
 
-def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit, markdown: bool) -> Iterator[_Stretch]:
+def _by_sentence(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
     paragraph = 0
     for block in blocks:
-        for together in _paragraphs(text, block):
+        for group in _paragraphs(text, block):
             paragraph += 1
-            units = together if block.kind == "table" else _sentences(text, block, limit, markdown)
-            for unit in units:
+            for unit in group if block.kind == "table" else _sentences(text, block, limit, markdown):
                 marker = _MARKER.match(text, unit.start, unit.end) if block.kind == "list" else None
                 sentence = Unit(marker.end(), unit.end) if marker else unit
-                yield from ((block, cut, {"paragraph": paragraph}) for cut in _filled(text, [sentence], limit))
+                yield from ((block, part, {"paragraph": paragraph}) for part in pack(text, [sentence], limit))
 
 
-def _by_section(text: str, blocks: Iterable[Block], limit: _Limit, markdown: bool) -> Iterator[_Stretch]:
-    for _, together in groupby(blocks, key=lambda block: block.section):
-        section = list(together)
-        if limit.size is None:
-            yield section[0], [unit for block in section for unit in _rows(block)], {}
-        else:
-            units = (unit for block in section for unit in _sentences(text, block, limit, markdown))
-            yield from ((section[0], group, {}) for group in _filled(text, units, limit))
+def _by_section(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
+    for _, grouped in groupby(blocks, key=lambda block: block.section):
+        section = list(grouped)
+        whole = [[unit for block in section for unit in _rows(block)]]
+        groups = whole if limit.size is None else _limited(text, section, limit, markdown)
+        yield from ((section[0], group, {}) for group in groups)
 
 
-_CUTTERS: dict[str, Callable[[str, Iterable[Block], _Limit, bool], Iterator[_Stretch]]] = {
+_CUTTERS: dict[str, Callable[[str, Iterable[Block], Limit, bool], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
     "sentence": _by_sentence,
     "window": _by_section,
     "section": _by_section,
 }
+
+
+def _limited(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[list[Unit]]:
+    return pack(text, (unit for block in blocks for unit in _sentences(text, block, limit, markdown)), limit)
 
 
 def _rows(block: Block) -> Sequence[Unit]:
@@ -184,11 +172,11 @@ def _rows(block: Block) -> Sequence[Unit]:
 
 def _paragraphs(text: str, block: Block) -> Iterator[list[Unit]]:
     """Give a table by groups of rows, and any other block whole."""
-    return _filled(text, _rows(block), _Limit(ROWS if block.kind == "table" else None, 0, count_words))
+    return pack(text, _rows(block), Limit(ROWS if block.kind == "table" else None, 0, count_words))
 
 
-def _sentences(text: str, block: Block, limit: _Limit, markdown: bool) -> Iterator[Unit]:
-    """Give what a block may be cut into."""
+def _sentences(text: str, block: Block, limit: Limit, markdown: bool) -> Iterator[Unit]:
+    """Give the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
     if block.kind == "table":
         yield from block.units
     elif block.kind == "code":
@@ -201,11 +189,7 @@ def _sentences(text: str, block: Block, limit: _Limit, markdown: bool) -> Iterat
 
 
 def _unwrapped(paragraph: str, *, markdown: bool) -> str:
-    """Put a space for each end of a line that ends nothing but the line, so that no character moves.
-
-    In Markdown these are all but hard breaks. Elsewhere a line was wrapped where the first word of the next would not
-    have fitted; one fifth of the longest line is allowed for, as lines of printed pages are not equally full.
-    """
+    """Put a space for each line end that ends no sentence, so that no character moves: in Markdown all but hard breaks."""
     if "\n" not in paragraph:
         return paragraph
     if markdown:
@@ -220,64 +204,10 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     return "".join(joined)
 
 
-def _filled(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[list[Unit]]:
-    """Put units together, as many as the limit allows, each group beginning with the last of the one before."""
-    group: list[tuple[Unit, int]] = []
-    total = 0
-    for unit, held in _fitting(text, units, limit):
-        if group and limit.size is not None and total + held > limit.size:
-            yield [one for one, _ in group]
-            group = _repeated(group, min(limit.overlap, limit.size - held))
-            total = sum(counted for _, counted in group)
-        group.append((unit, held))
-        total += held
-    if group:
-        yield [one for one, _ in group]
-
-
-def _repeated(group: list[tuple[Unit, int]], room: int) -> list[tuple[Unit, int]]:
-    """Give the last units that fit into the room, never all of them."""
-    first = len(group)
-    while first > 1 and group[first - 1][1] <= room:
-        first -= 1
-        room -= group[first][1]
-    return group[first:]
-
-
-def _fitting(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[tuple[Unit, int]]:
-    """Give units with their counts; one that is too long in stretches of whole words, but a row of a table as it is."""
-    if limit.size is None:
-        yield from ((unit, 0) for unit in units)
-        return
-    for unit in units:
-        held = limit.count(text[unit.start : unit.end] if unit.text is None else unit.text)
-        if held <= limit.size or unit.text is not None:
-            yield unit, held
-        else:
-            yield from _words(text, unit, limit.size, limit.count)
-
-
-def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Iterator[tuple[Unit, int]]:
-    """Cut a unit into stretches of whole words, each with its count."""
-    start = end = unit.start
-    total = 0
-    for word in _WORD.finditer(text, unit.start, unit.end):
-        held = count(word[0])
-        if end > start and total + held > size:
-            yield Unit(start, end), total
-            start, total = word.start(), 0
-        end = word.end()
-        total += held
-    yield Unit(start, end), total
-
-
-def _read(text: str, units: list[Unit]) -> str:
-    """Write units out: rows of tables as they read, all between them as it stands."""
+def _written(text: str, units: list[Unit]) -> str:
+    """Write units out: rows of tables with their columns, all between them as it stands."""
     parts: list[str] = []
-    for made, run in groupby(units, key=lambda unit: unit.text is not None):
-        together = list(run)
-        if made:
-            parts += [unit.text or "" for unit in together]
-        else:
-            parts.append(text[together[0].start : together[-1].end])
+    for table, run in groupby(units, key=lambda unit: unit.text is not None):
+        group = list(run)
+        parts += [unit.text or "" for unit in group] if table else [text[group[0].start : group[-1].end]]
     return "\n".join(parts)

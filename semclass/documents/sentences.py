@@ -9,12 +9,12 @@ Span = tuple[int, int]
 """First character and the one after the last."""
 
 SHORTEST = 25
-"""Characters below which a piece is no sentence of its own, but part of its neighbour: a heading, "(Fig.", an item."""
+"""Characters below which a piece is joined to its neighbour: a heading, "(Fig.", an item."""
 
 LONGEST = 100
-"""Words from which a stretch without a full stop, such as a table, is cut: an encoder reads only so much at a time."""
+"""Words of a sentence at most, as an encoder reads only so much: a table, for one, has no full stops."""
 
-# white space is looked at from its beginning only, as otherwise a long run of it would be read once for each character
+# matched from the first white space only: a long run of it would take quadratic time otherwise
 _END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<=[。！？])[”’」』）]*\s*|(?<!\s)\s*\n\s*")
 
 _WORD = re.compile(r"\S+")
@@ -28,36 +28,12 @@ _ABBREVIATION = re.compile(
 
 
 def split_sentences(text: str) -> list[str]:
-    """Cut a text after full stops, question marks, exclamation marks and lines.
-
-    Those of Chinese and Japanese need no space after them.
-
-    Parameters
-    ----------
-    text
-        A non-empty text, of any case.
-
-    Returns
-    -------
-    list of str
-        At least one; joined with single spaces they are the text again, but for its white space.
-    """
+    """Cut a non-empty text after full stops, question marks, exclamation marks (also those of Chinese) and lines."""
     return [part for pieces in _sentences(text) for part in _cut(" ".join(text[start:end] for start, end in pieces))]
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Tell where the sentences of a text are: those of :func:`split_sentences`.
-
-    Parameters
-    ----------
-    text
-        A non-empty text, of any case.
-
-    Returns
-    -------
-    list of (int, int)
-        First character of each sentence and the one after its last. Between two sentences there is at most white space.
-    """
+    """Tell where the sentences of a text are that :func:`split_sentences` gives; between two is at most white space."""
     spans: list[Span] = []
     for pieces in _sentences(text):
         start, end = pieces[0][0], pieces[-1][1]
@@ -67,7 +43,7 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def _sentences(text: str) -> list[list[Span]]:
-    """Sentences, each as the pieces that it was put together from."""
+    """Give each sentence as the pieces that form it."""
     sentences: list[list[Span]] = []
     stripped = text.rstrip()
     start = first = len(text) - len(text.lstrip())
@@ -88,12 +64,12 @@ def _sentences(text: str) -> list[list[Span]]:
 
 
 def _length(pieces: list[Span]) -> int:
-    """Characters of pieces that are joined with single spaces."""
+    """Count the characters of pieces joined with single spaces."""
     return sum(end - start for start, end in pieces) + len(pieces) - 1
 
 
 def _cut(sentence: str) -> list[str]:
-    """Cut what is far too long for a sentence into stretches of like length."""
+    """Cut what is too long for a sentence into parts of equal length."""
     words = sentence.split()
     if len(words) <= LONGEST:
         return [sentence]
@@ -101,6 +77,6 @@ def _cut(sentence: str) -> list[str]:
 
 
 def _stretches(words: int) -> list[Span]:
-    """Cut so many words into as few stretches of like length as LONGEST allows."""
+    """Cut a number of words into as few equal spans as LONGEST allows."""
     count = -(-words // LONGEST)
     return list(pairwise(words * place // count for place in range(count + 1)))

@@ -17,11 +17,14 @@ def write_lines(path, *records):
     return path
 
 
+# -- JSON lines
+
+
 def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
-    write_lines(tmp_path / "corpus.jsonl", {"_id": "a", "title": "Tea", "text": "Leaves."}, {"_id": "b", "text": "x"})
+    write_lines(tmp_path / "corpus.jsonl", {"_id": "a", "title": "Tea", "text": "Leaves."}, {"_id": 7, "text": "x"})
     first, second = read_passages(tmp_path)
     assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
-    assert second.metadata == {}
+    assert (second.id, second.metadata) == ("7", {})
 
 
 def test_json_lines_need_only_text_and_keep_every_other_field(tmp_path):
@@ -29,23 +32,70 @@ def test_json_lines_need_only_text_and_keep_every_other_field(tmp_path):
     assert [(p.id, p.metadata) for p in read_passages(source)] == [("1", {"page": 3}), ("3", {"a": 1})]
 
 
-def test_whole_numbers_are_ids_too(tmp_path):
-    assert read_passages(write_lines(tmp_path / "p.jsonl", {"_id": 7, "text": "x"}))[0].id == "7"
+def test_json_lines_are_cut_where_that_is_asked(tmp_path):
+    text = "The keeper lit the lamp at dusk. It burnt until the morning came."
+    source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": text, "year": 1874})
+    assert [p.text for p in read_passages(source)] == [text]
+    second = read_passages(source, "sentence")[1]
+    assert (second.id, second.text) == ("a#2", "It burnt until the morning came.")
+    assert second.metadata == {"year": 1874, "document": "a", "sentence": 2, "paragraph": 1, "start": 33, "end": 65}
+
+
+def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):
+    passages = iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}, "broken\n"))
+    assert next(passages).text == "one"
+    with pytest.raises(InputError, match="line 2: broken JSON"):
+        next(passages)
+
+
+def test_passages_are_counted_where_that_is_cheap(tmp_path):
+    write_lines(tmp_path / "corpus.jsonl", {"text": "one"}, "\n", {"text": "two"})
+    assert count_passages(tmp_path) == len(read_passages(tmp_path)) == 2
+    assert count_passages(tmp_path, "sentence") is None
+    (tmp_path / "a.txt").write_text("text")
+    assert count_passages(tmp_path / "a.txt") is None
+
+
+def test_ids_with_equal_hashes_are_different_ids(tmp_path, monkeypatch):
+    monkeypatch.setattr("semclass.documents.readers.hash", lambda name: 0, raising=False)
+    source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": "x"}, {"_id": "b", "text": "x"})
+    assert [passage.id for passage in read_passages(source)] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (['{"_id": "a", "text": "x"}\n', '{"_id": "b", "text": \n'], "line 2: broken JSON"),
+        (['["a"]\n'], "line 1: .* JSON object"),
+        (['{"_id": "a"}\n'], "line 1: text is missing"),
+        (['{"_id": "a", "text": 5}\n'], "line 1: text must be a string, not 5"),
+        (['{"_id": "a", "text": "  "}\n'], "line 1: text is empty"),
+        (['{"_id": "a", "text": "x"}\n', '{"text": "y"}\n'], "line 2: _id is missing"),
+        (['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'], "line 3: _id 'a' was used in line 1"),
+        (['{"_id": null, "text": "x"}\n'], "line 1: _id must be a non-empty string"),
+        (["\n"], "holds no passages"),
+    ],
+)
+def test_errors_in_json_lines_name_file_and_line(tmp_path, lines, says):
+    source = write_lines(tmp_path / "bad.jsonl", *lines)
+    with pytest.raises(InputError, match=rf"bad\.jsonl.*{says}"):
+        read_passages(source)
+
+
+# -- text and Markdown
 
 
 def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(tmp_path):
     (tmp_path / "sub").mkdir()
-    text = "First paragraph,\ntwo lines.\n\n  \nSecond."
-    (tmp_path / "sub" / "b.txt").write_text(text)
+    (tmp_path / "sub" / "b.txt").write_text("First paragraph,\ntwo lines.\n\n  \nSecond.")
     (tmp_path / "a.md").write_text("# Tea\n\nLeaves and water.\n\n## Coffee ##\nBeans.\n")
-    (tmp_path / "ignored.pdf").write_bytes(b"\x00")
     passages = read_passages(tmp_path)
     assert [p.id for p in passages] == ["a.md#1", "a.md#2", "sub/b.txt#1", "sub/b.txt#2"]
-    assert [p.text for p in passages] == ["Leaves and water.", "Beans.", "First paragraph,\ntwo lines.", "Second."]
     assert [p.metadata.get("heading") for p in passages] == ["Tea", "Coffee", None, None]
     for passage in passages:
         content = (tmp_path / passage.metadata["document"]).read_text()
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
+    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=3)] == [3, 1, 3, 2]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
@@ -54,32 +104,16 @@ def test_lines_end_as_any_system_ends_them(tmp_path, end):
     assert [p.text for p in read_passages(tmp_path)] == ["First paragraph,\ntwo lines.", "Second."]
 
 
-def test_a_folder_may_hold_what_is_no_document(tmp_path):
+def test_hidden_and_unsupported_files_and_links_to_folders_are_skipped(tmp_path):
     for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.html"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf# Tea\r\n\r\nLeaves.\r\n")
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
     assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1", "c.text#2"]
-    with pytest.raises(InputError, match=r"d\.html is neither text nor JSON lines; `pandoc .* of \.html"):
-        read_passages(tmp_path / "d.html")
 
 
-def test_what_is_passed_over_is_counted_with_what_reads_it(tmp_path):
-    for name in ("a.txt", "b.pdf", "below/C.PDF", "d.png", "LICENSE", "e.jsonl", ".hidden.pdf", ".git/f.pdf"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("text")
-    (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
-    assert passed_over(tmp_path) == (
-        "6 files (.pdf 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1); `pdftotext FILE` makes text of "
-        ".pdf; a .jsonl file is read where it is named as SOURCE itself"
-    )
-    assert passed_over(tmp_path / "a.txt") == passed_over(tmp_path / "nowhere") == ""
-    write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
-    assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
-
-
-def test_links_that_lead_out_of_a_folder_are_passed_over_and_told(tmp_path):
+def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
     folder = tmp_path / "corpus"
     folder.mkdir()
     (tmp_path / "secret.txt").write_text("A secret.")
@@ -93,7 +127,20 @@ def test_links_that_lead_out_of_a_folder_are_passed_over_and_told(tmp_path):
     assert len(read_passages(tmp_path / "linked")) == 2, "a link that is named itself is followed"
 
 
-def test_the_files_of_an_index_are_not_told(tmp_path):
+def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
+    for name in ("a.txt", "b.pdf", "below/C.PDF", "d.png", "LICENSE", "e.jsonl", ".hidden.pdf", ".git/f.pdf"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("text")
+    (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
+    counts, *commands = passed_over(tmp_path).split("; ")
+    assert counts == "6 files (.pdf 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1)"
+    assert ["pdftotext" in commands[0], ".jsonl" in commands[1]] == [True, True]
+    assert passed_over(tmp_path / "a.txt") == passed_over(tmp_path / "nowhere") == ""
+    write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
+    assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
+
+
+def test_the_files_of_an_index_are_not_listed(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     place = tmp_path / "index"
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
@@ -103,7 +150,10 @@ def test_the_files_of_an_index_are_not_told(tmp_path):
     assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]
 
 
-def test_what_the_system_tells_nothing_about_is_no_traceback(tmp_path, monkeypatch):
+# -- what cannot be read
+
+
+def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path, monkeypatch):
     for name in ("a.txt", "shut/b.pdf"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
@@ -131,12 +181,9 @@ def test_what_the_system_tells_nothing_about_is_no_traceback(tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ([], "holds no passages; as text are read .txt, .text, .md, .markdown files"),
-        (
-            ["a.pdf", "b.docx"],
-            r"holds no passages but 2 files \(.docx 1, .pdf 1\); .* `pandoc FILE -o FILE.md` makes Markdown of",
-        ),
-        (["a.txt"], "holds no passages: it has no text, only blank lines or none"),
+        ([], "holds no passages; .*.txt, .text, .md, .markdown"),
+        (["a.pdf", "b.docx"], r"holds no passages but 2 files \(.docx 1, .pdf 1\); .* `pandoc FILE -o FILE.md`"),
+        (["a.txt"], "holds no passages: it has no text"),
     ],
 )
 def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
@@ -149,18 +196,12 @@ def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        (
-            "a.txt",
-            b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n",
-            "line 10000 is not UTF-8; .* `iconv -f WINDOWS-1252 -t UTF-8`",
-        ),
+        ("a.txt", b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n", "line 10000 is not UTF-8; .* `iconv -f WINDOWS-1252"),
         ("a.txt", "Tea.\n".encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
-        ("a.pdf", b"%PDF-1.4\n\xe2\xe3", "a.pdf is neither text nor JSON lines; `pdftotext FILE` makes text of .pdf"),
-        (
-            "a.csv",
-            b"id,text\n",
-            "broken JSON .*; as text are read only .txt, .*; the rows of .csv can be written as JSON lines",
-        ),
+        ("a.jsonl", '{"text": "caf\xe9"}'.encode("latin-1"), "not UTF-8"),
+        ("a.pdf", b"%PDF-1.4\n\xe2\xe3", "a.pdf is neither text nor JSON lines; `pdftotext FILE`"),
+        ("d.html", b"<p>", r"d\.html is neither text nor JSON lines; `pandoc .* .html"),
+        ("a.csv", b"id,text\n", "broken JSON .*.txt, .*; the rows of .csv can be written as JSON lines"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, content, says):
@@ -178,27 +219,7 @@ def test_a_file_whose_name_makes_no_id_is_named(tmp_path):
         read_passages(tmp_path)
 
 
-def test_documents_and_json_lines_are_cut_as_asked(tmp_path):
-    text = "The keeper lit the lamp at dusk. It burnt until the morning came."
-    (tmp_path / "a.txt").write_text(text)
-    assert [p.id for p in read_passages(tmp_path, "sentence")] == ["a.txt#1", "a.txt#2"]
-    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=10)] == [7, 6]
-    source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": text, "year": 1874})
-    assert [p.text for p in read_passages(source)] == [text]
-    second = read_passages(source, "sentence")[1]
-    assert (second.id, second.text) == ("a#2", "It burnt until the morning came.")
-    assert second.metadata == {"year": 1874, "document": "a", "sentence": 2, "paragraph": 1, "start": 33, "end": 65}
-
-
-def test_passages_come_before_the_file_is_read_to_its_end(tmp_path):
-    source = write_lines(tmp_path / "p.jsonl", {"text": "one"}, "broken\n")
-    passages = iter_passages(source)
-    assert next(passages).text == "one"
-    with pytest.raises(InputError, match="line 2: broken JSON"):
-        next(passages)
-
-
-def test_what_cannot_be_read_is_refused_before_the_first_passage(tmp_path):
+def test_wrong_sources_and_cuts_are_refused_before_the_first_passage(tmp_path):
     with pytest.raises(InputError, match="does not exist"):
         iter_passages(tmp_path / "nowhere")
     with pytest.raises(InputError, match="by is 'page'"):
@@ -207,52 +228,7 @@ def test_what_cannot_be_read_is_refused_before_the_first_passage(tmp_path):
         iter_passages(write_lines(tmp_path / "p.jsonl", {"text": "one"}), size=5)
 
 
-def test_passages_are_counted_where_that_is_cheap(tmp_path):
-    write_lines(tmp_path / "corpus.jsonl", {"text": "one"}, "\n", {"text": "two"})
-    assert count_passages(tmp_path) == len(read_passages(tmp_path)) == 2
-    assert count_passages(tmp_path, "sentence") is None
-    (tmp_path / "a.txt").write_text("text")
-    assert count_passages(tmp_path / "a.txt") is None
-
-
-def test_ids_are_told_apart_even_where_their_hashes_are_equal(tmp_path, monkeypatch):
-    monkeypatch.setattr("semclass.documents.readers.hash", lambda name: 0, raising=False)
-    assert (
-        len(read_passages(write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": "x"}, {"_id": "b", "text": "x"}))) == 2
-    )
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        (['{"_id": "a", "text": "x"}\n', '{"_id": "b", "text": \n'], "line 2: broken JSON"),
-        (['["a"]\n'], "line 1: a JSON object is wanted"),
-        (['{"_id": "a"}\n'], "line 1: text is missing"),
-        (['{"_id": "a", "text": 5}\n'], "line 1: text must be a string, not 5"),
-        (['{"_id": "a", "text": "  "}\n'], "line 1: text is empty"),
-        (['{"_id": "a", "text": "x"}\n', '{"text": "y"}\n'], "line 2: _id is missing"),
-        (['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'], "line 3: _id 'a' was used in line 1"),
-        (['{"_id": null, "text": "x"}\n'], "line 1: _id must be a non-empty string"),
-        (["\n"], "holds no passages"),
-    ],
-    ids=["broken", "no object", "no text", "number", "blank", "missing id", "same id", "null id", "nothing"],
-)
-def test_what_is_wrong_is_said_with_file_and_line(tmp_path, lines, says):
-    source = write_lines(tmp_path / "bad.jsonl", *lines)
-    with pytest.raises(InputError, match=says) as caught:
-        read_passages(source)
-    assert "bad.jsonl" in str(caught.value)
-
-
-def test_missing_sources_and_other_encodings_are_named(tmp_path):
-    with pytest.raises(InputError, match="does not exist"):
-        read_passages(tmp_path / "nowhere")
-    (tmp_path / "latin.jsonl").write_bytes('{"text": "caf\xe9"}'.encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_passages(tmp_path / "latin.jsonl")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="holds no passages"):
-        read_passages(tmp_path / "empty")
+# -- texts
 
 
 def test_texts_come_one_a_line_or_as_json_lines(tmp_path):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import sys
+from itertools import count, islice
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import InputError, Passage
-from semclass.documents.duplicates import BLOCK, mark_duplicates, resemblance
+from semclass import InputError, MissingExtraError, Passage
+from semclass.documents.duplicates import mark_duplicates, resemblance
 
 WORDS = ["lamp", "keeper", "dusk", "fog", "sea", "ship", "oil", "stone", "tower", "winter", "storm", "bridge"]
 
@@ -34,7 +37,7 @@ def test_resemblance_is_the_share_of_common_shingles():
     assert (resemblance("a b", "a b"), resemblance("a b", "b a"), resemblance("...", "---")) == (1, 0, 0)
 
 
-def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest(tmp_path):
+def test_a_passage_that_nearly_repeats_another_is_marked_with_the_earliest():
     random = np.random.default_rng(0)
     text = made(random)
     near, far = changed(random, text, 1), changed(random, text, 9)
@@ -51,17 +54,20 @@ def test_passages_may_repeat_those_that_came_before():
     assert [(passage.id, passage.metadata) for passage in found] == [("c", {"duplicate_of": "a"}), ("d", {})]
 
 
-def test_what_is_wrong_with_passages_shows_before_those_that_came_before_are_read():
+def test_errors_in_passages_show_before_the_earlier_ones_are_read():
     def broken():
         yield Passage("a", "text")
         raise InputError("line 2 is broken")
 
-    def unread():
-        pytest.fail("an index is read in vain")
-        yield
-
+    unread = (pytest.fail("an index is read in vain") for _ in range(1))
     with pytest.raises(InputError, match="line 2 is broken"):
-        list(mark_duplicates(broken(), earlier=unread()))
+        list(mark_duplicates(broken(), earlier=unread))
+
+
+def test_without_rensa_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rensa", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[dedup\]"'):
+        mark_duplicates([])
 
 
 def test_reports_of_two_years_are_no_duplicates():
@@ -94,16 +100,9 @@ def test_passages_keep_order_and_metadata_and_are_not_changed():
 
 
 def test_passages_are_read_as_they_are_asked_for():
-    def endless():
-        number = 0
-        while True:
-            yield Passage(str(number), f"Passage number {number % 7000} of a long row of passages.")
-            number += 1
-
-    found = mark_duplicates(endless())
-    for number in range(7000 + BLOCK):
-        original = next(found).metadata.get("duplicate_of")
-        assert original == (None if number < 7000 else str(number - 7000))
+    endless = (Passage(str(number), f"Passage {number % 3000} of a long row of passages.") for number in count())
+    found = [passage.metadata.get("duplicate_of") for passage in islice(mark_duplicates(endless), 3010)]
+    assert found == [None] * 3000 + [str(number) for number in range(10)]
 
 
 @settings(max_examples=10)

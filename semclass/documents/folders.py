@@ -1,0 +1,93 @@
+"""Looking through a folder: which files are documents, and what to do with the others."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from semclass.core import artifacts
+from semclass.core.errors import InputError
+
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+DOCUMENT_SUFFIXES = (".txt", ".text", *MARKDOWN_SUFFIXES)
+
+CONVERSIONS = {
+    "`pdftotext FILE` converts .pdf to text": (".pdf",),
+    "`pandoc FILE -o FILE.md` converts {} to Markdown": (
+        ".docx", ".odt", ".rtf", ".epub", ".html", ".htm", ".rst", ".org", ".tex", ".ipynb",
+    ),
+    "a .jsonl file is read where it is named as SOURCE itself": (".jsonl",),
+    "the rows of {} can be written as JSON lines with `text`": (".csv", ".tsv", ".json", ".xlsx", ".parquet"),
+}  # fmt: skip
+"""How to read unsupported files, and the endings that this is for."""
+
+LINKS = "links to folders or to nothing"
+OUTSIDE = "links that lead out of the folder"
+NO_ENDING = "no ending"
+UNREADABLE = "cannot be read"
+ENDINGS_SHOWN = 8
+
+Answer = TypeVar("Answer")
+
+
+def ask(question: Callable[[Path], Answer], path: Path) -> Answer:
+    """Ask the system about a path, such as ``Path.is_dir``; a failure is an error that names the path."""
+    try:
+        return question(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
+    """Find the documents below a folder, sorted, with their names in it; and count unsupported files by their endings.
+
+    Hidden files and those of an index are not counted. A document whose kind the system does not tell is kept, so that
+    reading it says why it cannot be read.
+    """
+    documents, others, indices, top = [], Counter[str](), set[Path](), ask(Path.resolve, folder)
+    for path in _below(folder):
+        name = path.relative_to(folder)
+        if any(part.startswith(".") for part in name.parts):
+            continue
+        ending = path.suffix.lower()
+        kind = _kind(path, top)
+        if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
+            indices.add(path)
+        if kind in ("file", UNREADABLE) and ending in DOCUMENT_SUFFIXES:
+            documents.append((path, name))
+        elif kind != "folder" and path.parent not in indices:
+            others[ending or NO_ENDING if kind == "file" else kind] += 1
+    return documents, others
+
+
+def _below(folder: Path) -> list[Path]:
+    """Sort all below a folder; `Path.rglob` of Python 3.10 ends at a link that leads nowhere."""
+    return sorted(Path(top, name) for top, folders, files in os.walk(folder) for name in (*folders, *files))
+
+
+def _kind(path: Path, top: Path) -> str:
+    """Give ``"file"``, ``"folder"`` (or a device), LINKS, OUTSIDE or UNREADABLE; files outside of `top` stay unread."""
+    try:
+        if path.is_file():
+            inside = not path.is_symlink() or path.resolve().is_relative_to(top)
+            return "file" if inside else OUTSIDE
+        return LINKS if path.is_symlink() else "folder"
+    except OSError:
+        return UNREADABLE
+
+
+def listed(endings: Mapping[str, int]) -> str:
+    """List unsupported files by ending, with the commands that convert them."""
+    total = sum(endings.values())
+    often = sorted(endings, key=lambda ending: (-endings[ending], ending))
+    shown = [f"{ending} {endings[ending]}" for ending in often[:ENDINGS_SHOWN]] + ["..."] * (len(often) > ENDINGS_SHOWN)
+    return "; ".join([f"{total} file{'s' * (total != 1)} ({', '.join(shown)})", *conversions(endings)])
+
+
+def conversions(endings: Iterable[str]) -> list[str]:
+    """Say how files with these endings can be read."""
+    found = ((text, [ending for ending in fitting if ending in set(endings)]) for text, fitting in CONVERSIONS.items())
+    return [text.format(", ".join(fitting)) for text, fitting in found if fitting]
