@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from semclass.context.build import Context, build_context
+    from semclass.context.build import build_context
+    from semclass.context.prompt import Context
     from semclass.core.errors import (
         ArtifactError,
         EncoderMismatchError,
@@ -40,7 +41,8 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "index.build": ("build_index",),
-    "context.build": ("Context", "build_context"),
+    "context.build": ("build_context",),
+    "context.prompt": ("Context",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "core.errors": (

@@ -22,7 +22,7 @@ from semclass.core.errors import InputError
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 
 if TYPE_CHECKING:
-    from semclass.context.build import Documents
+    from semclass.context.window import Documents
 
 _WORDS = 8
 """Words of the question that ``--explain`` shows; with --json all that the explanation holds."""

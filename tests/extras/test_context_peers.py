@@ -7,7 +7,9 @@ import os
 import pytest
 
 from semclass import Hit, Passage
-from semclass.context.build import by_document, expand_parents, expand_window, reorder_for_long_context
+from semclass.context.parents import expand_parents
+from semclass.context.prompt import reorder_for_long_context
+from semclass.context.window import by_document, expand_window
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 

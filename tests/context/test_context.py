@@ -13,17 +13,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import jaccard_score
 
 from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex
-from semclass.context import build
-from semclass.context.build import (
-    as_prompt,
-    build_context,
-    by_document,
-    drop_duplicates,
-    expand_parents,
-    expand_window,
-    fit_budget,
-    reorder_for_long_context,
-)
+from semclass.context import prompt
+from semclass.context.budget import fit_budget
+from semclass.context.build import build_context
+from semclass.context.dedupe import drop_duplicates
+from semclass.context.parents import expand_parents
+from semclass.context.prompt import as_prompt, reorder_for_long_context
+from semclass.context.window import by_document, expand_window
 from semclass.documents.chunking import count_words
 
 HARBOUR = (
@@ -66,7 +62,7 @@ def found(passages, *numbers):
 
 
 def test_examples_in_docstrings_hold():
-    assert doctest.testmod(build).failed == 0
+    assert doctest.testmod(prompt).failed == 0
 
 
 # -- duplicates

@@ -1,0 +1,112 @@
+"""Choosing, and cutting, the best hits that fit into a budget."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from semclass.context.hits import best_first, is_verbatim, length, renumbered
+from semclass.core.checks import check_positive
+from semclass.core.types import Hit
+from semclass.documents.chunking import count_words
+from semclass.documents.sentences import Span, sentence_spans
+
+_STOP = re.compile(r"[.?!:;]['\")\]”’]*$")
+_NEW_ITEM = re.compile(r"\s*\n\s*(?:\n|[-*+•|]|\d+[.)]\s)")
+
+
+def fit_budget(
+    hits: Sequence[Hit],
+    budget: int,
+    *,
+    count: Callable[[str], int] = count_words,
+    cut: bool = False,
+    written: Callable[[Hit], str] | None = None,
+) -> list[Hit]:
+    """Take the best hits that fit: each, best first, that the budget still has room for.
+
+    Parameters
+    ----------
+    hits
+        n hits.
+    budget
+        Sum of the lengths of what is taken, at least 1.
+    count
+        Length of a text; by default its words, which are not tokens: models see more of those, how many more depends on the
+        model and the language. For a budget in tokens give the tokenizer of the model that will read the text, ``lambda
+        text: len(tokenizer.encode(text))``; ``lambda text: len(encoder.tokenize([text]).values)`` counts the word pieces
+        of the shipped encoder.
+    cut
+        Whether a hit that does not fit is cut at the ends of sentences, around what was found (``metadata["core"]``, else
+        its beginning). Such a hit has ``metadata["cut"]``, and no ``found`` and ``passages``, some of which may be gone. If
+        not, or if not one sentence fits, it is left out.
+    written
+        What is counted of a hit; its text if None.
+
+    Returns
+    -------
+    list of Hit
+        Best first, with new ranks.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If the budget is not a whole number of at least 1, or `count` gives no whole number.
+    """
+    room = check_positive(budget, "budget")
+
+    def size_of(hit: Hit) -> int:
+        return length(count, hit.text if written is None else written(hit))
+
+    chosen: list[Hit] = []
+    for hit in best_first(hits):
+        size = size_of(hit)
+        if size > room and cut and room > 0:
+            hit = _cut(hit, room, size_of)
+            size = size_of(hit)
+        if size <= room:
+            chosen.append(hit)
+            room -= size
+    return renumbered(chosen)
+
+
+def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
+    """Cut a hit to the longest run of sentences around its core that fits, or to the shortest if none does."""
+    if not hit.text.strip():
+        return hit
+    parts = _parts(hit.text)
+    begin, end = hit.metadata.get("core") or (0, 1)
+    low = next((number for number, (_, after) in enumerate(parts) if after > begin), len(parts) - 1)
+    high = max([low, *(number for number, (start, _) in enumerate(parts) if start < end)])
+    # from the first sentence of the core to all of it, and from there to both sides
+    runs = [(low, last) for last in range(low, high + 1)]
+    runs += [(max(low - more, 0), min(high + more, len(parts) - 1)) for more in range(1, len(parts))]
+    spans = [(parts[first][0], parts[last][1]) for first, last in runs]
+    fitting = bisect_right(spans, room, key=lambda span: size_of(_shortened(hit, *span)))
+    return _shortened(hit, *spans[max(fitting - 1, 0)])
+
+
+def _shortened(hit: Hit, begin: int, end: int) -> Hit:
+    metadata = {key: value for key, value in hit.metadata.items() if key not in ("found", "passages")}
+    metadata["cut"] = True
+    if is_verbatim(hit):
+        metadata |= {"start": hit.metadata["start"] + begin, "end": hit.metadata["start"] + end}
+    if "core" in metadata:
+        metadata["core"] = [min(max(place, begin), end) - begin for place in hit.metadata["core"]]
+    return replace(hit, text=hit.text[begin:end], metadata=metadata)
+
+
+def _parts(text: str) -> list[Span]:
+    """Give the parts between which a text may be cut: sentences, list items and table rows, but not wrapped lines."""
+    spans = sentence_spans(text)
+    stops = [
+        place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
+    ]
+    # a text without full stops, such as rows of values, is cut at its lines
+    if not stops:
+        return spans
+    stops = sorted({*stops, len(spans) - 1})
+    return [(spans[before + 1][0], spans[last][1]) for before, last in pairwise([-1, *stops])]

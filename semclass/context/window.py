@@ -1,0 +1,181 @@
+"""Windows: passages with their neighbours in the document."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from semclass.context.hits import best_first, found_ids, is_verbatim, name_in, renumbered, span
+from semclass.core.checks import check_positive
+from semclass.core.errors import InputError
+from semclass.core.types import Hit, Passage
+
+Documents: TypeAlias = Mapping[str, Sequence[Passage]] | Callable[[Sequence[str]], Iterable[Passage]]
+"""Where neighbours are: the passages of each document by its name, or a function from names to all passages of these
+documents, in any order."""
+
+_POSITIONS = ("start", "paragraph", "position")
+"""Metadata that order the passages of a document; the first that all of them have counts."""
+
+
+def by_document(passages: Iterable[Passage]) -> dict[str, list[Passage]]:
+    """Collect passages by ``metadata["document"]``, for :func:`expand_window`; those without one are left out."""
+    found: defaultdict[str, list[Passage]] = defaultdict(list)
+    for passage in passages:
+        if (document := passage.metadata.get("document")) is not None:
+            found[document].append(passage)
+    return dict(found)
+
+
+def look_up(documents: Documents, names: Sequence[str]) -> Mapping[str, Sequence[Passage]]:
+    """Give the passages of documents, by their names."""
+    if isinstance(documents, Mapping):
+        return documents
+    return by_document(documents(names) if names else ())
+
+
+def expand_window(
+    hits: Sequence[Hit], documents: Documents, *, before: int = 1, after: int = 1, best: int | None = None
+) -> list[Hit]:
+    """Give each passage with its neighbours: small passages are found best, but are read in their surroundings.
+
+    Known as sentence-window retrieval (Haystack's ``SentenceWindowRetriever``, LlamaIndex's
+    ``SentenceWindowNodeParser``). Windows that overlap become one, which takes the place of its best hit; no
+    passage is given twice. Passages are in the order of ``metadata["start"]``, else ``["paragraph"]``, else
+    ``["position"]``, else as they are given.
+
+    Where passages have ``start`` and ``end`` (characters in the document), texts that overlap are joined without the
+    overlap, and what is between two is a space where it was one character, else an empty line. Where they have none, or a
+    text is not what stands there, as with tables, each begins a new line.
+
+    Parameters
+    ----------
+    hits
+        n hits. One without ``metadata["document"]`` stays as it is.
+    documents
+        Where neighbours are, all of one level; :func:`by_document` makes it of a list of passages.
+    before, after
+        How many neighbours to add on each side, at least 0; fewer where the document begins or ends.
+    best
+        How many hits, from the best on, get neighbours, at least 0; None: all.
+
+    Returns
+    -------
+    list of Hit
+        Best first, with new ranks. The text of a window is that of its passages; id, score, components, labels and
+        metadata, page and heading among them, are those of its best hit, but for ``start`` and ``end``. Its metadata also
+        hold ``found`` (ids of the hits in it, best first), ``passages`` (ids of all passages in it) and ``core`` (where the
+        best hit's text begins and ends in the text).
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an option is not allowed, or `documents` does not hold a hit.
+    """
+    ranked = best_first(hits)
+    before, after = _check_count(before, "before"), _check_count(after, "after")
+    best = len(ranked) if best is None else _check_count(best, "best")
+    members: defaultdict[str, list[int]] = defaultdict(list)
+    placed: list[tuple[int, Hit]] = []
+    for place, hit in enumerate(ranked):
+        document = name_in(hit, "document")
+        if document is None:
+            placed.append((place, hit))
+        else:
+            members[document].append(place)
+    found = look_up(documents, list(members))
+    for document, places in members.items():
+        passages = _in_order(found.get(document, ()))
+        position = {passage.id: number for number, passage in enumerate(passages)}
+        windows = []
+        for place in places:
+            middle = position.get(ranked[place].id)
+            if middle is None:
+                raise InputError(
+                    f"documents holds no passage {ranked[place].id!r} of the document {document!r}; hand in the passages "
+                    "that were searched"
+                )
+            first, last = (middle - before, middle + after) if place < best else (middle, middle)
+            windows.append((max(first, 0), min(last + 1, len(passages)), place))
+        for first, last, inside in _joined(sorted(windows), passages):
+            placed.append((min(inside), _window([ranked[place] for place in sorted(inside)], passages[first:last])))
+    return renumbered([hit for _, hit in sorted(placed, key=lambda item: item[0])])
+
+
+def _check_count(value: object, name: str) -> int:
+    return 0 if value == 0 and not isinstance(value, bool) else check_positive(value, name)
+
+
+def _in_order(passages: Iterable[Passage]) -> list[Passage]:
+    found = list(passages)
+    for name in _POSITIONS:
+        if all(isinstance(passage.metadata.get(name), (int, float)) for passage in found):
+            return sorted(found, key=lambda passage: passage.metadata[name])
+    return found
+
+
+def _joined(windows: Sequence[tuple[int, int, int]], passages: Sequence[Passage]) -> list[tuple[int, int, list[int]]]:
+    """Join windows (first passage, the one after the last, a hit) that overlap; the hits of each come as a list."""
+    joined: list[tuple[int, int, list[int]]] = []
+    for first, last, place in windows:
+        if joined:
+            begin, end, inside = joined[-1]
+            # where passages overlap much, they share characters with others than the next, too
+            start = span(passages[first])
+            covered = max((reach[1] for passage in passages[begin:end] if (reach := span(passage))), default=0)
+            if first < end or (start is not None and start[0] < covered):
+                joined[-1] = (begin, max(end, last), [*inside, place])
+                continue
+        joined.append((first, last, [place]))
+    return joined
+
+
+def _window(hits: Sequence[Hit], passages: Sequence[Passage]) -> Hit:
+    best = hits[0]
+    if len(passages) == 1:
+        return best
+    text, begins = _merged(passages)
+    core = begins[[passage.id for passage in passages].index(best.id)]
+    metadata: dict[str, Any] = {key: value for key, value in best.metadata.items() if key not in ("start", "end")}
+    known = [place for passage in passages if (place := span(passage)) is not None]
+    if len(known) == len(passages):
+        metadata |= {"start": min(start for start, _ in known), "end": max(end for _, end in known)}
+    metadata |= {
+        "found": found_ids(hits),
+        "passages": [passage.id for passage in passages],
+        "core": [core, core + len(best.text)],
+    }
+    return replace(best, text=text, metadata=metadata)
+
+
+def _merged(passages: Sequence[Passage]) -> tuple[str, list[int]]:
+    """Join texts without what two have in common; also give where each begins in the whole."""
+    text, begins = passages[0].text, [0]
+    reach, verbatim = _end(passages[0]), is_verbatim(passages[0])
+    for passage in passages[1:]:
+        place, end = span(passage), _end(passage)
+        shared = 0 if reach is None or place is None else reach - place[0]
+        if shared < -1:
+            joint = "\n\n"
+        elif not (verbatim and is_verbatim(passage)) or shared > len(text) or not _agree(text, passage.text, shared):
+            joint, shared = "\n", 0  # saying something twice is better than losing it
+        else:
+            joint = " " * -shared
+        begins.append(len(text) + len(joint) - max(shared, 0))
+        text += joint + passage.text[max(shared, 0) :]
+        if shared > 0 and reach is not None and end is not None:
+            end = max(reach, end)
+        reach, verbatim = end, is_verbatim(passage)
+    return text, begins
+
+
+def _end(passage: Passage) -> int | None:
+    place = span(passage)
+    return None if place is None else place[1]
+
+
+def _agree(text: str, following: str, shared: int) -> bool:
+    """Whether the last characters of a text are those with which another begins."""
+    return shared <= 0 or text[-shared:].startswith(following[:shared])
