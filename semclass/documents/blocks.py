@@ -90,7 +90,7 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
 
 
 def _markdown_parts(text: str, start: int, end: int, *, front: bool) -> Iterator[Block | _Heading]:
-    source = text[start:end].replace("\r", " ")  # as long as it was, so that places stay
+    source = text[start:end].replace("\r", " ")  # of the same length, so that places stay
     if front and (found := _FRONT_MATTER.match(source)):
         source = source[found.end() :]
         start += found.end()
@@ -137,7 +137,7 @@ def _end(group: Sequence[Token]) -> int:
 
 
 def _blocks(text: str, lines: Sequence[int], group: Sequence[Token], references: dict[str, Any]) -> Iterator[Block]:
-    """Give the block of an element, or nothing where nobody reads it."""
+    """Give the block of an element; rules, and HTML tags alone, are none."""
     first, after = _start(group), _end(group)
     whole = _trimmed(text, lines[first], lines[after] - 1)
     closing = group[-1].type

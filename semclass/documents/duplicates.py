@@ -1,4 +1,4 @@
-"""Near-duplicates: passages that say nearly the same words as an earlier one, found as they go by."""
+"""Near-duplicates: passages that hold nearly the same words as an earlier one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BANDS = 16
 """Bands of 8 hashes: a pair of resemblance r is compared with probability 1 - (1 - r^8)^16, 0.9999 at 0.9."""
 
 CANDIDATES = 100
-"""Earlier passages at most that one is compared with, so that thousands of similar pages cost no square of time."""
+"""Earlier passages that one is compared with at most, so that thousands of similar pages take no quadratic time."""
 
 AHEAD = 1024
 """Passages that are read before the earlier ones, so that an error in them shows first."""

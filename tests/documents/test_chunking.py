@@ -42,29 +42,19 @@ def test_windows_hold_whole_sentences_and_repeat_the_last_of_the_one_before():
         "Nobody saw the fog roll in from the sea.",  # with the sentence before it would hold 15 words
     ]
     assert texts(LIGHT, by="window", size=15, overlap=7)[1].startswith("It burnt until")
-
-
-def test_windows_of_a_number_of_sentences_and_of_anything_that_can_be_counted():
-    two = texts(LIGHT, by="window", size=2, overlap=1, count=lambda sentence: 1)
-    assert [text.count(".") for text in two] == [2, 2]
-    assert all(len(text) <= 50 for text in texts(LIGHT, by="window", size=50, count=len))
-
-
-def test_windows_hold_100_words_unless_told_otherwise():
     assert [len(text.split()) for text in texts("word " * 250, by="window")] == [83, 83, 84]
 
 
-def test_sentences_of_chinese_and_japanese_end_without_a_space():
-    first, second = (
+def test_a_size_is_counted_as_asked_and_never_cuts_a_word():
+    two = texts(LIGHT, by="window", size=2, overlap=1, count=lambda sentence: 1)
+    assert [text.count(".") for text in two] == [2, 2]
+    assert texts("Supercalifragilistic words.", size=5, count=len) == ["Supercalifragilistic", "words."]
+    sentences = [
         "灯台守は夕暮れにランプをともし、朝まで海を見守っていた。",
         "「霧が出たのを誰が見たのか、覚えている者はいない。」",
-    )
-    assert texts(first + second, by="sentence") == [first, second]
-    assert texts((first + second) * 9, by="window", size=60, count=len) == [first + second] * 9
-
-
-def test_a_size_limits_every_cut_and_never_cuts_a_word():
-    assert texts("Supercalifragilistic words.", by="paragraph", size=5, count=len) == ["Supercalifragilistic", "words."]
+    ]
+    assert texts("".join(sentences) * 9, by="window", size=60, count=len) == ["".join(sentences)] * 9
+    assert texts("".join(sentences), by="sentence") == sentences
 
 
 def test_lines_of_a_wrapped_text_are_no_ends_of_sentences_but_lines_of_a_list_are():
@@ -103,20 +93,13 @@ def test_headings_are_a_path_and_no_passages():
     assert found[2].metadata["heading"] == "Sencha"
 
 
-def test_sections_of_the_same_name_stay_apart():
-    assert [passage.text for passage in markdown("## Example\none\n## Example\ntwo", by="section")] == ["one", "two"]
-
-
 def test_fenced_code_stays_whole_and_holds_no_headings():
     text = "# Use\n\n```sh\n# a comment\n\nmake\n```\nDone.\n\n~~~~\n```\n# not this\n~~~~\n"
     found = markdown(text)
     assert [passage.text for passage in found] == [text[7:34], "Done.", "~~~~\n```\n# not this\n~~~~"]
     assert {passage.metadata["heading"] for passage in found} == {"Use"}
-
-
-def test_code_that_is_too_long_is_cut_at_lines():
-    code = "```\n" + "make all of it\n" * 6 + "```"
-    assert [passage.text.count("\n") for passage in markdown(code, size=9)] == [2, 1, 2]
+    long = "```\n" + "make all of it\n" * 6 + "```"
+    assert [passage.text.count("\n") for passage in markdown(long, size=9)] == [2, 1, 2], "cut at lines"
 
 
 @pytest.mark.parametrize(
@@ -129,6 +112,7 @@ def test_code_that_is_too_long_is_cut_at_lines():
         ('<div align="center">\n  <img src="a"><br/>\n</div>\n\n<details>\n\nA\n\n</details>\n', ["A"]),
         ("<https://example.org>\n\n<b>x</b>", ["<https://example.org>", "<b>x</b>"]),
         ("> Quoted\n> # text\n\n    code\n\n    more code", ["> Quoted\n> # text", "code\n\n    more code"]),
+        ("A heading of\ntwo lines\n---\nText.", ["Text."]),
     ],
 )
 def test_front_matter_rules_links_comments_and_tags_are_no_passages(text, passages):
@@ -155,9 +139,10 @@ def test_every_part_of_a_long_table_knows_its_columns():
     assert len(markdown(f"name | height\n---|---\n{rows}", size=3)) == 60
 
 
-def test_a_section_holds_its_text_and_its_table():
-    text = "# Tea\nKinds are\n\n| kind |\n|---|\n| green |\n\nand more."
-    assert [passage.text for passage in markdown(text, by="section")] == ["Kinds are\nkind: green\nand more."]
+def test_a_section_holds_all_below_its_heading():
+    text = "# Tea\nKinds are\n\n| kind |\n|---|\n| green |\n\nand more.\n# Tea\nThe same heading."
+    sections = ["Kinds are\nkind: green\nand more.", "The same heading."]
+    assert [passage.text for passage in markdown(text, by="section")] == sections
 
 
 def test_lists_stay_whole_with_what_introduces_them():
@@ -228,8 +213,5 @@ def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
 def test_cuts_that_cannot_be_are_refused_at_once(options, says):
     with pytest.raises(InputError, match=says):
         cut("x", "d", **options)
-
-
-def test_a_document_is_a_string():
     with pytest.raises(InputTypeError, match="text must be a string, not bytes"):
         cut(b"x", "d")
