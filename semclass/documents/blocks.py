@@ -153,6 +153,8 @@ def _blocks(text: str, lines: Sequence[int], group: Sequence[Token], references:
         return
     elif closing == "hr" or not _TAGS.sub("", text[whole.start : whole.end]).strip():
         return
+    if whole.start >= whole.end:  # white space that Markdown does not know as such
+        return
     units = [_trimmed(text, lines[one], lines[other] - 1) for one, other in pairwise(sorted({first, *bounds, after}))]
     yield Block(kind, whole.start, whole.end, tuple(unit for unit in units if unit.start < unit.end) if bounds else ())
 
