@@ -55,8 +55,8 @@ def places(name: str) -> list[Path]:
 
 
 def has_place(name: str) -> bool:
-    """Whether the README shows the table of a benchmark."""
-    return README in places(name)
+    """Whether the README or a page of the documentation shows the table of a benchmark."""
+    return bool(places(name))
 
 
 def update(name: str, text: str) -> None:
@@ -65,12 +65,14 @@ def update(name: str, text: str) -> None:
     Raises
     ------
     ArtifactError
-        If the README has no place for it.
+        If neither the README nor the documentation has a place for it.
     """
     begin, end = block(name, "").split("\n\n")
     shown = places(name)
-    if README not in shown:
-        raise ArtifactError(f"{README} has no place for the table of bench/{name}.py: put its two marks there")
+    if not shown:
+        raise ArtifactError(
+            f"there is no place for the table of bench/{name}.py: put its two marks into {README} or {DOCS}"
+        )
     for path in shown:
         before, _, rest = path.read_text(encoding="utf-8").partition(begin)
         _, ended, after = rest.partition(end)
