@@ -1,15 +1,14 @@
-"""Code blocks of Markdown pages, run as a reader would run them: in order, in one folder.
+"""Run the code blocks of Markdown pages as a reader would: in order, in one folder.
 
-* ```` ```python ```` runs in one namespace a page; lines that begin with ``# `` are what the block prints.
-* ```` ```sh ```` runs in bash; a ```` ```text ```` or ```` ```json ```` block behind it is what it prints, numbers of
-  JSON within a hundredth.
+* ```` ```python ````: all blocks of a page share a namespace; lines that begin with ``# `` are the expected output.
+* ```` ```sh ````: runs in bash; a ```` ```text ```` or ```` ```json ```` block after it is the expected output, numbers
+  of JSON within a hundredth.
 * A block with a caption (``{code-block}`` or ``{literalinclude}``) is a file of that name.
-* ``<!-- background -->`` before a block: it runs until the page ends. Ports 8080 to 8089 of a page
-  are free ones here.
-* ``<!-- not run: REASON -->`` before a block: it does not run. Tests list these.
+* ``<!-- background -->`` before a block: it runs until the page ends. Ports 8080 to 8089 are replaced by free ones.
+* ``<!-- not run: REASON -->`` before a block: it does not run; tests list the reasons.
 
-Any other block is refused, so that none is left out unnoticed. ``extras: NAME, NAME`` in a page's front matter says what it
-needs beyond the extra ``test``.
+Any other block is an error, so that none is skipped unnoticed. ``extras: NAME, NAME`` in the front matter of a page names
+the modules that it needs beyond the extra ``test``.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parent.parent
 PATIENCE = 60.0
-"""Seconds that a program in the background may take until it answers."""
+"""Seconds that a background program may take to start or stop."""
 
 _MARK = re.compile(r"<!-- (not run|background)(?:: (.+?))? -->\s*$")
 _OPTION = re.compile(r":([\w-]+):[ \t]*(.*)")
@@ -45,7 +44,7 @@ _PORT = re.compile(r"\b808\d\b")
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block of a page: its line, from 1, and what the page says of it."""
+    """A fenced block of a page; lines count from 1."""
 
     line: int
     language: str
@@ -56,7 +55,7 @@ class Block:
 
 
 def read(page: Path) -> list[Block]:
-    """All blocks of code of a page; the directives of other kinds are none."""
+    """Read all code blocks of a page; directives of other kinds are skipped."""
     blocks = []
     mark: re.Match[str] | None = None
     for token in MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8")):
@@ -89,7 +88,7 @@ def _block(page: Path, info: str, text: str, line: int, mark: re.Match[str] | No
 
 
 def _options(text: str) -> tuple[dict[str, str], str]:
-    """Options of a directive, and what follows them."""
+    """Split a directive into its options and its text."""
     lines = text.splitlines(keepends=True)
     options = {}
     while lines and (found := _OPTION.fullmatch(lines[0].rstrip("\n"))):
@@ -99,14 +98,14 @@ def _options(text: str) -> tuple[dict[str, str], str]:
 
 
 def extras_of(page: Path) -> list[str]:
-    """What a page needs beyond the extra ``test``."""
+    """Read which modules a page needs beyond the extra ``test``."""
     front = re.match(r"---\n(.*?\n)---\n", page.read_text(encoding="utf-8"), re.S)
     named = re.search(r"^extras: *(.+)$", front[1], re.M) if front else None
     return [name.strip() for name in named[1].split(",")] if named else []
 
 
 def run_python(text: str, names: dict[str, object], where: str, line: int = 0) -> None:
-    """Run one block, and compare what it prints with its lines that begin with ``# ``."""
+    """Run one block, and compare its output with its lines that begin with ``# ``."""
     said = [row[2:] for row in text.splitlines() if row.startswith("# ")]
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -114,14 +113,13 @@ def run_python(text: str, names: dict[str, object], where: str, line: int = 0) -
     assert printed.getvalue().splitlines() == said, f"{where}, line {line}"
 
 
-def run_page(page: Path, folder: Path) -> int:
-    """Run the blocks of a page in a folder, which is the working directory, and count those that ran."""
+def run_page(page: Path, folder: Path) -> None:
+    """Run the blocks of a page in the working directory `folder`."""
     blocks = read(page)
     serves = any(block.background for block in blocks)
     ports: dict[str, str] = defaultdict(_free_port)
     names: dict[str, object] = {"__name__": "__main__"}
     printed: str | None = None
-    ran = 0
     with contextlib.ExitStack() as running:
         for block in blocks:
             if block.not_run is not None:
@@ -145,13 +143,11 @@ def run_page(page: Path, folder: Path) -> int:
                 _compare(block, printed, where)
                 printed = None
             else:
-                raise AssertionError(f"{where}: nothing says what to do with this block of {block.language!r}")
-            ran += 1
-    return ran
+                raise AssertionError(f"{where}: unexpected block of {block.language!r}; run it or mark it as not run")
 
 
 def _environment() -> dict[str, str]:
-    """A reader's: the checkout's semclass, and neither colours nor a wide terminal."""
+    """Environment of a reader who has installed the checkout."""
     paths = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "PATH": paths, "PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
 
@@ -177,7 +173,7 @@ def _compare(block: Block, printed: str, where: str) -> None:
 
 
 def _json_values(text: str) -> list[Any]:
-    """The JSON values of a block, one after another, however they are laid out."""
+    """Read consecutive JSON values, whatever their layout."""
     decoder, values, rest = json.JSONDecoder(), [], text.strip()
     while rest:
         value, end = decoder.raw_decode(rest)
@@ -187,7 +183,7 @@ def _json_values(text: str) -> list[Any]:
 
 
 def _alike(found: Any, said: Any) -> bool:
-    """Whether JSON is what was said, numbers within a hundredth; ``"..."`` stands for anything."""
+    """Whether JSON is as expected, numbers within a hundredth; ``"..."`` stands for anything."""
     if said == "...":
         return True
     if isinstance(said, dict):
@@ -209,7 +205,7 @@ def _free_port() -> str:
 
 @contextlib.contextmanager
 def _background(text: str, folder: Path, where: str) -> Iterator[None]:
-    """A service in the background, from when it is ready until the block ends."""
+    """Run a service in the background, from when it is ready until the page ends."""
     port = re.search(r"--port (\d+)", text)[1]  # type: ignore[index]
     log = folder / f".background-{port}.log"
     with log.open("wb") as out:
@@ -218,7 +214,7 @@ def _background(text: str, folder: Path, where: str) -> Iterator[None]:
         try:
             deadline = time.monotonic() + PATIENCE
             while not _ready(port):
-                assert process.poll() is None, f"{where}: it ended\n{log.read_text()}"
+                assert process.poll() is None, f"{where}: the program ended\n{log.read_text()}"
                 assert time.monotonic() < deadline, f"{where}: not ready\n{log.read_text()}"
                 time.sleep(0.05)
             yield
@@ -240,5 +236,5 @@ def _ready(port: str) -> bool:
 
 
 def pages(folder: Path) -> Sequence[Path]:
-    """The pages of the documentation, in the order of their names."""
+    """List the pages of the documentation by name."""
     return sorted(path for path in folder.rglob("*.md") if not {"examples", "container"} & set(path.parts))

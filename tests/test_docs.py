@@ -1,4 +1,4 @@
-"""The documentation: its code blocks run, its tables are the measured ones, and it names what there is."""
+"""The documentation: its code blocks run, its claims are what was measured, and it is complete."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_the_code_of_a_page_does_what_the_page_says(page, tmp_path, monkeypatch)
     blocks.run_page(page, tmp_path)
 
 
-def test_a_block_that_does_not_run_has_a_reason_and_there_are_few():
+def test_blocks_that_do_not_run_are_listed():
     found = Counter(block.not_run for page in PAGES for block in blocks.read(page) if block.not_run is not None)
     assert found == NOT_RUN
 
 
-def test_extras_that_pages_install_are_those_of_the_package():
+def test_extras_named_in_pages_exist():
     known = re.findall(r"^([a-z-]+) = \[", (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.M)
     lists = [found for text in TEXTS.values() for found in re.findall(r"semclass\[([\w,-]+)\]", text)]
     named = {name for found in lists for name in found.split(",")}
@@ -58,7 +58,8 @@ def test_extras_that_pages_install_are_those_of_the_package():
     assert named <= set(known)
 
 
-def test_what_is_said_of_the_experiments_is_what_came_out():
+def test_claims_about_classes_are_what_was_measured():
+    """docs/explanation/classes.md."""
     found = json.loads(RESULTS["thesis"].read_text())
     squad, pubmed = found["squad4"]["methods"], found["pubmedqa"]["methods"]
 
@@ -78,18 +79,18 @@ def test_what_is_said_of_the_experiments_is_what_came_out():
             assert methods[name]["error_removed"] == pytest.approx(0.5, abs=0.06)
 
 
-def test_every_public_name_stands_in_the_reference():
+def test_every_public_name_is_in_the_reference():
     shown = re.findall(r"^\.\. auto\w+:: semclass\.(\w+)$", TEXTS["reference/python.md"], re.M)
     assert sorted(shown) == sorted(set(semclass.__all__) - {"__version__"})
 
 
-def test_every_module_that_is_named_stands_in_the_reference():
+def test_every_module_that_pages_import_is_in_the_reference():
     shown = {name for text in TEXTS.values() for name in re.findall(r"automodule:: (\S+)", text)}
     named = {name for text in TEXTS.values() for name in re.findall(r"^from (semclass\.[\w.]+) import", text, re.M)}
     assert named <= shown
 
 
-def test_the_commands_that_pages_name_are_there():
+def test_commands_named_in_pages_exist():
     shell = "\n".join(block.text for page in PAGES for block in blocks.read(page) if block.language == "sh")
     named = re.findall(r"^semclass ([a-z]+)(?: ([a-z]+))?", shell, re.M)
     assert named
@@ -99,20 +100,20 @@ def test_the_commands_that_pages_name_are_there():
 
 
 def routes(openapi):
-    """A table of what the service answers."""
+    """Table of the routes of the service."""
     rows = []
     for path, methods in openapi["paths"].items():
-        for method, told in methods.items():
-            body = told.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        for method, described in methods.items():
+            body = described.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
             needed = body.get("required", [])
             fields = [f"**{name}**" if name in needed else name for name in body.get("properties", {})]
-            errors = " ".join(sorted(status for status in told["responses"] if status != "200"))
-            first = told["description"].partition("\n")[0]
+            errors = " ".join(sorted(status for status in described["responses"] if status != "200"))
+            first = described["description"].partition("\n")[0]
             rows.append((f"`{method.upper()} {path}`", first, ", ".join(fields) or "-", errors))
     return readme.markdown(("route", "what it does", "fields, **needed** ones bold", "errors"), rows)
 
 
-def test_the_routes_of_the_http_api_are_those_of_its_description(ranker):
+def test_the_table_of_routes_is_that_of_openapi(ranker):
     pytest.importorskip("fastapi")
     from semclass.service.app import create_app
     from semclass.service.engine import Engine
@@ -126,7 +127,7 @@ def test_the_routes_of_the_http_api_are_those_of_its_description(ranker):
     assert statuses - {"500"} <= explained
 
 
-def test_environment_variables_are_told():
+def test_environment_variables_are_documented():
     code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "semclass").rglob("*.py"))
     read = set(re.findall(r'"(SEMCLASS_[A-Z_]+)"', code))
     assert read

@@ -1,4 +1,4 @@
-"""The package as a whole: what importing costs, what is public, what the README says."""
+"""The package as a whole: the cost of importing, public names, missing extras, the README."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import ROOT
 import semclass
 from semclass.core.errors import MissingExtraError, SemclassError, import_extra
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def in_new_process(code: str) -> str:
@@ -101,8 +101,19 @@ def test_the_readme_names_the_two_set_up_commands():
     ]
 
 
+def test_links_of_the_readme_lead_to_files_of_the_sdist():
+    """Outside the repository a link works only if its file is in the distribution."""
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    included = re.search(r"^include = \[(.*)\]$", project, re.M)[1]
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)]+)\)", README)]
+    assert links
+    for link in links:
+        assert (ROOT / link).is_file(), link
+        assert f'"{link.partition("/")[0]}"' in included, link
+
+
 def test_the_readmes_code_prints_what_the_readme_says(tmp_path, monkeypatch):
-    """Each Python block runs as it stands; lines that begin with ``# `` behind a call are its output."""
+    """All Python blocks share a namespace; lines that begin with ``# `` are the expected output."""
     found = [block for block in blocks.read(ROOT / "README.md") if block.language == "python"]
     assert found
     monkeypatch.chdir(tmp_path)  # a block may write

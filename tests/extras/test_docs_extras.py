@@ -1,4 +1,4 @@
-"""Pages of the documentation that need more than the extra ``test``: their code blocks run, and a whole site is built."""
+"""Pages that need more than the extra ``test``: their code blocks run. And the site builds without warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCS = ROOT / "docs"
 LOADING = re.compile(
     r"<(?:script|img|iframe|source|embed)\b[^>]*?\bsrc=.(?:https?:)?//|<link\b[^>]*?href=.(?:https?:)?//"
 )
-"""What makes a browser ask another server when it opens a page."""
+"""Elements that make a browser contact another server."""
 
 STYLE = re.compile(r"url\([\"']?(?:https?:)?//|@import")
 """The same in a style sheet."""
@@ -35,7 +35,7 @@ def test_the_code_of_a_page_does_what_the_page_says(page, tmp_path, monkeypatch)
     blocks.run_page(page, tmp_path)
 
 
-def test_the_site_is_built_without_a_warning_and_asks_nobody_else(tmp_path):
+def test_the_site_builds_without_warnings_and_loads_nothing_from_other_servers(tmp_path):
     pytest.importorskip("sphinx")
     build = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-n", "-b", "html", DOCS, tmp_path]
     subprocess.run(build, cwd=ROOT, check=True)
