@@ -72,7 +72,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     # a passage that a model makes up finds passages that read alike, by the first ranking alone: it asks nothing
     imagine = {"query": asking(HYDE, chat) | read_line} | RunnableParallel(
         passage=lambda made: made["query"],
-        documents=lambda made: retriever.invoke(made["query"], rerank=None) if made["query"] else [],
+        documents=lambda made: retriever.invoke(made["query"], method="convex") if made["query"] else [],
     )
     imagined = imagine.batch([{"question": part} for part in subquestions])
     show("HyDE", [made["passage"] for made in imagined])

@@ -85,7 +85,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     chunks = contextual_chunks(read_corpus(), llm)
     show(f"Contextual chunks: {len(chunks)}, such as", chunks[-1].get_content(MetadataMode.EMBED))
     index = PassageIndex.build(to_passages(chunks), reader=ranker.reader)
-    retriever = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=5, rerank=None)
+    retriever = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=5, method="convex")
 
     question = read_line(llm.predict(PromptTemplate(REWRITE), question=message)) or message
     show("Query rewriting", question)
