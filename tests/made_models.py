@@ -12,7 +12,7 @@ import onnx
 import pytest
 from safetensors.numpy import save_file
 
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import FittedHead
@@ -149,7 +149,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
     files = {"idf.npy": _npy(np.ones(n_terms, np.float32)), "words.npy": _npy(words)}
     names = ("entailment", "class", "match_soft", "match_hard")
     for name in ("entailment", "learned"):
-        card = artifacts.HeadCard(
+        card = cards.HeadCard(
             task="passage-answers-question",
             classes=("answers",),
             link="sigmoid",
@@ -167,7 +167,7 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
                 "weights": dict.fromkeys(names, 1.0),
             },
         )
-        artifacts.save_head(folder / name, network, card, title=name, sections=[], files=files)
+        cards.save_head(folder / name, network, card, title=name, sections=[], files=files)
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -12,7 +12,7 @@ from conftest import MODELS, ROOT
 
 from semclass import ArtifactError, PassageClassifier, QuestionClassifier
 from semclass.core import artifacts
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.cards import HeadCard, save_head
 from semclass.encoders.onnx_encoder import fingerprint_of
 from semclass.heads.head import Head
 from semclass.heads.inputs import encoder_views, gather, piece_matrix

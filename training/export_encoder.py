@@ -31,7 +31,7 @@ import bert_graph
 from command import make_parser, run
 from datasets_io import calibration_texts, training_passages
 from entity_probe import LAYER, entity_probe
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
 from semclass.encoders.onnx_encoder import NETWORKS, STATES
@@ -246,7 +246,7 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
     """Model card of the encoder."""
     views = "\n".join(f"- `{view}`: {dim} dimensions" for view, dim in manifest["views"].items())
     metrics = manifest["metrics"]
-    return artifacts.model_card(
+    return cards.model_card(
         f"{name}, int8, with every view the heads need",
         {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"},
         [

@@ -47,7 +47,7 @@ from onnx import helper, numpy_helper, parser
 
 import bert_graph
 from command import make_parser, run
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import coarse_of
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
@@ -391,7 +391,7 @@ def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
             "`surface` is made of counts read off the text, which token ids do not tell: the manifest names its columns, "
             "`semclass/heads/surface.py` defines them, `examples.json` holds values to test with. Zeros are not a default."
         )
-    return artifacts.model_card(
+    return cards.model_card(
         f"{manifest['task']}: token ids to class probabilities",
         {"license": manifest["license"] or "other", "pipeline_tag": "text-classification"},
         [

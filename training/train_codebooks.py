@@ -20,7 +20,7 @@ from sklearn.cluster import KMeans
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
 from semclass.encoders.token_encoder import Branch
 from semclass.heads.passages import PassageClassifier
@@ -105,7 +105,7 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    card = artifacts.model_card(
+    card = cards.model_card(
         "Codebooks of token vectors and sentence vectors",
         {"license": "apache-2.0", "language": "en"},
         [

@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl, training_passages
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import InputError, TruncationWarning
 from semclass.core.types import Passage, padded
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
@@ -266,7 +266,7 @@ def save(
         "metrics": {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()},
     }
     removed = metrics["error_removed"]
-    card = artifacts.model_card(
+    card = cards.model_card(
         "Class match at a place",
         {"license": "apache-2.0", "language": "en"},
         [

@@ -30,7 +30,7 @@ from scipy.optimize import minimize
 
 from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import TUNED_ON, Domain, read_domains
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Encoder, Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
@@ -450,7 +450,7 @@ def save(
     files: dict[str, bytes] | None = None,
 ) -> None:
     """Write one head."""
-    card = artifacts.HeadCard(
+    card = cards.HeadCard(
         task="passage-answers-question",
         classes=("answers",),
         link="sigmoid",
@@ -473,7 +473,7 @@ def save(
         ("Figures", f"On training questions, scored by heads that did not see their domain:\n\n{table}"),
         ("Limits", "English. A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
-    artifacts.save_head(folder, to_onnx(head), card, title=f"pairs: {folder.name}", sections=sections, files=files)
+    cards.save_head(folder, to_onnx(head), card, title=f"pairs: {folder.name}", sections=sections, files=files)
 
 
 def train(arguments: argparse.Namespace) -> None:

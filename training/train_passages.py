@@ -34,7 +34,7 @@ from datasets_io import read_jsonl
 from figures import reliability_diagram
 from label_sources import passage_articles
 from labels import labelled_passages
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray

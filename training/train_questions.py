@@ -36,7 +36,7 @@ from question_data import (
     same_but_for_marks,
 )
 from question_sets import Training, add_options, frequent_words, read_dev, read_training, typed_forms
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray, Encoder, FloatArray

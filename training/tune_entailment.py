@@ -31,7 +31,7 @@ from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_r
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl
 from export_encoder import SMOOTHING, find_source
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, import_extra
 from semclass.core.types import IntArray, Ragged
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
@@ -771,7 +771,7 @@ def write(
             "candidates of a search, the probabilities are too high, though their order is right.",
         ),
     ]
-    card = artifacts.model_card(
+    card = cards.model_card(
         "Does a sentence answer a question?",
         {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
         sections,

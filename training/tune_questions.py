@@ -54,7 +54,7 @@ from question_data import (
 )
 from question_sets import Training, add_options, frequent_words, read_dev, read_training, spelt, typed_forms, vary
 from semclass.core import artifacts
-from semclass.core.artifacts import HeadCard, save_head
+from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import Ragged, padded, ragged

@@ -1,1 +1,1 @@
-"""What every other package stands on: errors, types, checks, files, ONNX sessions."""
+"""What all other packages build on: errors, types, checks, files, ONNX sessions."""

@@ -1,4 +1,4 @@
-"""How many processors this process may use: its affinity, and the quota of the container that it is in."""
+"""Processors that this process may use: its affinity, and the quota of its container."""
 
 from __future__ import annotations
 
@@ -9,28 +9,18 @@ from pathlib import Path
 
 
 def available_threads(root: Path = Path("/")) -> int:
-    """Processors that this process may keep busy, at least 1.
+    """Processors that this process may keep busy, at least 1; `root` holds ``proc`` and ``sys``.
 
-    A container that is limited to two processors' time (``docker run --cpus 2``, a Kubernetes limit) still sees all of the
-    machine's. Threads beyond the limit would only be stopped by the system again and again.
-
-    Parameters
-    ----------
-    root
-        Where ``proc`` and ``sys`` are.
-
-    Returns
-    -------
-    int
-        The smaller of the processors that the process may run on and the quota of its control groups, rounded up; see
-        "CPU" in the kernel's ``cgroup-v2.rst`` and ``sched-bwc.rst``.
+    A container with a quota (``docker run --cpus 2``) still sees all processors of the machine, and threads beyond the
+    quota would only be stopped by the system. Quotas are rounded up; see "CPU" in the kernel's ``cgroup-v2.rst`` and
+    ``sched-bwc.rst``.
     """
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(min([allowed, *(ceil(quota) for quota in _quotas(root))]), 1)
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """Processors' worth of time that each control group of this process may use; nothing for those without a limit."""
+    """The limits of this process's control groups, in processors."""
     for line in (_read(root / "proc" / "self" / "cgroup") or "").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")

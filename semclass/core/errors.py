@@ -25,13 +25,7 @@ class ArtifactError(SemclassError, ValueError):
 
 
 class ChangedFileError(ArtifactError):
-    """A file of an open index was overwritten or cut short, so that what it holds now may be anything.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
+    """A file of an open index was overwritten or cut short, so that what it holds now may be anything."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} was overwritten or cut short while it was open; restore the index, and open it again")
@@ -63,25 +57,7 @@ class TruncationWarning(UserWarning):
 
 
 def import_extra(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency.
-
-    Parameters
-    ----------
-    module
-        Dotted name of the module, such as ``"sklearn.svm"``.
-    extra
-        The extra of semclass that installs it, such as ``"train"``.
-
-    Returns
-    -------
-    ModuleType
-        The imported module.
-
-    Raises
-    ------
-    MissingExtraError
-        If it is not installed; the message holds the exact pip command.
-    """
+    """Import an optional dependency; `extra` is the extra of semclass that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,9 +1,8 @@
 """Files of an index, and how they are read.
 
-A process that touches a memory-mapped page beyond the end of its file dies, whatever it does. So what every search looks
-at is read into memory. Of what re-ranking needs of ten passages, and of their texts, only the rows that are asked for are
-read, by position, from files that stay open: after each reading it is asked whether somebody wrote into the file since it
-was opened. Only what copies whole indices, and is seldom run, maps files.
+A process that touches a memory-mapped page beyond the end of its file dies. So what every search looks at is read into
+memory. Token vectors, sentences and texts are read row by row from files that stay open, and every reading checks that
+nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
 """
 
 from __future__ import annotations
@@ -36,53 +35,26 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a segment, each read when it is asked for.
-
-    Attributes
-    ----------
-    folder
-        Where they are.
-    records
-        By name: ``bytes`` and ``sha256``, which each file is compared with; None: with nothing.
-    hashes
-        Whether to compare the SHA-256, too.
-    mapped
-        Whether arrays are memory-mapped, for copying all of them in little memory: then nothing is compared, and the
-        process dies if a file is cut short meanwhile.
-    by_row
-        Whether single rows will be read; if not, files that are mapped do not stay open, of which a process may have but so
-        many.
-    """
+    """The files of a segment, each read when it is asked for."""
 
     folder: Path
+    # ``bytes`` and ``sha256`` by name, to compare each file with; None compares nothing
     records: Mapping[str, Mapping[str, Any]] | None = None
-    hashes: bool = False
-    mapped: bool = False
-    by_row: bool = True
+    hashes: bool = False  # whether to compare the SHA-256, too
+    mapped: bool = False  # memory-map arrays, for copying all in little memory: nothing is compared then
+    by_row: bool = True  # False if no single rows will be read: then mapped files need not stay open
 
     def __contains__(self, name: str) -> bool:
         """Whether there is a file of this name, by the records where there are any."""
         return (self.folder / name).is_file() if self.records is None else name in self.records
 
     def data(self, name: str) -> bytes:
-        """All bytes of a file.
-
-        Raises
-        ------
-        ArtifactError
-            If it is missing or differs from its record.
-        """
+        """All bytes of a file."""
         record = None if self.records is None else self.records[name]
         return artifacts.read_file(self.folder / name, record, REMEDY, hashes=self.hashes)
 
     def array(self, name: str) -> npt.NDArray[Any]:
-        """The array of a ``.npy`` file, read-only.
-
-        Raises
-        ------
-        ArtifactError
-            As :meth:`data`, or if it is no plain array of numbers.
-        """
+        """The array of a ``.npy`` file, read-only."""
         try:
             if self.mapped:
                 # a plain view of the mapped file: every slice of a memmap object would cost microseconds
@@ -94,39 +66,32 @@ class Files:
             raise ArtifactError(f"{self.folder / name} cannot be read ({error}); {REMEDY}") from error
 
     def rows(self, name: str, offsets: IntArray) -> Ragged:
-        """A ragged array whose values are in a ``.npy`` file: read by position, where the system can.
-
-        Raises
-        ------
-        ArtifactError
-            As :meth:`array`.
-        """
+        """A ragged array whose values are in a ``.npy`` file, read by position where the system can."""
         if not self.by_row or not hasattr(os, "pread"):
             return Ragged(self.array(name), offsets)
         path = self.folder / name
         try:
-            file = OpenFile(path)
-            if self.records is not None:
-                hashed = file.hash() if self.hashes else None
-                artifacts.compare(path, file.size, hashed, self.records[name], REMEDY)
-            layout = Layout.of(file.read(0, min(LONGEST_HEADER, file.size)), file.size)
-            # touched only by who copies all of it
-            values = layout.array(mmap.mmap(file.number, 0, access=mmap.ACCESS_READ))
+            with artifacts.reading(path, REMEDY):
+                file = OpenFile(path)
+                if self.records is not None:
+                    hashed = file.hash() if self.hashes else None
+                    artifacts.compare(path, file.size, hashed, self.records[name], REMEDY)
+                layout = Layout.of(file.read(0, min(LONGEST_HEADER, file.size)), file.size)
+                # only copies of the whole file touch the map
+                values = layout.array(mmap.mmap(file.number, 0, access=mmap.ACCESS_READ))
         except ArtifactError:
             raise
-        except FileNotFoundError as error:
-            raise ArtifactError(f"{path} is missing; {REMEDY}") from error
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY}") from error
         return StoredRagged(values, offsets, file, layout.begin)
 
 
 class OpenFile:
-    """A file that is read by position; it is closed when nobody holds it any more. Threads may share it."""
+    """A file that is read by position, and closed with its last user; threads may share it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # a pipe would be waited for
+        # without blocking: a pipe would be waited for
         self.number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         weakref.finalize(self, os.close, self.number)
         if not stat.S_ISREG(os.fstat(self.number).st_mode):
@@ -139,7 +104,7 @@ class OpenFile:
         return self._state[0]
 
     def _look(self) -> tuple[int, int]:
-        """What changes when somebody writes into the file."""
+        """Size and time of the last change, which differ once somebody wrote into the file."""
         found = os.fstat(self.number)
         return found.st_size, found.st_mtime_ns
 
@@ -148,13 +113,7 @@ class OpenFile:
         return os.pread(self.number, length, begin)
 
     def check(self) -> None:
-        """Refuse what was read if the file was written into since it was opened.
-
-        Raises
-        ------
-        ChangedFileError
-            If its size or the time of its last change is another.
-        """
+        """Refuse what was read if the file was written into since it was opened."""
         if self._look() != self._state:
             raise ChangedFileError(self.path)
 
@@ -169,22 +128,10 @@ class OpenFile:
 
 @dataclass(frozen=True)
 class StoredRagged(Ragged):
-    """A ragged array whose values are in a ``.npy`` file.
-
-    Attributes
-    ----------
-    values
-        All rows, memory-mapped; for whoever copies them all.
-    offsets
-        As of :class:`semclass.core.types.Ragged`.
-    file
-        The same file, to be read by position.
-    begin
-        Byte at which the values begin.
-    """
+    """A ragged array whose values are in a ``.npy`` file; `values` is memory-mapped, for copying all of them."""
 
     file: OpenFile
-    begin: int
+    begin: int  # byte at which the values begin
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the rows: an open file means nothing in another process."""
@@ -196,15 +143,7 @@ class StoredRagged(Ragged):
         return self.values.itemsize * math.prod(self.values.shape[1:])
 
     def take(self, rows: IntArray) -> Ragged:
-        """Read some rows, see :meth:`semclass.core.types.Ragged.take`; the values are read-only.
-
-        Raises
-        ------
-        ChangedFileError
-            If the file was overwritten or cut short since it was opened.
-        ArtifactError
-            If the system cannot read it.
-        """
+        """Read some rows, as :meth:`semclass.core.types.Ragged.take` copies them; the values are read-only."""
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
         first, lengths = (self.begin + starts * self._item).tolist(), ((ends - starts) * self._item).tolist()
         try:

@@ -1,7 +1,6 @@
-"""Arrays in ``.npy`` files: plain numbers, row by row, that take all the bytes they say and no more.
+"""Arrays in ``.npy`` files: plain numbers, row by row, that fill the file.
 
-What the header says is compared with the size of the file before anything is made of it: a few bytes cannot ask for more
-memory than the file has.
+The header is compared with the size of the file first: a few bytes cannot ask for more memory than the file has.
 """
 
 from __future__ import annotations
@@ -16,20 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 LONGEST_HEADER = 1 << 16
-"""Bytes of a file before its numbers, at most."""
+"""Largest number of bytes before the array."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the header of a ``.npy`` file says.
-
-    Attributes
-    ----------
-    dtype, shape
-        Of the array.
-    begin
-        Byte at which its numbers begin.
-    """
+    """Dtype and shape in the header of a ``.npy`` file, and the byte at which the array begins."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -37,20 +28,7 @@ class Layout:
 
     @classmethod
     def of(cls, head: bytes, size: int) -> Layout:
-        """Read a header, and refuse what is no plain array of numbers that takes the rest of the file.
-
-        Parameters
-        ----------
-        head
-            The first :data:`LONGEST_HEADER` bytes of the file, or all.
-        size
-            Bytes of the whole file.
-
-        Raises
-        ------
-        ValueError
-            If the file is not such a one.
-        """
+        """Read the header from the first bytes of a file; a ValueError if no plain array fills the file's `size` bytes."""
         file = io.BytesIO(head)
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
@@ -79,11 +57,5 @@ class Layout:
 
 
 def array_of(data: bytes) -> npt.NDArray[Any]:
-    """The array in the bytes of a ``.npy`` file, read-only.
-
-    Raises
-    ------
-    ValueError
-        If they are not those of a plain array of numbers.
-    """
+    """The array in the bytes of a ``.npy`` file, read-only; a ValueError if they are not those of a plain array."""
     return Layout.of(data[:LONGEST_HEADER], len(data)).array(data)

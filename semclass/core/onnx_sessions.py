@@ -12,7 +12,7 @@ from semclass.core.artifacts import Artifact
 from semclass.core.errors import ArtifactError
 
 DEEPEST = 64
-"""Graphs within graphs that are looked into, at most."""
+"""Deepest nesting of graphs that is looked into."""
 
 # parts of a model that may hold arrays, by the numbers of their fields (onnx.proto, IR version 13)
 _TENSOR: Final[dict[int, Any]] = {}
@@ -24,7 +24,7 @@ _ATTRIBUTE |= {6: _GRAPH, 11: _GRAPH}
 _MODEL = {7: _GRAPH, 20: {1: _GRAPH, 2: _GRAPH}, 25: {7: _NODE, 11: _ATTRIBUTE}}
 
 EXTERNAL_DATA, DATA_LOCATION = 13, 14
-"""Fields of an array: where its numbers are, if that is not in the model; and whether it is."""
+"""Fields of a tensor: where its data is, if not in the model; and whether it is elsewhere."""
 
 
 def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.SessionOptions:
@@ -41,24 +41,16 @@ def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.Sessi
 
 
 def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool = True) -> onnxruntime.InferenceSession:
-    """Open an ONNX model of a folder on the CPU: the bytes whose SHA-256 was found right, and no other file.
+    """Open a verified ONNX model of a folder on the CPU; many threads may share the session.
 
     Parameters
     ----------
-    artifact
-        The folder.
-    name
-        The ``.onnx`` file in it.
+    artifact, name
+        The folder, and the ``.onnx`` file in it.
     threads
         Threads within an operator; operators run one after another.
     optimise
-        Whether onnxruntime may rewrite the graph; off for graphs that are written with fused operators already, which
-        then load faster.
-
-    Returns
-    -------
-    InferenceSession
-        A session that many threads may share.
+        Whether onnxruntime may rewrite the graph; graphs that are exported with fused operators load faster without.
 
     Raises
     ------
@@ -79,20 +71,7 @@ def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool 
 
 
 def check_complete(model: bytes, path: Path) -> None:
-    """Refuse a model that has arrays in other files: nobody verified these, and they may be anywhere.
-
-    Parameters
-    ----------
-    model
-        Bytes of an ONNX model.
-    path
-        Where it came from, for messages.
-
-    Raises
-    ------
-    ArtifactError
-        If an array of it names a place of its numbers, or the bytes are no protocol buffer message.
-    """
+    """Refuse a model with arrays in other files, which nobody verified; `path` is for messages."""
     data, parts = memoryview(model), [(0, len(model), _MODEL, 0)]
     while parts:
         begin, end, inside, depth = parts.pop()
@@ -109,7 +88,7 @@ def check_complete(model: bytes, path: Path) -> None:
 
 
 def _fields(data: memoryview, begin: int, end: int, path: Path) -> Iterator[tuple[int, int | None, int, int]]:
-    """Number of each field of a message, its value if that is a number, else where its bytes begin and end."""
+    """Each field of a message: its number, its value if that is a number, and where its bytes begin and end."""
     while begin < end:
         key, begin = _varint(data, begin, end, path)
         number, kind = key >> 3, key & 7
@@ -130,11 +109,11 @@ def _fields(data: memoryview, begin: int, end: int, path: Path) -> Iterator[tupl
 
 
 _FIXED: Mapping[int, int] = {1: 8, 5: 4}
-"""Bytes of a field, by its kind."""
+"""Bytes of a field of fixed size, by its kind."""
 
 
 def _varint(data: memoryview, begin: int, end: int, path: Path) -> tuple[int, int]:
-    """A number, seven bits a byte, the lowest first, and the place after it."""
+    """A number of seven bits a byte, the lowest first, and the place after it."""
     value = 0
     for place in range(begin, min(begin + 10, end)):
         value |= (data[place] & 127) << 7 * (place - begin)

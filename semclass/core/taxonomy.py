@@ -13,7 +13,7 @@ COARSE_NAMES: dict[str, str] = {
     "LOC": "location",
     "NUM": "number",
 }
-"""What a coarse class is called in prose."""
+"""Names of the coarse classes in prose."""
 
 
 ABSTAIN = "ABSTAIN"
@@ -21,16 +21,5 @@ ABSTAIN = "ABSTAIN"
 
 
 def coarse_of(label: str) -> str:
-    """Coarse class of a label.
-
-    Parameters
-    ----------
-    label
-        A fine label such as ``"NUM:date"``, or a coarse one.
-
-    Returns
-    -------
-    str
-        ``"NUM"`` for ``"NUM:date"``.
-    """
+    """Coarse class of a label: ``"NUM"`` for ``"NUM:date"``, and for ``"NUM"``."""
     return label.partition(":")[0]

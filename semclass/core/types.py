@@ -1,4 +1,4 @@
-"""The values that travel through semclass, and the one interface that others may implement: the encoder."""
+"""The values that travel through semclass, and the interface of encoders."""
 
 from __future__ import annotations
 
@@ -44,18 +44,7 @@ class Ragged:
         return np.diff(self.offsets)
 
     def take(self, rows: IntArray) -> Ragged:
-        """Copy some rows, in the order asked for, without a loop.
-
-        Parameters
-        ----------
-        rows
-            int64 of shape (m,), indices of rows; an index may come twice.
-
-        Returns
-        -------
-        Ragged
-            The m rows.
-        """
+        """Copy some rows, int64 of shape (m,), in the order asked for; a row may come twice."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -73,24 +62,7 @@ def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Give ragged rows as one array.
-
-    Parameters
-    ----------
-    rows
-        Ragged of any item shape, n rows.
-    fill
-        What stands behind the end of a row.
-    shortest
-        Places that the array has at least.
-    dtype
-        Of the array.
-
-    Returns
-    -------
-    ndarray
-        Of shape ``(n, longest, *item shape)``.
-    """
+    """Ragged rows as one array (n, longest, ...): `fill` stands behind the end of a row, `shortest` is its least length."""
     lengths = rows.lengths()
     inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]
     matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
@@ -137,24 +109,12 @@ class Encoding:
     states: Ragged | None = None
 
     def rows(self, name: str) -> FloatArray:
-        """Give a view that has one row per text.
-
-        Raises
-        ------
-        InputError
-            If it was not encoded.
-        """
+        """A view that has one row per text; an InputError if it was not encoded."""
         view: FloatArray | None = getattr(self, name, None)
         return _present(view, name)
 
     def pieces(self, name: str) -> Ragged:
-        """Give a view that has one row per word piece.
-
-        Raises
-        ------
-        InputError
-            If it was not encoded.
-        """
+        """A view that has one row per word piece; an InputError if it was not encoded."""
         view: Ragged | None = getattr(self, name, None)
         return _present(view, name)
 
@@ -278,46 +238,22 @@ class PassageLabels:
 
 @dataclass(frozen=True)
 class WordMatch:
-    """How one word piece of the question is met by a passage.
+    """How one word piece of the question is matched by a passage."""
 
-    Attributes
-    ----------
-    word
-        The piece; ``##`` before it says that it goes on from the piece before.
-    weight
-        Its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together.
-    match
-        The piece of the passage whose token vector is nearest; empty for a passage without token vectors.
-    cosine
-        Their cosine, in [-1, 1].
-    exact
-        Whether the passage holds the piece itself, anywhere.
-    """
-
-    word: str
-    weight: float
-    match: str
-    cosine: float
-    exact: bool
+    word: str  # the piece; ``##`` before it says that it continues the piece before
+    weight: float  # its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
+    match: str  # the piece of the passage with the nearest token vector; empty for a passage without token vectors
+    cosine: float  # their cosine, in [-1, 1]
+    exact: bool  # whether the passage holds the piece itself, anywhere
 
 
 @dataclass(frozen=True)
 class ClassEvidence:
-    """What the class of a question and those of a passage say of each other.
+    """P(class | question) and P(class | passage)."""
 
-    Attributes
-    ----------
-    name
-        The class.
-    asked
-        P(class | question).
-    provided
-        P(class | passage).
-    """
-
-    name: str
-    asked: float
-    provided: float
+    name: str  # of the class
+    asked: float  # P(class | question)
+    provided: float  # P(class | passage)
 
 
 @dataclass(frozen=True)

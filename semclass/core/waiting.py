@@ -18,23 +18,11 @@ Owner = TypeVar("Owner")
 def in_thread(
     method: Callable[Concatenate[Owner, P], Result], *, name: str | None = None
 ) -> Callable[Concatenate[Owner, P], Coroutine[Any, Any, Result]]:
-    """Make the asynchronous twin of a method.
+    """Make the asynchronous twin of a method, named with an ``a`` in front unless `name` is given.
 
-    It runs in a thread of the event loop's default executor: ``loop.set_default_executor`` says how many run at a time.
-    onnxruntime and numpy let other threads run while they compute, so that searches go on side by side. A twin that is
-    cancelled stops waiting; the work that has begun goes on to its end.
-
-    Parameters
-    ----------
-    method
-        A method that several threads may run at a time.
-    name
-        Of the twin; the method's after an ``a`` if None.
-
-    Returns
-    -------
-    callable
-        Takes the same arguments, and gives what the method gives when it is awaited.
+    It runs in a thread of the event loop's default executor: ``loop.set_default_executor`` sets how many run at a time.
+    onnxruntime and numpy release the interpreter's lock while they compute, so that searches run side by side. Cancelling a
+    twin stops the waiting, not the work.
     """
 
     @functools.wraps(method)

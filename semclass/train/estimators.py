@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass import __version__
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.checks import check_choice, check_positive, check_probability, check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
 from semclass.core.taxonomy import ABSTAIN
@@ -461,7 +461,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
         head, report = self.head_, self.report_
         multi = self.thresholds_ is not None
-        card = artifacts.HeadCard(
+        card = cards.HeadCard(
             task=TASK,
             classes=head.classes,
             link=head.link,
@@ -486,7 +486,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             **{name: value for name, value in given.items() if value is not None},
             "model-index": _measured(heading, report),
         }
-        written = artifacts.save_head(
+        written = cards.save_head(
             folder, head_to_onnx(head), card, title=heading, sections=_card_sections(self), facts=facts
         )
         network = Head.load(folder, encoder=self.encoder_fingerprint_).probabilities(self.probe_)
