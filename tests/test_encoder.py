@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, OnnxEncoder, TruncationWarning
-from semclass.encoders.onnx_encoder import cut_windows, fits
+from semclass.encoders.onnx_encoder import fits
+from semclass.encoders.windows import cut_windows
 
 TEXTS = [
     "Who was Galileo?",
@@ -195,9 +196,3 @@ def test_any_text_gives_finite_vectors(encoder, text):
     encoding = encoder.encode([text], views=VIEWS)
     assert np.isfinite(encoding.pooled).all()
     assert np.isfinite(encoding.layers).all()
-
-
-def test_progress_counts_every_text(encoder):
-    seen: list[int] = []
-    encoder.encode(TEXTS, progress=seen.append)
-    assert sum(seen) == len(TEXTS)

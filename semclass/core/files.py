@@ -25,7 +25,7 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, ChangedFileError
 from semclass.core.npy import LONGEST_HEADER, Layout, array_of
-from semclass.core.types import IntArray, Ragged
+from semclass.core.types import IntArray, Ragged, offsets_of
 
 REMEDY = "build it again with `semclass index build --replace`"
 
@@ -151,5 +151,5 @@ class StoredRagged(Ragged):
         except OSError as error:
             raise ArtifactError(f"{self.file.path} cannot be read: {error.strerror or error}") from error
         self.file.check()
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(ends - starts)])
+        offsets = offsets_of(ends - starts)
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)

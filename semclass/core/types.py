@@ -47,22 +47,27 @@ class Ragged:
         """Copy some rows, int64 of shape (m,), in the order asked for; a row may come twice."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        offsets = offsets_of(lengths)
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
+
+
+def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
+    """Where rows of these lengths begin, and the last one ends: int64 of shape (n + 1,)."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
     """Concatenate rows; `empty` gives dtype and item shape where there are no rows at all."""
     lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
     values = np.concatenate(rows) if rows else empty
-    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+    return Ragged(values, offsets_of(lengths))
 
 
 def padded(
     rows: Ragged, *, fill: float = 0.0, shortest: int = 0, dtype: npt.DTypeLike = np.float32
 ) -> npt.NDArray[Any]:
-    """Ragged rows as one array (n, longest, ...): `fill` stands behind the end of a row, `shortest` is its least length."""
+    """Ragged rows as one array (n, longest, ...), at least `shortest` long, with `fill` behind the end of each row."""
     lengths = rows.lengths()
     inside = np.arange(lengths.max(initial=shortest)) < lengths[:, None]
     matrix = np.full((*inside.shape, *rows.values.shape[1:]), fill, dtype)
@@ -74,8 +79,8 @@ def chained(parts: Sequence[Ragged]) -> Ragged:
     """Concatenate ragged arrays, at least one; a single one as it is."""
     if len(parts) == 1:
         return parts[0]
-    lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths() for part in parts)])
-    return Ragged(np.concatenate([part.values for part in parts]), np.cumsum(lengths))
+    lengths = np.concatenate([part.lengths() for part in parts])
+    return Ragged(np.concatenate([part.values for part in parts]), offsets_of(lengths))
 
 
 @dataclass(frozen=True)

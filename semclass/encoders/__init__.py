@@ -1,1 +1,1 @@
-"""From texts to vectors: the shipped encoder, others, token vectors, words."""
+"""From texts to vectors: the shipped encoder, other encoders, token vectors, words."""

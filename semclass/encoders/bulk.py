@@ -1,4 +1,4 @@
-"""Encoding more texts than should be in memory at once."""
+"""Encoding many texts: in batches of like length, in bounded memory, with one warning for all that were cut."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,48 +19,49 @@ CHUNK = 512
 """Texts encoded at a time; bounds memory, changes no value."""
 
 PIECES = 1024
-"""Word pieces of a batch, padding included, at most: what a layer of more holds falls out of the processor's cache.
+"""Word pieces of a batch at most, padding included: the activations of more fall out of the processor's cache.
 
 Measured on one and two threads: long passages are encoded 1.3 to 2 times as fast as in batches of 32 (8,128 word pieces),
 in a quarter of the memory; questions, of which 32 are fewer word pieces than this, as before.
 """
 
 
-class _Watch(threading.local):
-    """What a thread's work is watched by; None where nobody does."""
+class _Thread(threading.local):
+    """What was set for the work of this thread."""
 
-    between: Callable[[], object] | None = None
+    between: Callable[[], object] | None = None  # called between its steps
+    cut: list[int] | None = None  # collects the rows of texts that were cut, in place of warnings
 
 
-_watch = _Watch()
+_thread = _Thread()
 
 
 @contextlib.contextmanager
 def watched(between: Callable[[], object]) -> Iterator[None]:
-    """Have something called between the steps of this thread's work: runs of a network, texts that are cut into pieces.
+    """Call a function between the steps of this thread's work: runs of a network, texts that are tokenised.
 
-    Whoever watches says how many work at a time, so such work takes no turn of :attr:`semclass.Ranker.turns`.
+    Whoever watches limits how many work at a time, so such work takes no turn of :attr:`semclass.Ranker.turns`.
 
     Parameters
     ----------
     between
-        Called with nothing, every tenth of a second or so; what it raises ends the work.
+        Called without arguments, every tenth of a second or so; what it raises ends the work.
     """
-    outer, _watch.between = _watch.between, between
+    outer, _thread.between = _thread.between, between
     try:
         yield
     finally:
-        _watch.between = outer
+        _thread.between = outer
 
 
 def is_watched() -> bool:
     """Whether this thread's work is watched."""
-    return _watch.between is not None
+    return _thread.between is not None
 
 
 def steps(items: Iterable[Result]) -> Iterator[Result]:
     """Give items one after another, and call what :func:`watched` was given before each."""
-    between = _watch.between
+    between = _thread.between
     for item in items:
         if between is not None:
             between()
@@ -70,18 +71,8 @@ def steps(items: Iterable[Result]) -> Iterator[Result]:
 def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
     """Cut rows into batches for a network that pads them.
 
-    Parameters
-    ----------
-    lengths
-        Word pieces of each row, int64 of shape (n,).
-    size
-        Rows of a batch at most.
-
-    Returns
-    -------
-    list of ndarray
-        Places, int64: rows of like length together, as padding costs time, and no more of them than make `PIECES` word
-        pieces, padding included. A stable sort keeps it reproducible.
+    Rows of like length share a batch, as padding costs time: at most `size` of them, and no more than make :data:`PIECES`
+    word pieces, padding included. The sort is stable, so that batches are reproducible.
     """
     order = np.argsort(lengths, kind="stable")
     cuts = [0]
@@ -92,69 +83,20 @@ def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
     return [order[start:end] for start, end in zip(cuts, [*cuts[1:], len(order)], strict=True) if end > start]
 
 
-class _Quiet(threading.local):
-    """The truncation warnings of a thread that works in bulk; None in all others."""
-
-    caught: list[TruncationWarning] | None = None
-
-
-_quiet = _Quiet()
-_entering = threading.Lock()
-_inside: list[contextlib.ExitStack] = []
-
-
-@contextlib.contextmanager
-def _caught() -> Iterator[list[TruncationWarning]]:
-    """Collect this thread's truncation warnings.
-
-    Warning filters belong to all threads of a process: the first to come in sets them, the last to leave sets them back.
-    """
-    with _entering:
-        if not _inside:
-            stack = contextlib.ExitStack()
-            stack.enter_context(warnings.catch_warnings())
-            before = warnings.showwarning
-
-            def show(message: Warning | str, *details: Any, **others: Any) -> None:
-                if isinstance(message, TruncationWarning) and _quiet.caught is not None:
-                    _quiet.caught.append(message)
-                else:
-                    before(message, *details, **others)
-
-            warnings.simplefilter("always", TruncationWarning)
-            warnings.showwarning = show
-            _inside.append(stack)
-        else:
-            _inside.append(_inside[0])
-    outer, _quiet.caught = _quiet.caught, []
+def quietly(call: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
+    """Call what encodes texts; gives its result, and the rows of texts that were cut in place of a warning."""
+    cut: list[int] = []
+    outer, _thread.cut = _thread.cut, cut
     try:
-        yield _quiet.caught
+        result = call()
     finally:
-        _quiet.caught = outer
-        with _entering:
-            stack = _inside.pop()
-            if not _inside:
-                stack.close()
+        _thread.cut = outer
+    return result, tuple(cut)
 
 
 def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
-    """Encode texts, and give the rows that were cut in place of a warning.
-
-    Meant for work in bulk, which says it once for all; several threads may do so at a time.
-
-    Returns
-    -------
-    tuple
-        The views, and which texts are longer than the encoder reads.
-    """
+    """Encode texts; gives the views, and the rows of texts that were cut in place of a warning."""
     return quietly(lambda: encoder.encode(texts, views=views))
-
-
-def quietly(call: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
-    """Call what encodes texts, and give the rows that were cut in place of a warning; see :func:`encode_quietly`."""
-    with _caught() as caught:
-        result = call()
-    return result, tuple(row for item in caught for row in item.rows)
 
 
 def classify_in_chunks(
@@ -163,24 +105,7 @@ def classify_in_chunks(
     views: Sequence[str],
     job: Callable[[list[str], Encoding], DoubleArray],
 ) -> DoubleArray:
-    """Encode texts and run a job on each chunk, in bounded memory.
-
-    Parameters
-    ----------
-    encoder
-        The encoder.
-    texts
-        n texts.
-    views
-        Views that the job needs.
-    job
-        Gives float64 (m, n_classes) for m texts and their encoding.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n, n_classes).
-    """
+    """Encode n texts and run a job on each chunk of them, in bounded memory; its rows, float64 of shape (n, n_classes)."""
     if len(texts) <= CHUNK:
         return job(texts, encoder.encode(texts, views=views))
     parts, cut = [], []
@@ -193,21 +118,31 @@ def classify_in_chunks(
     return np.concatenate(parts)
 
 
-def warn_of_cuts(cut: Sequence[int], count: int, *, stacklevel: int = 3) -> None:
-    """Warn once of all texts that were cut.
+def warn_of_cuts(
+    cut: Sequence[int], count: int, *, room: int | None = None, length: int | None = None, stacklevel: int = 3
+) -> None:
+    """Warn once of all texts that were cut, or note them for :func:`quietly`.
 
     Parameters
     ----------
     cut
-        Places of the texts that are longer than the encoder reads; no warning if there are none.
+        Rows of the texts that are longer than the encoder reads; no warning if there are none.
     count
         Number of all texts.
+    room, length
+        Word pieces that the encoder reads, and those of the first text that is longer; None where they are not known.
     stacklevel
         Whose line the warning names; 2 is the caller's.
     """
-    if cut:
-        message = (
-            f"{len(cut)} of {count} texts are longer than the encoder reads (the first is number {cut[0] + 1}); only "
-            "their beginning was encoded: cut long texts into passages"
-        )
-        warnings.warn(TruncationWarning(message, rows=cut), stacklevel=stacklevel)
+    if not cut:
+        return
+    if _thread.cut is not None:
+        _thread.cut.extend(cut)
+        return
+    reads = "the encoder reads" if room is None else f"the {room} word pieces that the encoder reads"
+    pieces = "" if length is None else f", with {length}"
+    message = (
+        f"{len(cut)} of {count} texts are longer than {reads} (the first is number {cut[0] + 1}{pieces}); only their "
+        "beginning was encoded: cut long texts into passages"
+    )
+    warnings.warn(TruncationWarning(message, rows=cut), stacklevel=stacklevel)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,19 +14,20 @@ import tokenizers
 
 from semclass.core import artifacts
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, TruncationWarning
+from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, ragged
-from semclass.encoders.bulk import batches_by_length, steps
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
+from semclass.encoders.bulk import batches_by_length, steps, warn_of_cuts
+from semclass.encoders.windows import Windows, cut_windows
 
 STATES = "states"
-"""View of the lower part of the network; all others come from the upper part, which reads it."""
+"""View of the lower part of the network; the upper part reads it, and gives all other views."""
 
 NETWORKS = ("lower.onnx", "upper.onnx")
 """Files of the two parts."""
 
 MAX_WINDOWS = 16
-"""Windows that a long text is read in at most, about 3,000 words of English: it bounds the memory of a text."""
+"""Windows of a long text that are read, about 3,000 words of English: bounds the memory of a text."""
 
 PIECE_VIEWS = (STATES, "tokens")
 """Views with a row for each word piece; the others have one for each text."""
@@ -167,13 +167,7 @@ class OnnxEncoder:
             encodings = self.tokenizer.encode_batch_fast(checked, add_special_tokens=False)
         return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
 
-    def encode(
-        self,
-        texts: Sequence[str],
-        *,
-        views: Sequence[str] = ("pooled",),
-        progress: Callable[[int], object] | None = None,
-    ) -> Encoding:
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """Encode texts; see :meth:`semclass.Encoder.encode`.
 
         Parameters
@@ -182,8 +176,6 @@ class OnnxEncoder:
             n non-empty texts.
         views
             Views to give besides ``terms``.
-        progress
-            Called with the number of texts done after each run.
 
         Returns
         -------
@@ -195,9 +187,7 @@ class OnnxEncoder:
         InputError, InputTypeError
             If a text is empty or not a string, or a view is unknown.
         """
-        unknown = [view for view in views if view not in self.views]
-        if unknown:
-            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        check_views(views, self.views)
         wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
         # heads that read states classify questions, which are short: one window bounds their time
@@ -219,8 +209,6 @@ class OnnxEncoder:
                     rows[name][batch] = output
                 else:
                     _scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
-            if progress is not None:
-                progress(int((windows.starts[batch] == 0).sum()))
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
@@ -244,7 +232,7 @@ class OnnxEncoder:
         return found
 
     def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
-        """Put special tokens around each window and pad the batch; gives ids and mask, int64 (batch, longest)."""
+        """Put special tokens around each window and pad the batch: ids and mask, int64 of shape (batch, longest)."""
         places = np.arange(int(read.max()) + 2)
         inside = (places >= 1) & (places <= read[:, None])
         ids = np.zeros((len(read), len(places)), np.int64)
@@ -255,110 +243,31 @@ class OnnxEncoder:
         return ids, (places <= read[:, None] + 1).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Windows:
-    """How texts are cut into stretches that the encoder can read; those of a text follow one another.
-
-    Attributes
-    ----------
-    owners
-        int64 of shape (w,): the text of each window, ascending.
-    starts, lengths
-        int64 of shape (w,): the window's first word piece within its text, and its number of word pieces.
-    """
-
-    owners: IntArray
-    starts: IntArray
-    lengths: IntArray
-
-    @property
-    def firsts(self) -> IntArray:
-        """Each text's first window, int64 of shape (n,)."""
-        return np.flatnonzero(self.starts == 0)
-
-    def pooled(self, view: str, rows: FloatArray) -> FloatArray:
-        """One row per text of the rows (w, dim) of its windows: their maximum for ``entities``, else a mean by length."""
-        if view == "entities":
-            return np.maximum.reduceat(rows, self.firsts, axis=0)
-        weights = self.lengths.astype(np.float32)[:, None]
-        sums: FloatArray = np.add.reduceat(rows * weights, self.firsts, axis=0)
-        if view == "pooled":
-            sums /= np.linalg.norm(sums, axis=1, keepdims=True)
-        else:
-            sums /= np.add.reduceat(weights, self.firsts, axis=0)
-        alone = np.bincount(self.owners) == 1
-        sums[alone] = rows[self.firsts[alone]]  # to the last bit what it is without long texts beside it
-        return sums
-
-    def joined(self, rows: Ragged) -> Ragged:
-        """Word pieces of all windows of a text as one row."""
-        return Ragged(rows.values, rows.offsets[np.append(self.firsts, len(self.starts))])
-
-
-def cut_windows(lengths: IntArray, room: int, most: int) -> Windows:
-    """Cut texts into as few windows as hold them, of like length.
-
-    Parameters
-    ----------
-    lengths
-        Word pieces of each text, int64 (n,).
-    room
-        Word pieces of a window at most.
-    most
-        Windows of a text at most; what does not fit into them is not read.
-
-    Returns
-    -------
-    Windows
-        At least one for each text; they do not overlap.
-    """
-    if lengths.max(initial=0) <= room:  # a question: the common case, and the one where microseconds count
-        return Windows(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), lengths)
-    read = np.minimum(lengths, most * room)
-    counts = np.maximum(-(-read // room), 1)
-    owners = np.repeat(np.arange(len(lengths)), counts)
-    places = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
-    starts = places * read[owners] // counts[owners]
-    ends = (places + 1) * read[owners] // counts[owners]
-    return Windows(owners, starts, ends - starts)
-
-
 def _warn_of_cuts(lengths: IntArray, windows: Windows) -> None:
-    """Warn of texts that are not read whole."""
+    """Warn of texts that are not read to their end."""
     if lengths.max(initial=0) <= windows.lengths.max(initial=0):
         return
     read = np.bincount(windows.owners, weights=windows.lengths, minlength=len(lengths))
-    cut = np.flatnonzero(lengths > read)
-    if len(cut):
-        message = (
-            f"{len(cut)} of {len(lengths)} texts are longer than the {int(read.max())} word pieces that the encoder reads "
-            f"(the first is number {cut[0] + 1}, with {lengths[cut[0]]}); only their beginning was encoded: cut long "
-            "texts into passages"
-        )
-        warnings.warn(TruncationWarning(message, rows=cut.tolist()), stacklevel=3)
+    cut = np.flatnonzero(lengths > read).tolist()
+    if cut:
+        warn_of_cuts(cut, len(lengths), room=int(read.max()), length=int(lengths[cut[0]]), stacklevel=4)
 
 
 def _empty(lengths: IntArray, dim: int) -> Ragged:
     """Ragged zeros, float32 of item shape (dim,)."""
-    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    offsets = offsets_of(lengths)
     return Ragged(np.zeros((offsets[-1], dim), np.float32), offsets)
 
 
 def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
-    """Copy the first rows of each text of a run, (batch, length, dim), to the text's place."""
+    """Copy the first rows of each text of a run, (batch, length, dim), to where the text's rows are."""
     places = np.arange(output.shape[1])
     inside = places < target.lengths()[batch][:, None]
     target.values[(target.offsets[batch][:, None] + places)[inside]] = output[inside]
 
 
 def open_models(models: str | Path | None, encoder: Encoder | None, threads: int) -> tuple[Path, Encoder]:
-    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share.
-
-    Raises
-    ------
-    ArtifactError
-        If no encoder is given and the folder holds none, or a damaged one.
-    """
+    """Find a models folder, the shipped one if None, and load its encoder unless one is given to share."""
     root = artifacts.default_models() if models is None else Path(models)
     if encoder is not None:
         return root, encoder
@@ -367,21 +276,15 @@ def open_models(models: str | Path | None, encoder: Encoder | None, threads: int
     return root, OnnxEncoder.load(root / "encoder", threads=threads)
 
 
+def check_views(wanted: Iterable[str], known: Mapping[str, int]) -> None:
+    """Refuse views that an encoder does not have."""
+    unknown = [view for view in wanted if view not in known]
+    if unknown:
+        raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(known)}")
+
+
 def term_flags(vocabulary: Mapping[str, int], special: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Tell which word pieces count as terms: those with a letter or a digit that are not special tokens.
-
-    Parameters
-    ----------
-    vocabulary
-        Id of each piece, 0 to n - 1.
-    special
-        Special tokens.
-
-    Returns
-    -------
-    ndarray
-        bool of shape (n,).
-    """
+    """Which word pieces count as terms, bool by id: those with a letter or a digit that are not special tokens."""
     flags = np.zeros(len(vocabulary), np.bool_)
     excluded = frozenset(special)
     for piece, place in vocabulary.items():
@@ -398,36 +301,14 @@ def pieces_of(vocabulary: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def fingerprint_of(records: Mapping[str, Mapping[str, object]]) -> str:
-    """Identity of an encoder: the hashes of its networks and tokeniser, cut to 12 digits each and joined by hyphens.
-
-    Parameters
-    ----------
-    records
-        The manifest's ``files``.
-
-    Returns
-    -------
-    str
-        38 characters.
-    """
+    """Identity of an encoder by its manifest's ``files``: their hashes, cut to 12 digits each and joined by hyphens."""
     return "-".join(str(records[name]["sha256"])[:12] for name in (*NETWORKS, "tokenizer.json"))
 
 
 def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
-    """Tell whether a head that reads some views of one encoder can be used with another.
+    """Whether a head that reads some views of the encoder `made_for` can be used with the encoder `used`.
 
-    Parameters
-    ----------
-    made_for, used
-        Fingerprints.
-    views
-        Views that the head reads. One that reads ``states`` alone goes on from the lower part: it does not matter to it
-        if the upper part was exported again, with another view say.
-
-    Returns
-    -------
-    bool
-        Whether the vectors are the same.
+    One that reads ``states`` alone goes on from the lower part: it still fits if the upper part was exported again.
     """
     if made_for == used or set(views) != {STATES}:
         return made_for == used
@@ -436,20 +317,7 @@ def fits(made_for: str, used: str, views: Iterable[str]) -> bool:
 
 
 def check_encoder(folder: Path, made_for: str, used: str | None, views: Iterable[str]) -> None:
-    """Refuse to use what was trained on some views of one encoder with another.
-
-    Parameters
-    ----------
-    folder
-        Where it is, for the message.
-    made_for, used, views
-        As for :func:`fits`; `used` may be None for no encoder at all.
-
-    Raises
-    ------
-    EncoderMismatchError
-        If the two do not fit.
-    """
+    """Refuse to use what was trained on some views of one encoder with another; `folder` is for the message."""
     if not fits(made_for, used or "", views):
         raise EncoderMismatchError(
             f"the head in {folder} was trained for encoder {made_for[:12]}, but is used with "

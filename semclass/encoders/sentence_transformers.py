@@ -9,7 +9,6 @@ Instructions that some models want before a text ("query: ...") are not added.
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,10 +18,10 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import check_positive, check_texts
-from semclass.core.errors import InputError, TruncationWarning, import_extra
+from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Encoding, FloatArray, ragged
-from semclass.encoders.bulk import steps
-from semclass.encoders.onnx_encoder import pieces_of, term_flags
+from semclass.encoders.bulk import steps, warn_of_cuts
+from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 
 
 @dataclass(frozen=True)
@@ -123,9 +122,7 @@ class SentenceTransformerEncoder:
         What the model does not read of long texts is said once per call by a
         :class:`~semclass.TruncationWarning`.
         """
-        unknown = [view for view in views if view not in self.views]
-        if unknown:
-            raise InputError(f"this encoder has no view {unknown[0]!r}; it has {', '.join(self.views)}")
+        check_views(views, self.views)
         checked = check_texts(texts)
         tokenizer = self.model.tokenizer
         terms = [
@@ -185,19 +182,14 @@ class SentenceTransformerEncoder:
         return rows
 
     def _warn_of_cuts(self, lengths: list[int]) -> None:
-        """Warn of texts that are not read whole."""
+        """Warn of texts that are not read to their end."""
         limit = self.model.max_seq_length
         if limit is None:
             return
         room = int(limit) - sum(self.special)
         cut = [row for row, length in enumerate(lengths) if length > room]
         if cut:
-            message = (
-                f"{len(cut)} of {len(lengths)} texts are longer than the {room} word pieces that the encoder reads (the "
-                f"first is number {cut[0] + 1}, with {lengths[cut[0]]}); only their beginning was encoded: cut long texts "
-                "into passages"
-            )
-            warnings.warn(TruncationWarning(message, rows=cut), stacklevel=3)
+            warn_of_cuts(cut, len(lengths), room=room, length=lengths[cut[0]], stacklevel=4)
 
 
 def _steps(model: Any) -> list[str]:

@@ -1,7 +1,7 @@
-"""Token vectors made for matching a question with a sentence: layers tuned for it go on from the encoder's states.
+"""Token vectors for matching a question with a sentence: layers tuned for it go on from the encoder's states.
 
-Each text is read by itself, so that the vectors of sentences can be made, and kept, before any question is asked. The
-entailment head and re-ranking both compare them.
+Each text is read alone, so that the vectors of sentences can be made and kept before any question is asked. The entailment
+head and re-ranking both compare them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import onnxruntime
 
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import FloatArray, Ragged, padded
+from semclass.core.types import FloatArray, Ragged, offsets_of, padded
 from semclass.encoders.bulk import batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES, check_encoder
 
 BATCH = 32
-"""Texts per run of the network; those of like length share one."""
+"""Texts per run of the network."""
 
 QUESTION, SENTENCE = 0, 1
 """Kinds of text that the branch tells apart."""
@@ -27,68 +27,28 @@ QUESTION, SENTENCE = 0, 1
 
 @dataclass(frozen=True)
 class BranchVectors:
-    """What the branch gives for n texts; special tokens are left out.
+    """What the branch gives for n texts; special tokens are left out."""
 
-    Attributes
-    ----------
-    vectors
-        Ragged float32 of item shape (dim,), unit length: one for each word piece that the encoder read.
-    weights
-        Ragged float32: log of each piece's weight, up to a constant; meant for questions.
-    slots
-        What is asked for, float32 of shape (n, slot_dim); meant for questions.
-    """
-
-    vectors: Ragged
-    weights: Ragged
-    slots: FloatArray
+    vectors: Ragged  # float32 of item shape (dim,), unit length: one for each word piece
+    weights: Ragged  # float32: log of each piece's weight, up to a constant; for questions
+    slots: FloatArray  # what is asked for, float32 of shape (n, slot_dim); for questions
 
 
 @dataclass(frozen=True)
 class Branch:
-    """The network; many threads may share one.
+    """The network; many threads may share one."""
 
-    Attributes
-    ----------
-    fingerprint
-        SHA-256 of its file, cut to 12 digits: what was made with another one does not fit.
-    session
-        The network.
-    """
-
-    fingerprint: str
+    fingerprint: str  # SHA-256 of its file, cut to 12 digits
     session: onnxruntime.InferenceSession
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, threads: int = 1) -> Branch:
-        """Load the branch from the folder of the entailment model.
-
-        Parameters
-        ----------
-        folder
-            Such as ``models/entailment``.
-        encoder
-            Fingerprint of the encoder whose states it will read.
-        threads
-            Threads of a run.
-
-        Returns
-        -------
-        Branch
-            Ready to use.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged.
-        EncoderMismatchError
-            If it was trained on another encoder's states.
-        """
+        """Load the branch from the folder of the entailment model, for the encoder with this fingerprint."""
         return cls.of(artifacts.load(folder, "entailment"), encoder=encoder, threads=threads)
 
     @classmethod
     def of(cls, artifact: artifacts.Artifact, *, encoder: str, threads: int) -> Branch:
-        """Open the branch of an entailment model whose files were checked already; arguments and errors as :meth:`load`."""
+        """Open the branch of a verified entailment model; an EncoderMismatchError if it reads another encoder's states."""
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, (STATES,))
         # it is written with fused operators already, and loads faster as it is
         session = open_session(artifact, "branch.onnx", threads, optimise=False)
@@ -100,22 +60,9 @@ class Branch:
         return int(next(item.shape[-1] for item in self.session.get_outputs() if item.name == "vectors"))
 
     def read(self, states: Ragged, kind: int) -> BranchVectors:
-        """Give the vectors of texts.
-
-        Parameters
-        ----------
-        states
-            The encoder's view ``states`` of n texts.
-        kind
-            :data:`QUESTION` or :data:`SENTENCE`.
-
-        Returns
-        -------
-        BranchVectors
-            In the same order.
-        """
+        """The vectors of n texts by their ``states``; `kind` is :data:`QUESTION` or :data:`SENTENCE`."""
         lengths = states.lengths() - 2
-        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        offsets = offsets_of(lengths)
         outputs = {item.name: item.shape[-1] for item in self.session.get_outputs()}
         vectors = np.zeros((offsets[-1], outputs["vectors"]), np.float32)
         weights = np.zeros(offsets[-1], np.float32)

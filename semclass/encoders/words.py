@@ -1,10 +1,9 @@
-"""Words made of word pieces again, each as one number, so that texts can be compared word by word.
+"""Whole words from word pieces, each as one number, so that texts can be compared word by word.
 
-A rare word of specialised text falls into many pieces, each of them rare: counted by pieces, it outweighs everything else
-that is asked, and one of its pieces in another word passes for a match. Here a word is all of its pieces at once. Forms of
-a word count as equal where a stemmer says so: of words that are one piece, and of others but for a last piece that is an
-ending. The stemmer runs over the vocabulary when heads are trained; what it found is a table with a row for each piece, so
-that nothing has to be kept for passages but their pieces.
+A rare word of specialised text falls into many rare pieces: counted by pieces, it outweighs all else that is asked, and
+one of its pieces in another word passes for a match. Here all pieces of a word are one number. Forms of a word are equal
+where a stemmer says so: of words that are one piece, and of others up to a last piece that is an ending. The stemmer runs
+over the vocabulary when heads are trained; its table has a column for each piece, so that passages keep only their pieces.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ from semclass.core.errors import InputError
 from semclass.core.types import IntArray, Ragged
 
 CONTINUES, ENDING = -1, -2
-"""In a table's first row: a piece that goes on with the word before it, and one that is but an ending of it."""
+"""In a table's first row: a piece that continues the word before it, and one that is only its ending."""
 
 LONGEST = 16
-"""Pieces of a word from which their order no longer counts."""
+"""Pieces of a word beyond which their order no longer counts."""
 
 # powers of an odd number modulo 2**64: a word's number is a polynomial in it, see Karp & Rabin (1987)
 _POWERS = np.cumprod(np.concatenate([[1], np.full(LONGEST - 1, 0x9E3779B97F4A7C15)]).astype(np.uint64))
@@ -30,37 +29,19 @@ _POWERS = np.cumprod(np.concatenate([[1], np.full(LONGEST - 1, 0x9E3779B97F4A7C1
 
 @dataclass(frozen=True)
 class WordTable:
-    """What each word piece is to the word that it stands in; read-only.
+    """What each word piece is to the word that it stands in; read-only."""
 
-    Attributes
-    ----------
-    keys
-        Number of each piece, uint64 of shape (vocabulary,): equal for pieces of one stem, 0 for endings.
-    begins
-        Whether a piece begins a word, bool of shape (vocabulary,).
-    digits
-        Whether it holds a digit, bool of shape (vocabulary,).
-    """
-
-    keys: npt.NDArray[np.uint64]
-    begins: npt.NDArray[np.bool_]
-    digits: npt.NDArray[np.bool_]
+    keys: npt.NDArray[np.uint64]  # uint64 of shape (vocabulary,): equal for pieces of one stem, 0 for endings
+    begins: npt.NDArray[np.bool_]  # bool of shape (vocabulary,): whether a piece begins a word
+    digits: npt.NDArray[np.bool_]  # bool of shape (vocabulary,): whether it holds a digit
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> WordTable:
-        """Read a table.
+        """Read a table, integers of shape (2, vocabulary); an InputError if it is something else.
 
-        Parameters
-        ----------
-        table
-            Any integer dtype, shape (2, vocabulary). First row: of a piece that begins a word, a piece that stands for its
-            stem, in [0, vocabulary); else :data:`CONTINUES` or :data:`ENDING`. Second row: 1 for pieces with a digit, else
-            0.
-
-        Raises
-        ------
-        InputError
-            If it is something else.
+        First row: of a piece that begins a word, the piece that stands for its stem; of others :data:`CONTINUES` or
+        :data:`ENDING`.
+        Second row: 1 for pieces with a digit, else 0.
         """
         if table.ndim != 2 or len(table) != 2 or not np.issubdtype(table.dtype, np.integer):
             raise InputError(
@@ -76,35 +57,14 @@ class WordTable:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of n texts.
+    """The words of n texts."""
 
-    Attributes
-    ----------
-    keys
-        Ragged uint64: equal numbers are equal words.
-    starts
-        First piece of each word, among all texts' pieces, int64 of shape (total words,).
-    """
-
-    keys: Ragged
-    starts: IntArray
+    keys: Ragged  # uint64: equal numbers are equal words
+    starts: IntArray  # int64 of shape (total words,): the first piece of each, among all texts' pieces
 
 
 def words_of(terms: Ragged, table: WordTable) -> Words:
-    """Make words of word pieces.
-
-    Parameters
-    ----------
-    terms
-        Ragged word-piece ids of n texts.
-    table
-        Of their vocabulary.
-
-    Returns
-    -------
-    Words
-        A text's first piece begins a word, whatever it is.
-    """
+    """Words of the word pieces of n texts; a text's first piece begins a word, whatever it is."""
     pieces = terms.values
     begins = table.begins[pieces]
     begins[terms.offsets[:-1][terms.lengths() > 0]] = True
