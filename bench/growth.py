@@ -25,7 +25,7 @@ from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
-from semclass.scoring import bm25
+from semclass.scoring import bm25, postings
 from semclass.scoring.topk import top_k
 from semclass.scoring.vectors import Reduced, Vectors
 
@@ -354,7 +354,7 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
     memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
     started = time.perf_counter()
-    bm25.postings(opened.terms, encoder.is_term)
+    postings.count_terms(opened.terms, encoder.is_term)
     seconds["semclass_build_s"] = round(time.perf_counter() - started, 2)
     before = resident()
     asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]

@@ -35,7 +35,7 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
 from semclass.index.store import describe
-from semclass.scoring import bm25
+from semclass.scoring import postings
 from semclass.scoring.quantisation import to_int8
 from semclass.scoring.topk import unit
 
@@ -241,7 +241,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
             codes, levels = to_int8(pooled(pool, some, rng))
             lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
-            parts.append(bm25.postings(terms, reader.encoder.is_term))
+            parts.append(postings.count_terms(terms, reader.encoder.is_term))
             arrays.add(
                 pooled=codes,
                 levels=levels,
@@ -261,7 +261,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             tokens=Ragged(arrays.get("tokens"), ends[0]),
             sentences=Ragged(arrays.get("sentences"), drawn.offsets),
             terms=Ragged(arrays.get("terms"), ends[0]),
-            postings=bm25.merge(parts),
+            postings=postings.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),
             columns=Columns(n, {}),
             id_hashes=hashes,

@@ -5,7 +5,7 @@ import pytest
 
 from bench import growth, made_corpus, scale
 from semclass.core.types import Ragged, ragged
-from semclass.scoring import bm25
+from semclass.scoring import postings
 from semclass.scoring.vectors import Vectors
 
 VOCABULARY = 20
@@ -65,9 +65,9 @@ def test_postings_of_stretches_merge_into_those_of_all():
     rng = np.random.default_rng(3)
     terms = [rng.integers(0, VOCABULARY, rng.integers(0, 12)).astype(np.int32) for _ in range(40)]
     is_term = np.arange(VOCABULARY) != 4
-    whole = bm25.postings(ragged(terms, EMPTY), is_term)
-    parts = [bm25.postings(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
-    merged = bm25.merge(parts)
+    whole = postings.count_terms(ragged(terms, EMPTY), is_term)
+    parts = [postings.count_terms(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
+    merged = postings.merge(parts)
     for name in ("counts", "passages", "starts", "lengths", "is_term"):
         np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from semclass.core.files import Files
 from semclass.core.types import Ragged, ragged
-from semclass.scoring import bm25
+from semclass.scoring import bm25, postings
+from semclass.scoring.postings import Postings, count_removed, count_terms, merge
 from semclass.scoring.topk import top_k
 
 VOCABULARY = 50
@@ -26,22 +27,22 @@ def terms() -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-def build(terms: Ragged, is_term: np.ndarray | None = None) -> bm25.Postings:
-    return bm25.postings(terms, np.ones(VOCABULARY, bool) if is_term is None else is_term)
+def build(terms: Ragged, is_term: np.ndarray | None = None) -> Postings:
+    return count_terms(terms, np.ones(VOCABULARY, bool) if is_term is None else is_term)
 
 
-def scores(found: bm25.Postings, question: list[int] | np.ndarray) -> np.ndarray:
+def scores(found: Postings, question: list[int] | np.ndarray) -> np.ndarray:
     return bm25.scores([found], bm25.statistics([found]), np.array(question, np.int64))
 
 
-def stretches(terms: Ragged, *ends: int) -> list[bm25.Postings]:
+def stretches(terms: Ragged, *ends: int) -> list[Postings]:
     """Segments of a corpus."""
     cuts = [0, *ends, len(terms)]
     rows = [[terms.row(row) for row in range(*pair)] for pair in itertools.pairwise(cuts)]
     return [build(ragged(some, np.zeros(0, np.int32))) for some in rows]
 
 
-def assert_same(left: bm25.Postings, right: bm25.Postings) -> None:
+def assert_same(left: Postings, right: Postings) -> None:
     for name in ("counts", "passages", "starts", "lengths", "is_term"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name))
 
@@ -88,10 +89,10 @@ def test_scores_equal_those_that_bm25s_computes(rows):
 
 
 def test_what_is_saved_scores_the_same(terms, tmp_path):
-    found = bm25.postings(terms, np.ones(VOCABULARY, bool))
+    found = count_terms(terms, np.ones(VOCABULARY, bool))
     question = np.array([1, 2, 5])
-    bm25.save(found, tmp_path / "bm25")
-    loaded = bm25.load(Files(tmp_path / "bm25"))
+    postings.save(found, tmp_path / "bm25")
+    loaded = postings.load(Files(tmp_path / "bm25"))
     assert len(loaded) == len(terms)
     np.testing.assert_array_equal(scores(loaded, question), scores(found, question))
 
@@ -99,7 +100,7 @@ def test_what_is_saved_scores_the_same(terms, tmp_path):
 def test_postings_count_terms_in_the_smallest_types_that_hold_them():
     terms = ragged([np.array([3, 1, 3]), np.array([0]), np.array([], np.int64), np.array([3])], np.zeros(0, np.int64))
     is_term = np.array([False, True, True, True, True])
-    found = bm25.postings(terms, is_term)
+    found = count_terms(terms, is_term)
     assert found.counts.tolist() == [1, 2, 1]
     assert found.passages.tolist() == [0, 0, 3]
     assert found.starts.tolist() == [0, 0, 1, 1, 3, 3]
@@ -107,11 +108,11 @@ def test_postings_count_terms_in_the_smallest_types_that_hold_them():
     assert {array.dtype for array in (found.counts, found.passages, found.starts, found.lengths)} == {
         np.dtype(np.uint8)
     }
-    np.testing.assert_array_equal(found.document_frequencies, bm25.document_frequencies(terms, 5) * is_term)
+    assert found.document_frequencies.tolist() == [0, 1, 0, 2, 0]  # passages, not occurrences
 
 
 def test_a_term_may_come_more_often_than_a_byte_can_count():
-    found = bm25.postings(ragged([np.full(300, 2), np.array([1])], np.zeros(0, np.int64)), np.ones(3, bool))
+    found = count_terms(ragged([np.full(300, 2), np.array([1])], np.zeros(0, np.int64)), np.ones(3, bool))
     assert found.counts.tolist() == [1, 300]
     assert found.counts.dtype == np.uint16
 
@@ -120,12 +121,12 @@ def test_segments_of_which_one_has_a_term_that_often_are_merged():
     rows = [np.array([1, 2]), np.full(300, 2)]
     parts = [build(ragged([row], np.zeros(0, np.int64))) for row in rows]
     for order in (parts, parts[::-1]):
-        assert_same(bm25.merge(order), build(ragged(rows if order is parts else rows[::-1], np.zeros(0, np.int64))))
+        assert_same(merge(order), build(ragged(rows if order is parts else rows[::-1], np.zeros(0, np.int64))))
 
 
 @pytest.mark.parametrize("frequent", [0, 10_000], ids=["searched for", "looked up"])
 def test_how_often_passages_have_a_term(terms, monkeypatch, frequent):
-    monkeypatch.setattr(bm25, "FREQUENT", frequent)
+    monkeypatch.setattr(postings, "FREQUENT", frequent)
     found, every = build(terms), np.arange(len(terms))
     for term in range(VOCABULARY):
         expected = [np.count_nonzero(terms.row(row) == term) for row in every]
@@ -133,7 +134,7 @@ def test_how_often_passages_have_a_term(terms, monkeypatch, frequent):
 
 
 def test_passages_without_terms_score_0():
-    found = bm25.postings(ragged([np.array([], np.int64)], np.zeros(0, np.int64)), np.ones(3, bool))
+    found = count_terms(ragged([np.array([], np.int64)], np.zeros(0, np.int64)), np.ones(3, bool))
     np.testing.assert_array_equal(scores(found, [1, 2]), [0])
 
 
@@ -148,7 +149,7 @@ def test_pieces_that_are_no_terms_count_neither_as_matches_nor_as_length(terms):
 
 def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     # the same formula by another route: given its own document frequencies, the result must be the same
-    idf = bm25.idf_table(bm25.document_frequencies(terms, VOCABULARY), len(terms))
+    idf = bm25.statistics([build(terms)]).idf
     question = np.array([1, 2, 2, 40])
     np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
 
@@ -165,22 +166,17 @@ def test_few_passages_of_which_the_last_has_no_term():
     np.testing.assert_allclose(found, [2 * 2.5 / (2 + norm), 0])
 
 
-def test_document_frequency_counts_passages_not_occurrences():
-    terms = ragged([np.array([3, 3, 3]), np.array([3, 1])], np.zeros(0, np.int64))
-    assert bm25.document_frequencies(terms, 5).tolist() == [0, 1, 0, 2, 0]
-
-
 @pytest.mark.parametrize("block", [1, 7, 100])
 def test_blocks_change_nothing(monkeypatch, terms, block):
     parts = stretches(terms, 25)
     question, gone = np.arange(VOCABULARY), np.arange(0, 25, 3)
     whole = bm25.scores(parts, bm25.statistics(parts), question)
-    removed = bm25.removed(parts[0], gone)
-    monkeypatch.setattr(bm25, "BLOCK", block)
+    removed = count_removed(parts[0], gone)
+    monkeypatch.setattr(postings, "BLOCK", block)
     monkeypatch.setattr(bm25, "RUN", block)
     np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
-    np.testing.assert_array_equal(bm25.removed(parts[0], gone).document_frequencies, removed.document_frequencies)
-    assert_same(bm25.merge(parts), build(terms))
+    np.testing.assert_array_equal(count_removed(parts[0], gone).document_frequencies, removed.document_frequencies)
+    assert_same(merge(parts), build(terms))
 
 
 @given(corpora, st.data())
@@ -191,7 +187,7 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
         np.array(sorted(data.draw(st.sets(st.integers(0, max(len(part) - 1, 0)), max_size=len(part)))))
         for part in parts
     ]
-    removed = [bm25.removed(part, rows) for part, rows in zip(parts, gone, strict=True)]
+    removed = [count_removed(part, rows) for part, rows in zip(parts, gone, strict=True)]
     there = np.concatenate([~np.isin(np.arange(len(part)), rows) for part, rows in zip(parts, gone, strict=True)])
     known, question = bm25.statistics(parts, removed), np.arange(VOCABULARY)
     left = build(ragged([terms.row(row) for row in np.flatnonzero(there)], np.zeros(0, np.int64)))
@@ -201,19 +197,19 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
     np.testing.assert_array_equal(known.document_frequencies, expected.document_frequencies)
     np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
     keep = np.split(there, [len(parts[0])])
-    assert_same(bm25.merge(parts, keep), left)
+    assert_same(merge(parts, keep), left)
 
 
 def test_more_passages_are_merged_than_a_byte_can_number():
     rows = [np.array([row % 7, 7 + row % 3]) for row in range(400)]
     together = ragged(rows, np.zeros(0, np.int64))
-    assert_same(bm25.merge(stretches(together, 200)), build(together))
+    assert_same(merge(stretches(together, 200)), build(together))
 
 
 def test_segments_are_merged_on_the_disk(terms, tmp_path):
-    merged = bm25.merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
+    merged = merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
     assert_same(merged, build(terms))
-    assert_same(bm25.load(Files(tmp_path / "bm25")), merged)
+    assert_same(postings.load(Files(tmp_path / "bm25")), merged)
 
 
 @st.composite
@@ -244,7 +240,7 @@ def test_the_best_are_those_of_scoring_all_ties_included(made):
 @pytest.mark.parametrize("frequent", [1, 8, 10_000], ids="a term is frequent if more than 1 of {} has it".format)
 @pytest.mark.parametrize("n", [1, 7, 300])
 def test_the_best_of_many_segments_are_those_of_scoring_all(monkeypatch, frequent, n):
-    monkeypatch.setattr(bm25, "FREQUENT", frequent)
+    monkeypatch.setattr(postings, "FREQUENT", frequent)
     rng = np.random.default_rng(n)
     rows = [rng.zipf(1.3, rng.integers(0, 20)).clip(0, VOCABULARY - 1) for _ in range(900)]
     parts = stretches(ragged(rows, np.zeros(0, np.int64)), 400, 410, 410, 700)
@@ -270,7 +266,7 @@ def test_a_segment_that_has_nothing_better_is_not_looked_at(monkeypatch):
 
 
 def test_of_most_passages_no_term_is_looked_up(monkeypatch):
-    part = bm25.postings(
+    part = count_terms(
         ragged([np.array([1, 2]), np.array([1]), np.array([2, 2])], np.zeros(0, np.int64)), np.ones(3, bool)
     )
     known, question = bm25.statistics([part]), np.array([1, 2])
@@ -290,15 +286,15 @@ def test_some_passages_score_as_among_all(made, data):
 
 @pytest.mark.parametrize("by_system", [True, False])
 def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path, monkeypatch, by_system):
-    part = bm25.postings(ragged([np.array([1, 2, 2]), np.array([2, 3])], np.zeros(0, np.int32)), np.ones(5, np.bool_))
+    part = count_terms(ragged([np.array([1, 2, 2]), np.array([2, 3])], np.zeros(0, np.int32)), np.ones(5, np.bool_))
     if not by_system:
         monkeypatch.delattr("os.posix_fallocate", raising=False)
-    whole = bm25.merge([part, part], folder=tmp_path / "whole")
-    np.testing.assert_array_equal(whole.passages, bm25.merge([part, part]).passages)
+    whole = merge([part, part], folder=tmp_path / "whole")
+    np.testing.assert_array_equal(whole.passages, merge([part, part]).passages)
 
     def full(number, begin, length):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("os.posix_fallocate", full, raising=False)
     with pytest.raises(OSError, match="No space left"):
-        bm25.merge([part, part], folder=tmp_path / "full")
+        merge([part, part], folder=tmp_path / "full")

@@ -14,6 +14,7 @@ from semclass.index.records import Query, Scoring
 from semclass.scoring import bm25
 from semclass.scoring import vectors as dense
 from semclass.scoring.fusion import fused
+from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import to_int8
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
 from semclass.scoring.vectors import Vectors, reduce_vectors
@@ -34,7 +35,7 @@ def part(
     codes, levels = (pooled, np.ones(n, np.float32)) if exact else to_int8(pooled)
     terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(different)]
     terms = [terms[place] for place in rng.permutation(n) // alike]
-    postings = bm25.postings(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
+    postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
     vectors = Vectors(codes, levels, similarity, index=reduce_vectors(codes, levels) if reduced else None)
     # some probabilities are at the threshold, and many are equal
     return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))

@@ -15,6 +15,7 @@ from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import Dataset
 from semclass.integrations.qdrant import point_id
 from semclass.scoring import bm25
+from semclass.scoring.postings import count_terms
 
 QUESTION = "Who designed the lighthouse?"
 
@@ -83,7 +84,7 @@ def test_impacts_times_idf_are_the_scores(index, ranker):
 
 
 def test_impacts_of_a_passage_without_terms_are_none():
-    found = bm25.postings(
+    found = count_terms(
         ragged([np.array([1, 1, 2]), np.array([0]), np.array([2])], np.zeros(0)), np.array([0, 1, 1], bool)
     )
     terms, values = bm25.impacts(found, 0, 3, 4 / 3)

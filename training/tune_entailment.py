@@ -37,7 +37,8 @@ from semclass.core.types import IntArray, Ragged
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.encoders.token_encoder import Branch
 from semclass.heads.entailment import QUESTION, SENTENCE, EntailmentClassifier, padded_ids
-from semclass.scoring.bm25 import document_frequencies, idf_table
+from semclass.scoring.bm25 import statistics
+from semclass.scoring.postings import count_terms
 
 Array = npt.NDArray[Any]
 
@@ -173,7 +174,7 @@ class Task:
         answers = np.array([place[record["relevant"]] for record in asked])
         texts = [record["text"] for record in records]
         terms = encoder.tokenize(texts)
-        idf = idf_table(document_frequencies(terms, len(encoder.is_term)), len(texts)) * encoder.is_term
+        idf = statistics([count_terms(terms, encoder.is_term)]).idf
         stretch = np.arange(len(texts)) * STRETCHES // len(texts)
         questions = Side.read(encoder, [record["text"] for record in asked])
         return cls(questions, Side.read(encoder, texts), answers, stretch, idf.astype(np.float32))

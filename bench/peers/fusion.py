@@ -18,6 +18,7 @@ from semclass.encoders.bulk import encode_quietly
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import CUTOFF
 from semclass.scoring import bm25, fusion
+from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 
 DEPTH = 100
@@ -112,7 +113,7 @@ def both_scores(
 ) -> Iterator[tuple[DoubleArray, DoubleArray]]:
     """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
     passages, _ = encode_quietly(encoder, texts, ("pooled",))
-    parts = [bm25.postings(passages.terms, encoder.is_term)]
+    parts = [count_terms(passages.terms, encoder.is_term)]
     known, pooled = bm25.statistics(parts), passages.rows("pooled")
     asked = encoder.encode(questions)
     for row, vector in enumerate(asked.rows("pooled")):

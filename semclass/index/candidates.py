@@ -21,8 +21,9 @@ import numpy.typing as npt
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.index.records import Query, Scoring, sum_of
 from semclass.scoring import bm25
-from semclass.scoring.bm25 import Postings, Statistics
+from semclass.scoring.bm25 import Statistics
 from semclass.scoring.fusion import DEPTH, fused
+from semclass.scoring.postings import Postings
 from semclass.scoring.topk import class_match, nth_at_least, top_k
 from semclass.scoring.vectors import Vectors
 

@@ -22,7 +22,7 @@ from semclass.encoders.bulk import CHUNK
 from semclass.index.metadata import columns_of
 from semclass.index.passage_encoder import PassageReader, searchable
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
-from semclass.scoring import bm25
+from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import Codebook, Codebooks, to_int8
 from semclass.scoring.topk import SIMILARITIES, unit
 
@@ -109,7 +109,7 @@ class Recipe:
             tokens=NOTHING if lean else _written(found.tokens, None if books is None else books.tokens),
             sentences=NOTHING if lean else _written(found.sentences, None if books is None else books.sentences),
             terms=NOTHING if lean else Ragged(found.terms.values.astype(kind), found.terms.offsets),
-            postings=bm25.postings(found.terms, is_term),
+            postings=count_terms(found.terms, is_term),
             records=records_of(lines),
             columns=columns_of([passage.metadata for passage in passages]),
             id_hashes=hashes,

@@ -33,7 +33,8 @@ from semclass.index.records import Candidates, Query, Scoring, no_evidence
 from semclass.index.segment import Part, Segment, hashes_of, join
 from semclass.index.store import Entry, Manifest
 from semclass.scoring import bm25
-from semclass.scoring.bm25 import Postings, Removed, Statistics
+from semclass.scoring.bm25 import Statistics
+from semclass.scoring.postings import Postings, Removed, merge
 
 __all__ = ["FORMS", "PassageIndex", "Source"]
 
@@ -181,7 +182,7 @@ class PassageIndex:
     def postings(self) -> Postings:
         """What BM25 is computed from, of all rows."""
         parts = [segment.postings for segment in self.segments]
-        return parts[0] if len(parts) == 1 else bm25.merge(parts)
+        return parts[0] if len(parts) == 1 else merge(parts)
 
     @property
     def pooled(self) -> FloatArray:

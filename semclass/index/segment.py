@@ -25,8 +25,8 @@ from semclass.core.files import REMEDY, Files
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
 from semclass.index import metadata
 from semclass.index.metadata import Columns
-from semclass.scoring import bm25, vectors
-from semclass.scoring.bm25 import Postings
+from semclass.scoring import postings, vectors
+from semclass.scoring.postings import Postings
 from semclass.scoring.quantisation import from_int8
 from semclass.scoring.vectors import Nearest, Vectors
 
@@ -57,7 +57,7 @@ _RAGGED = {
 
 FILES = (
     *(f"{name}.npy" for name in (*_FLAT.values(), *chain(*_RAGGED.values()), "id_hashes", "id_rows")),
-    *(f"bm25/{name}.npy" for name in bm25.PARTS),
+    *(f"bm25/{name}.npy" for name in postings.PARTS),
     metadata.VALUES,
     metadata.DIRECTORY,
 )
@@ -200,7 +200,7 @@ class Segment:
             return cls(
                 **flat,
                 **rows,
-                postings=bm25.load(files, "bm25/"),
+                postings=postings.load(files, "bm25/"),
                 columns=metadata.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
@@ -250,7 +250,7 @@ def join(parts: Sequence[Part]) -> Segment:
         tokens=rows_of("tokens"),
         sentences=rows_of("sentences"),
         terms=rows_of("terms"),
-        postings=bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
+        postings=postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
         records=rows_of("records"),
         columns=_columns(parts),
         id_hashes=hashes,
@@ -302,9 +302,9 @@ def write(
     save("id_rows", [rows], kept)
     metadata.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0][1] is None:
-        bm25.save(parts[0][0].postings, folder / "bm25")
+        postings.save(parts[0][0].postings, folder / "bm25")
     else:
-        bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
+        postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     folders = [folder / "bm25"]
     if reduced and kept >= vectors.MANY and parts[0][0].pooled_codes.dtype == np.int8:
         codes, levels = (

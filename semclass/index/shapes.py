@@ -20,7 +20,7 @@ from semclass.core.types import Ragged
 from semclass.index import metadata
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
-from semclass.scoring.bm25 import Removed
+from semclass.scoring.postings import Removed
 from semclass.scoring.topk import SIMILARITIES
 from semclass.scoring.vectors import DIMENSIONS, Reduced
 

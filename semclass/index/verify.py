@@ -12,8 +12,7 @@ from semclass.core.types import Ragged
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import BLOCK, Segment, hashes_of
 from semclass.index.shapes import require
-from semclass.scoring import bm25
-from semclass.scoring.bm25 import Removed
+from semclass.scoring.postings import Removed, count_removed, count_terms
 
 CHECKS = ("files", "shapes", "ids", "statistics")
 """What is looked at, in this order."""
@@ -86,7 +85,7 @@ def _check_statistics(segment: Segment, where: Path) -> None:
         rows = Ragged(segment.terms.values, segment.terms.offsets).take(
             np.arange(begin, min(begin + BLOCK, len(segment)))
         )
-        counted = bm25.postings(rows, np.asarray(found.is_term))
+        counted = count_terms(rows, np.asarray(found.is_term))
         frequencies += counted.document_frequencies
         same = np.array_equal(counted.lengths, found.lengths[begin : begin + BLOCK])
         require(same, place / "lengths.npy", "it is not what the terms say")
@@ -96,7 +95,7 @@ def _check_statistics(segment: Segment, where: Path) -> None:
 
 
 def _check_removed(segment: Segment, gone: Removed, where: Path) -> None:
-    again = bm25.removed(segment.postings, gone.rows)
+    again = count_removed(segment.postings, gone.rows)
     same = again.terms == gone.terms and np.array_equal(again.document_frequencies, gone.document_frequencies)
     require(same, where, "what was removed from it is not counted as it should be")
 

@@ -28,7 +28,7 @@ from semclass.index.passage_encoder import PassageReader, searchable
 from semclass.index.passage_index import PassageIndex, matching, removed_bytes
 from semclass.index.segment import Part, Segment
 from semclass.index.store import Entry
-from semclass.scoring import bm25
+from semclass.scoring.postings import count_removed
 
 WIDER = 3
 """How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
@@ -334,7 +334,7 @@ class IndexWriter:
             return piece.entry
         if compact or piece.gone is None or piece.live * 2 < len(piece.segment):
             return self._install([piece.part])
-        gone = bm25.removed(piece.segment.postings, np.flatnonzero(piece.gone))
+        gone = count_removed(piece.segment.postings, np.flatnonzero(piece.gone))
         data = removed_bytes(gone)
         digest = hashlib.sha256(data).hexdigest()
         name = f"{store.REMOVED}{digest[:16]}.npz"

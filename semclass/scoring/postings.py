@@ -1,0 +1,233 @@
+"""Postings: the passages of each term, and how often they have it, from which BM25 scores are computed.
+
+Only counts and lengths are stored, which stay true when passages come and go. Stored in the smallest types that hold them,
+they take 3 to 5 bytes for each distinct term of a passage.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.files import Files
+from semclass.core.types import IntArray, Ragged, offsets_of
+
+BLOCK = 1 << 18
+"""Postings that are processed at a time; bounds memory, changes no value."""
+
+FREQUENT = 8
+"""A term in more than one of so many passages is frequent: then a byte for each passage is no more than its postings."""
+
+PARTS = ("counts", "passages", "starts", "lengths", "is_term")
+"""Arrays of postings, each a file."""
+
+
+@dataclass(frozen=True)
+class Postings:
+    """What BM25 scores of the n passages of a segment are computed from."""
+
+    # how often a passage has a term, at least 1; unsigned (p,), one term's passages after another's
+    counts: npt.NDArray[Any]
+    passages: npt.NDArray[Any]  # which passage that is, rising within a term; unsigned (p,)
+    starts: npt.NDArray[Any]  # where each term's passages begin, unsigned (vocabulary + 1,)
+    lengths: npt.NDArray[Any]  # number of terms of each passage, repetitions included; unsigned (n,)
+    is_term: npt.NDArray[np.bool_]  # which word pieces count, bool of shape (vocabulary,)
+
+    def __len__(self) -> int:
+        """Count the passages."""
+        return len(self.lengths)
+
+    @cached_property
+    def ends(self) -> IntArray:
+        """`starts` in a type to compute with, int64 of shape (vocabulary + 1,)."""
+        return np.asarray(self.starts, np.int64)
+
+    @property
+    def document_frequencies(self) -> IntArray:
+        """In how many passages each term is, int64 of shape (vocabulary,)."""
+        return np.diff(self.ends)
+
+    @cached_property
+    def longest(self) -> int:
+        """Terms of the longest passage."""
+        return int(self.lengths.max(initial=0))
+
+    def is_frequent(self, term: int) -> bool:
+        """Whether a term is in so many passages that a column of its counts is worth a byte for each passage."""
+        return int(self.ends[term + 1] - self.ends[term]) * FREQUENT > len(self)
+
+    def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
+        """How often passages have a term; `rows` are their places, shape (m,)."""
+        if self.is_frequent(term):
+            return np.asarray(self._column(term)[rows])
+        here = slice(self.ends[term], self.ends[term + 1])
+        passages, counts = self.passages[here], self.counts[here]
+        if not len(passages):
+            return np.zeros(len(rows), np.uint8)
+        # the needles in the type of the haystack, which would be converted whole otherwise
+        places = np.searchsorted(passages, rows.astype(passages.dtype)).clip(max=len(passages) - 1)
+        return np.asarray(counts[places] * (passages[places] == rows))
+
+    def _column(self, term: int) -> npt.NDArray[Any]:
+        """How often each passage has a frequent term, shape (n,); made on first use."""
+        column = self._columns.get(term)
+        if column is None:
+            here = slice(self.ends[term], self.ends[term + 1])
+            column = np.zeros(len(self), self.counts.dtype)
+            column[self.passages[here]] = self.counts[here]
+            self._columns[term] = column
+        return column
+
+    @cached_property
+    def _columns(self) -> dict[int, npt.NDArray[Any]]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What is no longer counted of a segment since some of its passages were removed."""
+
+    rows: IntArray  # their places in the segment, rising, int64 of shape (m,)
+    document_frequencies: IntArray  # in how many of them each term is, int64 of shape (vocabulary,)
+    terms: int  # number of their terms, repetitions included
+
+
+def count_terms(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
+    """Postings of n passages by their word-piece ids; `is_term`, bool of shape (vocabulary,), says which pieces count."""
+    counted = is_term[terms.values]
+    # sorting is what takes the time, and 16 bits are sorted by counting
+    pieces = terms.values[counted].astype(np.min_scalar_type(len(is_term)))
+    owner = np.repeat(np.arange(len(terms)), terms.lengths())[counted]
+    order = np.argsort(pieces, kind="stable")
+    pieces, passages = pieces[order], owner[order]
+    differs = (np.diff(pieces) != 0) | (np.diff(passages) != 0)
+    first = np.concatenate([np.arange(min(1, len(pieces))), np.flatnonzero(differs) + 1])
+    starts = offsets_of(np.bincount(pieces[first], minlength=len(is_term)))
+    return Postings(
+        counts=_smallest(np.diff(first, append=len(pieces))),
+        passages=_smallest(passages[first]),
+        starts=_smallest(starts),
+        lengths=_smallest(np.bincount(owner, minlength=len(terms))),
+        is_term=is_term,
+    )
+
+
+def count_removed(found: Postings, rows: npt.NDArray[Any]) -> Removed:
+    """Count what passages take along that are removed from a segment; `rows` are their places, in any order."""
+    rows = np.unique(np.asarray(rows, np.int64))
+    gone = np.zeros(len(found), np.bool_)
+    gone[rows] = True
+    frequencies = np.zeros(len(found.is_term), np.int64)
+    for begin in range(0, len(found.passages) if len(rows) else 0, BLOCK):
+        places = begin + np.flatnonzero(gone[found.passages[begin : begin + BLOCK]])
+        terms = np.searchsorted(found.ends, places, side="right") - 1
+        frequencies += np.bincount(terms, minlength=len(frequencies))
+    return Removed(rows, frequencies, int(found.lengths[rows].sum(dtype=np.int64)))
+
+
+def merge(
+    parts: Sequence[Postings], keep: Sequence[npt.NDArray[np.bool_] | None] | None = None, *, folder: Path | None = None
+) -> Postings:
+    """Postings of the passages of several segments, in order: the same as counted at once.
+
+    Parameters
+    ----------
+    parts
+        Postings of each segment, at least one.
+    keep
+        Which passages of each are kept, bool of shape (len(part),); None for all of a segment, or for all of them.
+    folder
+        New folder that the result is written to, as :func:`save` does, and opened from; in memory if None.
+    """
+    keep = [None] * len(parts) if keep is None else keep
+    frequencies = [_frequencies(part, kept) for part, kept in zip(parts, keep, strict=True)]
+    starts = offsets_of(np.sum(frequencies, axis=0))
+    lengths = np.concatenate(
+        [part.lengths if kept is None else part.lengths[kept] for part, kept in zip(parts, keep, strict=True)]
+    )
+    total = int(starts[-1])
+    types = {
+        "counts": np.min_scalar_type(max(int(part.counts.max(initial=0)) for part in parts)),
+        "passages": np.min_scalar_type(max(len(lengths) - 1, 0)),
+    }
+    if folder is None:
+        arrays = {name: np.empty(total, dtype) for name, dtype in types.items()}
+    else:
+        folder.mkdir()
+        arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
+    begin, first = starts[:-1].copy(), 0
+    for part, kept in zip(parts, keep, strict=True):
+        number = None if kept is None else np.cumsum(kept) - 1
+        for some in range(0, len(part.passages), BLOCK):
+            passages = part.passages[some : some + BLOCK]
+            counts = part.counts[some : some + BLOCK]
+            terms = np.searchsorted(part.ends, np.arange(some, some + len(passages)), side="right") - 1
+            if kept is not None and number is not None:
+                stays = kept[passages]
+                passages, counts, terms = number[passages[stays]], counts[stays], terms[stays]
+            # terms rise, so that the place of a posting within its term is its distance from the term's first one here
+            numbers = np.bincount(terms, minlength=len(begin))
+            before = np.cumsum(numbers) - numbers
+            places = begin[terms] + np.arange(len(terms)) - before[terms]
+            arrays["counts"][places] = counts
+            arrays["passages"][places] = passages.astype(np.int64) + first
+            begin += numbers
+        first += len(part) if kept is None else int(kept.sum())
+    found = Postings(
+        counts=arrays["counts"],
+        passages=arrays["passages"],
+        starts=starts.astype(np.min_scalar_type(total)),
+        lengths=_smallest(lengths),
+        is_term=np.asarray(parts[0].is_term),
+    )
+    if folder is None:
+        return found
+    for name in ("starts", "lengths", "is_term"):
+        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+    for array in arrays.values():
+        array.flush()  # type: ignore[attr-defined]
+    return load(Files(folder, mapped=True))
+
+
+def _mapped(path: Path, dtype: npt.DTypeLike, total: int) -> npt.NDArray[Any]:
+    """A new memory-mapped file with its space reserved on the disk: without, a write to a full disk kills the process."""
+    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
+    with path.open("r+b") as file:
+        size = path.stat().st_size
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, size)
+        else:  # macOS, Windows
+            file.seek(size - array.nbytes)
+            for begin in range(0, array.nbytes, BLOCK):
+                file.write(bytes(min(BLOCK, array.nbytes - begin)))
+    return array
+
+
+def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:
+    """In how many of the kept passages each term is."""
+    if kept is None:
+        return part.document_frequencies
+    return part.document_frequencies - count_removed(part, np.flatnonzero(~kept)).document_frequencies
+
+
+def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return values.astype(np.min_scalar_type(values.max(initial=0)))
+
+
+def save(found: Postings, folder: Path) -> None:
+    """Write postings into a new folder."""
+    folder.mkdir()
+    for name in PARTS:
+        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+
+
+def load(files: Files, folder: str = "") -> Postings:
+    """Read postings from a folder among some files."""
+    return Postings(*(files.array(f"{folder}{name}.npy") for name in PARTS))
