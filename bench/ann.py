@@ -22,8 +22,9 @@ from bench.steps import Bench
 from semclass import OnnxEncoder
 from semclass.core.errors import import_extra
 from semclass.index.passage_index import PassageIndex
+from semclass.scoring.reduction import load, reduce_vectors, save
 from semclass.scoring.topk import top_k
-from semclass.scoring.vectors import Vectors, load, reduce_vectors, save
+from semclass.scoring.vectors import Vectors
 
 LIBRARIES = ("reduced", "usearch", "faiss_hnsw", "faiss_ivf", "hnswlib")
 

@@ -26,8 +26,9 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
 from semclass.scoring import bm25, postings
+from semclass.scoring.reduction import Reduced
 from semclass.scoring.topk import top_k
-from semclass.scoring.vectors import Reduced, Vectors
+from semclass.scoring.vectors import Vectors
 
 SEARCHES = 200
 """Searches after which the memory of a service is looked at."""

@@ -17,7 +17,7 @@ import numpy as np
 from bench import growth, readme
 from bench.steps import Bench
 from semclass.evaluation import figures
-from semclass.scoring import vectors
+from semclass.scoring import reduction
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MIDDLE = 10_000
@@ -144,7 +144,7 @@ def _variants(bench: Bench, size: int, folder: Path, *, few: bool) -> list[dict[
     """The largest index without vectors of tokens, and searched without what spares comparing all vectors."""
     without = folder.with_name(f"{folder.name}-lean")
     bench.step(f"scale/lean/{size}", "bench.growth:lean", wrote=without, index=folder, folder=without)
-    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size >= vectors.MANY else {})}
+    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size >= reduction.MANY else {})}
     rows = []
     for name, (place, every) in kinds.items():
         found = bench.step(

@@ -28,7 +28,7 @@ nitpick_ignore_regex = [
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (
         r"py:.*",
-        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Removed)|vectors\.(MANY|Reduced)|quantisation\.Codebooks)",
+        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Removed)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
     ),
     (r"py:.*", r"semclass\.encoders\.(token_encoder\.Branch|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)"),
     (r"py:.*", r"semclass\.index\.(passage_index\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import ArtifactError, HybridRetriever, IndexWriter, InputError, Passage, PassageIndex
-from semclass.scoring import vectors
+from semclass.scoring import reduction
 
 QUESTION = "Who designed the lighthouse?"
 BRACKETS = b"[" * 100_000
@@ -51,8 +51,8 @@ def made(ranker, corpus, tmp_path_factory):
         for place, one in enumerate(corpus)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vectors, "MANY", 20)
-        patch.setattr(vectors, "CELL", 8)
+        patch.setattr(reduction, "MANY", 20)
+        patch.setattr(reduction, "CELL", 8)
         PassageIndex.build(passages[:24], reader=ranker.reader).save(folder)
     with IndexWriter.open(folder, reader=ranker.reader) as changed:
         changed.add(passages[24:])

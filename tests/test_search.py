@@ -16,8 +16,9 @@ from semclass.scoring import vectors as dense
 from semclass.scoring.fusion import fused
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import to_int8
+from semclass.scoring.reduction import reduce_vectors
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
-from semclass.scoring.vectors import Vectors, reduce_vectors
+from semclass.scoring.vectors import Vectors
 
 DIM, VOCABULARY, CLASSES = 8, 20, 3
 THRESHOLDS = np.full(CLASSES, 0.5)

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 from conftest import FakeEncoder
-from test_dense import without_cells
 from test_writer import passages
 
 from semclass import ArtifactError, PassageClassifier, PassageIndex
@@ -15,7 +14,7 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import read_removed, removed_bytes
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
-from semclass.scoring import vectors
+from semclass.scoring import reduction
 
 
 @pytest.fixture(autouse=True)
@@ -140,8 +139,8 @@ def test_two_passages_of_one_id_are_found(folder):
     ],
 )
 def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change, says):
-    monkeypatch.setattr(vectors, "MANY", 12)
-    monkeypatch.setattr(vectors, "CELL", 4)
+    monkeypatch.setattr(reduction, "MANY", 12)
+    monkeypatch.setattr(reduction, "CELL", 4)
     reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
     PassageIndex.build(passages(*range(12)), reader=reader, form="lean").save(tmp_path / "index")
     assert verify(tmp_path / "index")["passages"] == 12
@@ -150,19 +149,3 @@ def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change,
     sign(tmp_path / "index", path)
     with pytest.raises(ArtifactError, match=says):
         verify(tmp_path / "index")
-
-
-def test_an_index_of_before_there_were_cells_is_as_good(tmp_path, monkeypatch):
-    monkeypatch.setattr(vectors, "MANY", 12)
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-    index = PassageIndex.build(passages(*range(12)), reader=reader, form="lean")
-    index.save(tmp_path / "new")
-    monkeypatch.setattr(vectors, "save", lambda found, folder: without_cells(found, folder, 8))
-    index.save(tmp_path / "old")
-    assert [path.name for path in (tmp_path / "old").glob("*/reduced/n.npy")] == ["n.npy"]
-    monkeypatch.setattr(vectors, "OLD_BLOCK", 8)
-    assert verify(tmp_path / "old")["passages"] == 12
-    question = index.segments[0].pooled[3]
-    old, new = (PassageIndex.load(tmp_path / name).segments[0].near for name in ("old", "new"))
-    assert old.cells is None
-    assert old.nearest(question, 2).tolist() == new.nearest(question, 2).tolist()

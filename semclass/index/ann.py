@@ -1,6 +1,6 @@
 """Graphs of near neighbours, made by usearch: for more passages than can be looked at quickly in few dimensions.
 
-An index looks through vectors in few dimensions by itself, see :class:`semclass.scoring.vectors.Reduced`: of a million
+An index looks through vectors in few dimensions by itself, see :class:`semclass.scoring.reduction.Reduced`: of a million
 passages that takes some milliseconds, and ten times as long for ten million. A graph (HNSW, Malkov & Yashunin 2018)
 visits some thousand passages of any number; it takes long to build, and memory-mapped files as large as the vectors.
 Needs the extra ``ann``.
@@ -24,7 +24,7 @@ from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.types import FloatArray, IntArray
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment
-from semclass.scoring.vectors import MANY
+from semclass.scoring.reduction import MANY
 
 CONNECTIVITY, ADDED, SEARCHED = 16, 128, 128
 """Neighbours of a passage, and how many are looked at when one is added and, at least, when one is searched."""
@@ -65,7 +65,7 @@ class Graph:
 
 
 def with_graphs(index: PassageIndex, folder: str | Path, *, threads: int = 1) -> PassageIndex:
-    """Give an index graphs of its large segments, those of :data:`semclass.scoring.vectors.MANY` passages and more.
+    """Give an index graphs of its large segments, those of :data:`semclass.scoring.reduction.MANY` passages and more.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from semclass.core.files import REMEDY, Files
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
 from semclass.index import metadata
 from semclass.index.metadata import Columns
-from semclass.scoring import postings, vectors
+from semclass.scoring import postings, reduction
 from semclass.scoring.postings import Postings
 from semclass.scoring.quantisation import from_int8
 from semclass.scoring.vectors import Nearest, Vectors
@@ -63,8 +63,8 @@ FILES = (
 )
 """Files of each segment."""
 
-MORE = tuple(tuple(f"{REDUCED}/{name}.npy" for name in parts) for parts in (vectors.PARTS, vectors.OLD_PARTS))
-"""Files of a large one beside them: of one with cells, or of one that was written before there were cells."""
+MORE = tuple(f"{REDUCED}/{name}.npy" for name in reduction.PARTS)
+"""Further files of a large segment."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Segment:
         Hashes of the ids, uint64 of shape (n,), ascending, and the passage of each: an id is found without a table of
         all ids as strings.
     near
-        What finds the vectors near to a question's among many, see :data:`semclass.scoring.vectors.MANY`; None for
+        What finds the vectors near to a question's among many, see :data:`semclass.scoring.reduction.MANY`; None for
         fewer, or for vectors in float32.
     name
         What its folder is called; empty for a segment in memory.
@@ -204,7 +204,7 @@ class Segment:
                 columns=metadata.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
-                near=vectors.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
+                near=reduction.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
                 name=name,
             )
         except ArtifactError:
@@ -306,11 +306,11 @@ def write(
     else:
         postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
     folders = [folder / "bm25"]
-    if reduced and kept >= vectors.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+    if reduced and kept >= reduction.MANY and parts[0][0].pooled_codes.dtype == np.int8:
         codes, levels = (
             np.load(folder / f"{_FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
         )
-        vectors.save(vectors.reduce_vectors(codes, levels), folder / REDUCED)
+        reduction.save(reduction.reduce_vectors(codes, levels), folder / REDUCED)
         folders.append(folder / REDUCED)
     written = [path for some in folders for path in sorted(some.iterdir())]
     for path in [*written, folder / metadata.VALUES, folder / metadata.DIRECTORY]:

@@ -21,8 +21,8 @@ from semclass.index import metadata
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
 from semclass.scoring.postings import Removed
+from semclass.scoring.reduction import DIMENSIONS, Reduced
 from semclass.scoring.topk import SIMILARITIES
-from semclass.scoring.vectors import DIMENSIONS, Reduced
 
 TERMS_OF_A_BYTE = 32
 """Terms that a byte of a passage's record stands for at most: some characters are written out as a dozen others."""
@@ -135,7 +135,7 @@ def _check_postings(segment: Segment, where: Path) -> None:
 
 
 def _check_reduced(segment: Segment, where: Path) -> None:
-    """Whether each passage has reduced vectors once, in a cell; a small segment has none, an old one no cells."""
+    """Whether each passage has reduced vectors once, in a cell; a small segment has none."""
     near, n = segment.near, len(segment)
     if not isinstance(near, Reduced):
         return
@@ -146,8 +146,6 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     rising = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 1
     rising = rising and starts[0] == 0 and starts[-1] == n and bool((np.diff(starts) > 0).all())
     require(rising, where / "starts.npy", f"it does not rise from 0 to {n}")
-    if near.places is None or near.cells is None:
-        return
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
     require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each passage once")

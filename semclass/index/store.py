@@ -215,7 +215,7 @@ def _is_entry(entry: Any) -> bool:
     files, removed = entry.get("files"), entry.get("removed", {})
     if not isinstance(files, dict) or not isinstance(removed, dict):
         return False
-    if set(files) not in [{*segment.FILES, *more} for more in ((), *segment.MORE)]:
+    if set(files) not in [{*segment.FILES}, {*segment.FILES, *segment.MORE}]:
         return False
     if not all(map(artifacts.is_record, files.values())):
         return False

@@ -1,1 +1,1 @@
-"""Scores of passages as arrays: BM25, vectors, their fusion, and the best of them."""
+"""Scores of passages: vectors, BM25, their fusion, and selecting the best."""

@@ -1,8 +1,8 @@
-"""Cells of vectors that are near to each other, and which of them are worth a look for a question.
+"""Cells of vectors that are near to each other, and which of them to compare with a question.
 
-A fixed number of nearest cells finds nearly all for a question that the passages answer, and far less for one that is
-foreign to them, whose nearest passages are anywhere. So for each question it is estimated how many of the passages that
-are looked for each cell holds, from the mean and the spread of its vectors, and cells are looked at until they hold most.
+A fixed number of nearest cells finds nearly all for a question that the passages answer, and far less for one whose nearest
+passages are anywhere. So each cell's share of the passages that are looked for is estimated, from the mean and the spread
+of its vectors, and cells are compared until they hold most.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from semclass.core.types import FloatArray, IntArray
 
 CELL = 16_384
-"""Vectors of a cell, on average: a product with a cell has a fixed cost, which is that of some thousand vectors."""
+"""Vectors of a cell, on average: a product with a cell has the fixed cost of some thousand vectors."""
 
 ROUNDS = 8
 """Rounds of k-means."""
@@ -24,27 +24,21 @@ BLOCK = 4_096
 """Vectors that are compared with centres at a time."""
 
 COVERED = 0.98
-"""Share of the passages looked for that is estimated to be in the cells looked at.
+"""Estimated share of the passages looked for that is in the cells that are compared.
 
-Of a million made passages (``bench.made_corpus``), 44 % are looked at for questions that they answer (squad4), 65 % for
+Of a million made passages (``bench.made_corpus``), 44 % are compared for questions that they answer (squad4), 65 % for
 questions of another domain (pubmedqa). The ten best by vectors alone are then among what is found as often as 0.983 and
-0.864, where looking at all finds 0.992 and 0.873; with 0.95 it would be 32 % and 0.970 for the first. Of 28,000 real
-sentences and abstracts in 108 cells it was 0.993, with 43 % looked at, and 0.995 looking at all.
+0.864, where comparing all finds 0.992 and 0.873; with 0.95 it would be 32 % and 0.970 for the first. Of 28,000 real
+sentences and abstracts in 108 cells it was 0.993, with 43 % compared, and 0.995 comparing all.
 """
 
 BARS = 32
-"""How many values are tried for the least product of a passage that is looked for."""
+"""Values that are tried for the least product of a passage that is looked for."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """What is known of the vectors of each cell.
-
-    Attributes
-    ----------
-    means, variances
-        By dimension, float32 of shape (n_cells, dim).
-    """
+    """Means and variances of the vectors of each cell by dimension, float32 of shape (n_cells, dim)."""
 
     means: FloatArray
     variances: FloatArray
@@ -54,22 +48,7 @@ class Cells:
         return len(self.means)
 
     def worth_a_look(self, question: FloatArray, counts: IntArray, n: int) -> IntArray:
-        """Cells that hold most of the vectors with the largest products.
-
-        Parameters
-        ----------
-        question
-            A vector, float32 of shape (dim,).
-        counts
-            How many vectors each cell has, at least one, int64 of shape (n_cells,).
-        n
-            How many are looked for.
-
-        Returns
-        -------
-        ndarray
-            Places of cells, rising, int64 of shape (m,). They hold n vectors, or all there are.
-        """
+        """Places of the cells, rising, that hold most of the n largest products; `counts` are their numbers of vectors."""
         wanted = min(n, int(counts.sum()))
         shares = _shares_above(self.means @ question, np.sqrt(self.variances @ question**2), counts, wanted)
         order = np.argsort(-shares, kind="stable")
@@ -98,20 +77,7 @@ def _above(values: FloatArray) -> FloatArray:
 
 
 def centres_of(vectors: FloatArray, n: int) -> FloatArray:
-    """Centres of cells by k-means (Lloyd 1982), the same for the same vectors.
-
-    Parameters
-    ----------
-    vectors
-        float32 of shape (m, dim), at least one.
-    n
-        How many cells; fewer if there are fewer different vectors.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n_cells, dim).
-    """
+    """Centres of at most n cells by k-means (Lloyd 1982), float32 of shape (n_cells, dim); reproducible."""
     # spread over the vectors as they come, and different: equal centres would leave cells empty
     starts = np.unique(vectors[np.linspace(0, len(vectors) - 1, min(n, len(vectors))).astype(np.int64)], axis=0)
     centres = np.ascontiguousarray(starts, np.float32)

@@ -1,8 +1,8 @@
 """Matrix products by onnxruntime, on one thread whatever the environment says.
 
-numpy's BLAS takes as many threads as there are processors for a product of some size, in every thread of a service at
-once, and they wait for each other. A session of onnxruntime takes the threads that it is given, here one, and lets other
-Python threads run meanwhile. The graphs have one node each, and are written here byte by byte.
+numpy's BLAS takes as many threads as there are processors for a larger product, in every thread of a service at once, and
+they wait for each other. A session of onnxruntime takes the threads that it is given, here one, and lets other Python
+threads run meanwhile. The graphs have one node each, and are written here byte by byte.
 
 Products of integers are exact: the same whatever the order of the sums. Operands must be so small that the 16 bits in which
 processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
@@ -22,27 +22,16 @@ from semclass.core.onnx_sessions import session_options
 from semclass.core.types import FloatArray
 
 ZERO, SMALL_ZERO = 128, 64
-"""The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned numbers."""
+"""The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned."""
 
 _FLOAT, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
 
 _OWN = "com.microsoft"
-"""The domain of operators that are onnxruntime's own."""
+"""The domain of onnxruntime's own operators."""
 
 
 def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Inner products of rows, left @ right.T.
-
-    Parameters
-    ----------
-    left, right
-        float32 of shape (m, dim) and (n, dim).
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (m, n).
-    """
+    """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
     if not left.size or not right.size:
         return np.zeros((len(left), len(right)), np.float32)
     found: FloatArray = _session("Gemm", _FLOAT).run(None, {"a": left, "b": right})[0]
@@ -50,27 +39,14 @@ def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def int_products(codes: npt.NDArray[np.int8], columns: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
-    """Products of rows with columns.
-
-    Parameters
-    ----------
-    codes
-        int8 of shape (n, dim).
-    columns
-        int8 of shape (dim, m), within +-63.
-
-    Returns
-    -------
-    ndarray
-        int32 of shape (n, m).
-    """
+    """Products of rows, int8 (n, dim), with columns within +-63, int8 (dim, m): int32 (n, m)."""
     unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
     found: npt.NDArray[np.int32] = _session("MatMulInteger", _INT32).run(None, {"a": unsigned, "b": columns})[0]
     return found
 
 
 def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
-    """Codes (n, dim) as weights of a product, int8 of shape (dim, n), in memory that is given back when they are gone."""
+    """Codes (n, dim) as weights of a product, int8 (dim, n), in memory that goes back to the system with them."""
     memory = np.frombuffer(mmap.mmap(-1, max(codes.size, 1)), np.int8, codes.size).reshape(codes.shape[::-1])
     for begin in range(0, len(codes), 256):  # stretches that stay in the cache
         memory[:, begin : begin + 256] = codes[begin : begin + 256].T
@@ -78,10 +54,10 @@ def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
 
 
 def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, uint8 of shape (m, dim), with weights, int8 of shape (dim, n), into int32 (m, n).
+    """A session that multiplies ``a``, uint8 (m, dim), with weights, int8 (dim, n), into int32 (m, n).
 
-    In ``a``, :data:`SMALL_ZERO` stands for 0, and all are below 128. The library lays the weights out anew, so that they
-    are read from memory once for each product and in one go.
+    In ``a`` :data:`SMALL_ZERO` stands for 0, and all are below 128. The library lays the weights out anew, so that each
+    product reads them from memory once and in order.
     """
     options = _options()
     options.add_external_initializers(["b"], [onnxruntime.OrtValue.ortvalue_from_numpy(weights)])
@@ -91,11 +67,11 @@ def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
 
 
 def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
-    """A session that multiplies ``a``, float32 of shape (m, dim), with weights of half a byte, into float32 (m, n).
+    """A session that multiplies ``a``, float32 (m, dim), with weights of half a byte into float32 (m, n).
 
-    Two weights are in a byte, the first one in its lower half; 8 stands for 0. They are given as uint8 of shape
-    (n, dim // 2), with dim a power of 2 and at least 16. The product is not exact: rows of ``a`` are rounded to 8 bits on
-    processors that multiply such integers faster.
+    Weights are uint8 (n, dim // 2), two in a byte, the first one in its lower half; 8 stands for 0; dim is a power of 2
+    and at least 16. The product is not exact: rows of ``a`` are rounded to 8 bits where the processor multiplies such
+    integers faster.
     """
     n, dim = len(weights), 2 * weights.shape[1]
     options = _options()
@@ -111,7 +87,7 @@ def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.Infere
 
 @lru_cache(maxsize=2)
 def _session(operator: str, result: int) -> onnxruntime.InferenceSession:
-    """A session that multiplies two matrices ``a`` and ``b`` of any size, float32, or integers as :func:`int_products`."""
+    """A session that multiplies matrices ``a`` and ``b`` of any size, float32, or integers as :func:`int_products`."""
     if operator == "Gemm":
         graph = _graph(operator, result, _input("a", _FLOAT) + _input("b", _FLOAT))
     else:
@@ -126,7 +102,7 @@ def _options() -> onnxruntime.SessionOptions:
 
 
 def _graph(operator: str, result: int, others: bytes, numbers: Mapping[str, int] | None = None) -> bytes:
-    """An ONNX model of one node that gives a matrix ``c``; `others` are its inputs and what it holds, `numbers` attributes.
+    """An ONNX model of one node that gives a matrix ``c``: `others` are inputs and constants, `numbers` attributes.
 
     The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17; operators of onnxruntime's own, set 1).
     """
@@ -144,18 +120,18 @@ def _graph(operator: str, result: int, others: bytes, numbers: Mapping[str, int]
 
 
 def _held(name: str, kind: int, shape: Sequence[int]) -> bytes:
-    """An array of which the graph only knows that the session is given it."""
+    """An array that the session is given from outside."""
     place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
     return _field(5, b"".join(_field(1, size) for size in shape) + _field(2, kind) + _field(8, name) + place)
 
 
 def _zero(value: int) -> bytes:
-    """The number in a graph that stands for 0."""
+    """The constant that stands for 0."""
     return _field(5, _field(2, _UINT8) + _field(8, "zero") + _field(9, bytes([value])))
 
 
 def _input(name: str, kind: int, columns: int | None = None) -> bytes:
-    """A matrix that a graph is given, of any size or with some number of columns."""
+    """An input matrix of any size, or with some number of columns."""
     rows = _field(1, _field(2, f"{name}_rows"))
     wide = _field(1, _field(2, f"{name}_columns") if columns is None else _field(1, columns))
     return _field(11, _field(1, name) + _field(2, _field(1, _field(1, kind) + _field(2, rows + wide))))

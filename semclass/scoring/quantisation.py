@@ -2,8 +2,7 @@
 
 Product quantisation (Jégou, Douze & Schmid 2011) cuts a vector into parts of equal width and keeps, for each part, the
 number of the nearest of 256 centroids: a byte a part. The centroids are learned once, on vectors of training passages, and
-ship with the models, for they belong to the encoder. Decoding is one look-up in a table of float32 rows, after which
-everything is computed as with the vectors themselves.
+ship with the models, as they belong to the encoder. Decoding is one look-up in a table of float32 rows.
 """
 
 from __future__ import annotations
@@ -27,31 +26,19 @@ INT8_LEVELS = 127
 """Largest absolute value of a component in int8."""
 
 BLOCK = 128
-"""Vectors encoded at a time: their distances stay in the cache, and are too few for a product to be worth many threads."""
+"""Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
 
 _REMEDY = "restore the folder from where it came, or make it again with training/train_codebooks.py"
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """Centroids of a product quantiser; many threads may share one.
-
-    Attributes
-    ----------
-    centroids
-        float32 of shape (parts, 256, width), finite: part p of a vector is its components p * width to (p + 1) * width.
-    """
+    """Centroids of a product quantiser, float32 of shape (parts, 256, width); many threads may share one."""
 
     centroids: FloatArray
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a table of centroids.
-
-        Raises
-        ------
-        InputError
-            If the shape or the dtype differs, or a component is not finite.
-        """
+        """Refuse what cannot be a table of centroids."""
         table = self.centroids
         if table.ndim != 3 or table.shape[1] != CENTROIDS or 0 in table.shape or table.dtype != np.float32:
             raise InputError(
@@ -71,23 +58,7 @@ class Codebook:
         return int(self.centroids.shape[0] * self.centroids.shape[2])
 
     def encode(self, vectors: FloatArray) -> npt.NDArray[np.uint8]:
-        """Number the nearest centroid of each part, the first of equally near ones.
-
-        Parameters
-        ----------
-        vectors
-            float32 of shape (n, dim).
-
-        Returns
-        -------
-        ndarray
-            uint8 of shape (n, parts).
-
-        Raises
-        ------
-        InputError
-            If the vectors have another dimension.
-        """
+        """Number of the nearest centroid of each part, the first of equally near ones: (n, dim) gives uint8 (n, parts)."""
         if vectors.ndim != 2 or vectors.shape[1] != self.dim:
             raise InputError(f"vectors must have shape (n, {self.dim}), as the codebook has, not {vectors.shape}")
         codes = np.empty((len(vectors), self.parts), np.uint8)
@@ -105,23 +76,7 @@ class Codebook:
         return codes
 
     def decode(self, codes: npt.NDArray[Any]) -> FloatArray:
-        """Put the centroids together again.
-
-        Parameters
-        ----------
-        codes
-            uint8 of shape (n, parts), as :meth:`encode` gives them.
-
-        Returns
-        -------
-        ndarray
-            float32 of shape (n, dim); of unit length only nearly.
-
-        Raises
-        ------
-        InputError
-            If the codes have another number of parts, or are no bytes.
-        """
+        """Vectors (n, dim) from codes (n, parts), of unit length only nearly."""
         if codes.ndim != 2 or codes.shape[1] != self.parts or codes.dtype != np.uint8:
             raise InputError(f"codes must be uint8 of shape (n, {self.parts}), not {codes.dtype} of {codes.shape}")
         rows = self.centroids.reshape(-1, self.centroids.shape[2])
@@ -131,46 +86,18 @@ class Codebook:
 
 @dataclass(frozen=True)
 class Codebooks:
-    """The codebooks that belong to an encoder and to what makes its token vectors.
+    """The codebooks of token vectors and of sentence vectors that belong to an encoder."""
 
-    Attributes
-    ----------
-    fingerprint
-        SHA-256 over the tables, cut to 12 digits: codes of one set mean nothing to another.
-    tokens
-        Of token vectors.
-    sentences
-        Of the vectors of sentences.
-    """
-
-    fingerprint: str
+    fingerprint: str  # SHA-256 over the tables, cut to 12 digits
     tokens: Codebook
     sentences: Codebook
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
-        """Read the folder that ``training/train_codebooks.py`` writes.
+        """Read ``models/codebooks``, as ``training/train_codebooks.py`` writes it.
 
-        Parameters
-        ----------
-        folder
-            ``models/codebooks``.
-        encoder
-            Fingerprint of the encoder in use.
-        interaction
-            What makes the token vectors, see :attr:`semclass.index.passage_encoder.PassageReader.interaction`.
-
-        Returns
-        -------
-        Codebooks
-            Widened to float32.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged.
-        EncoderMismatchError
-            If they belong to another encoder, or to token vectors of another kind: codes would be read as other vectors.
+        Refused are codebooks of another encoder or of other token vectors, see
+        :attr:`semclass.index.passage_encoder.PassageReader.interaction`: their codes would be read as other vectors.
         """
         artifact = artifacts.load(folder, "codebooks")
         made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)
@@ -195,18 +122,10 @@ def _read(artifact: artifacts.Artifact, name: str) -> Codebook:
 
 
 def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Round vectors to 255 levels between minus and plus their largest component.
+    """Round vectors (n, dim) to 255 levels between minus and plus their largest component.
 
-    Parameters
-    ----------
-    vectors
-        float32 of shape (n, dim).
-
-    Returns
-    -------
-    tuple
-        int8 of shape (n, dim) and the value of a level, float32 of shape (n,); no component moves by more than half a
-        level. A row of zeros has level 1.
+    Gives int8 (n, dim) and the value of a level, float32 (n,): no component moves by more than half a level. A row of
+    zeros has level 1.
     """
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     level = np.where(largest > 0, largest / INT8_LEVELS, 1.0).astype(np.float32)
@@ -216,5 +135,5 @@ def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
 
 
 def from_int8(values: npt.NDArray[Any], level: FloatArray) -> FloatArray:
-    """Turn what :func:`to_int8` gave into float32 of shape (n, dim) again."""
+    """Vectors, float32 (n, dim), from what :func:`to_int8` gave."""
     return values.astype(np.float32) * level[:, None]

@@ -1,4 +1,4 @@
-"""Ordering and combining scores: pure functions over arrays."""
+"""Similarity of vectors, the largest scores, and how well classes match."""
 
 from __future__ import annotations
 
@@ -9,17 +9,14 @@ import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 
-BLOCK = 4096
-"""Passages that are compared at a time: int8 rows are widened to float32, and so many of them stay in the cache."""
-
 SAMPLE = 8192
-"""Scores that are looked at to guess how large the first ones are, where there are many more."""
+"""Scores from which the size of the largest ones is guessed, where there are many more."""
 
 GROUPS, LARGEST = 8, 64
-"""How many groups of scores are looked at for each one that is wanted, and how large they may be."""
+"""Groups of scores for each one that is wanted, and the largest size of a group."""
 
 MOST = 4
-"""Of how many passages one is wanted, at most, where all are scored and those that are wanted taken."""
+"""All passages are scored, and the wanted ones taken, where more than one of so many is wanted."""
 
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
@@ -31,23 +28,19 @@ def unit(vectors: FloatArray) -> FloatArray:
     return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
 
 
-def similarity(
-    passages: npt.NDArray[Any], question: FloatArray, kind: str, levels: FloatArray | None = None
-) -> DoubleArray:
+def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleArray:
     """Compare passages with a question.
 
     Parameters
     ----------
     passages
-        float32 of shape (n, dim), or int8 with `levels`.
+        float32 of shape (n, dim).
     question
         float32 of shape (dim,).
     kind
         ``"cosine"``, ``q.p / (|q| |p|)``, for passages that have length 1 already, as an index keeps them; ``"ip"``, the
         inner product q.p; ``"l2"``, ``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all
         three are the same number, so that weights found with one serve the others.
-    levels
-        What each int8 row is to be multiplied with, float32 of shape (n,).
 
     Returns
     -------
@@ -56,37 +49,15 @@ def similarity(
     """
     if kind == "cosine":
         question = unit(question)
-    product = np.empty(len(passages), np.float32)
-    squares = np.zeros(len(passages), np.float32)
-    for begin in range(0, len(passages), BLOCK):
-        here = slice(begin, begin + BLOCK)
-        block = np.asarray(passages[here], np.float32)
-        np.matmul(block, question, out=product[here])
-        if kind == "l2":
-            squares[here] = np.einsum("nd,nd->n", block, block)
-    if levels is not None:
-        product *= levels
-        squares *= levels**2
+    product = (passages @ question).astype(np.float64)
     if kind != "l2":
-        return product.astype(np.float64)
-    return np.asarray(1 + product.astype(np.float64) - (squares.astype(np.float64) + float(question @ question)) / 2)
+        return product
+    squares = np.einsum("nd,nd->n", passages, passages).astype(np.float64)
+    return np.asarray(1 + product - (squares + float(question @ question)) / 2)
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
-    """Places of the k largest scores, best first; equal scores keep their order.
-
-    Parameters
-    ----------
-    scores
-        Any float dtype, shape (n,).
-    k
-        How many; n if larger.
-
-    Returns
-    -------
-    ndarray
-        int64 of shape (min(k, n),).
-    """
+    """Places of the k largest scores, best first; equal scores keep their order; int64 of shape (min(k, n),)."""
     n = len(scores)
     if k >= n:
         return np.argsort(-scores, kind="stable")
@@ -100,8 +71,8 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
 def _above_most(scores: npt.NDArray[np.floating], k: int) -> IntArray | None:
     """What :func:`top_k` gives, from the few scores above a guess of the k-th; None if the guess was too high.
 
-    Partitioning a million scores takes ten milliseconds, and ten times as long where most of them are equal, as BM25 scores
-    are: 0. To compare them all with a number takes less than one.
+    Partitioning a million scores takes ten milliseconds, and ten times as long where most are equal, as BM25 scores are: 0.
+    Comparing all with a number takes less than one.
     """
     sample = scores[:: len(scores) // SAMPLE]
     rank = 10 + 4 * k * len(sample) // len(scores)  # with room, as a guess that is too low costs little
@@ -121,20 +92,10 @@ def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """A number that the n-th largest of some scores is not below, and mostly near to.
+    """A number that the n-th largest score (n >= 1) is not below, and mostly near to.
 
-    Parameters
-    ----------
-    scores
-        Any dtype that has an order, shape (m,).
-    n
-        At least 1.
-
-    Returns
-    -------
-    scalar
-        The n-th largest of the largest scores of small groups, which is found in a fraction of the time that the n-th
-        largest of all would take; the least possible value of the dtype if m < n.
+    It is the n-th largest of the maxima of small groups, which is found in a fraction of the time that the n-th largest
+    of all takes; the least possible value of the dtype if there are fewer than n scores.
     """
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
@@ -150,18 +111,7 @@ def is_most(m: int, n: int) -> bool:
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:
-    """Order that puts the True items first and else changes nothing.
-
-    Parameters
-    ----------
-    labels
-        bool of shape (n,), in the order to re-rank.
-
-    Returns
-    -------
-    ndarray
-        int64 of shape (n,), places in the old order.
-    """
+    """Places, int64 of shape (n,), that put the True items first and keep the order else."""
     return np.argsort(~labels, kind="stable")
 
 
@@ -188,11 +138,8 @@ def class_match(
     ndarray
         float64 of shape (n,), in [0, 1].
     """
-    match: DoubleArray
     if kind == "hard":
         asked = int(question.argmax())
-        match = (passages[:, asked] >= thresholds[asked]).astype(np.float64)
-    else:
-        # not a product of BLAS, whose last digits depend on how many rows there are
-        match = np.einsum("nc,c->n", passages.astype(np.float64), question)
-    return match
+        return np.asarray(passages[:, asked] >= thresholds[asked], np.float64)
+    # not a product of BLAS, whose last digits depend on how many rows there are
+    return np.asarray(np.einsum("nc,c->n", passages.astype(np.float64), question))

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass.scoring import topk
-from semclass.scoring.quantisation import from_int8, to_int8
 from semclass.scoring.topk import SIMILARITIES, class_match, similarity, stable_partition, top_k, unit
 
 
@@ -90,17 +89,6 @@ def test_similarities_of_vectors_of_any_length():
     assert similarity(unit(passages), question, "cosine").tolist() == pytest.approx([1, 0.5**0.5])
     assert similarity(passages, question, "ip").tolist() == [6, 2]
     assert similarity(passages, question, "l2").tolist() == [0.5, 0]
-
-
-@pytest.mark.parametrize("kind", SIMILARITIES)
-def test_int8_passages_are_compared_in_blocks(kind, monkeypatch):
-    rng = np.random.default_rng(0)
-    codes, levels = to_int8(rng.normal(size=(10, 8)).astype(np.float32))
-    question = rng.normal(size=8).astype(np.float32)
-    whole = similarity(from_int8(codes, levels), question, kind)
-    monkeypatch.setattr(topk, "BLOCK", 3)
-    np.testing.assert_allclose(similarity(codes, question, kind, levels), whole, atol=1e-5)
-    np.testing.assert_allclose(similarity(from_int8(codes, levels), question, kind), whole, atol=1e-6)
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))

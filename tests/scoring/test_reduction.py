@@ -1,109 +1,30 @@
+"""Reduced vectors: the nearest passages are among those that are found, and most cells are left alone."""
+
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
-from threading import Barrier
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass.core.files import Files
-from semclass.scoring import matmul
-from semclass.scoring import vectors as dense
+from semclass.scoring import reduction
 from semclass.scoring.quantisation import from_int8, to_int8
-from semclass.scoring.topk import SIMILARITIES, similarity, unit
-from semclass.scoring.vectors import Question, Reduced, Vectors, reduce_vectors
+from semclass.scoring.reduction import reduce_vectors
+from semclass.scoring.topk import unit
+from semclass.scoring.vectors import Vectors
 
 DIM = 32
 
 
-def made(n: int, dim: int = DIM, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    return to_int8(unit(np.random.default_rng(seed).normal(size=(n, dim)).astype(np.float32)))
+def made(n: int) -> tuple[np.ndarray, np.ndarray]:
+    return to_int8(unit(np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)))
 
 
-def asked(dim: int = DIM, seed: int = 9) -> np.ndarray:
-    return unit(np.random.default_rng(seed).normal(size=dim).astype(np.float32))
-
-
-# numbers that float32 holds with fewer digits have none left to be rounded
-@given(st.lists(st.floats(-1e3, 1e3, width=32, allow_subnormal=False), min_size=1, max_size=40))
-@example([2.0**-126])  # the least that float32 holds with all digits
-def test_a_question_in_digits_is_the_question(values):
-    vector = np.array(values, np.float32)
-    found = Question.of(vector)
-    assert np.abs(found.digits).max() <= dense.LARGEST
-    places = dense.BASE ** -np.arange(dense.DIGITS, dtype=np.float64)
-    np.testing.assert_allclose(found.step * (places @ found.digits), vector, atol=1e-6 * np.abs(vector).max())
-
-
-@pytest.mark.parametrize("kind", SIMILARITIES)
-@pytest.mark.parametrize("n", [0, 1, 70])
-def test_scores_are_those_of_the_formula(monkeypatch, kind, n):
-    codes, levels = made(n)
-    expected = similarity(codes, 2 * asked(), kind, levels)
-    np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
-    monkeypatch.setattr(dense, "LAID_OUT", 32)  # as many passages have it, with graphs of their own
-    np.testing.assert_allclose(Vectors(codes, levels, kind).scores(2 * asked()), expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", SIMILARITIES)
-def test_float32_vectors_are_compared_as_they_are(kind):
-    vectors = from_int8(*made(50))
-    found = Vectors(vectors, np.ones(50, np.float32), kind)
-    np.testing.assert_allclose(found.scores(asked()), similarity(vectors, asked(), kind), atol=1e-6)
-    np.testing.assert_array_equal(found.scores_at(asked(), np.array([3, 40])), found.scores(asked())[[3, 40]])
-
-
-@pytest.mark.parametrize("block", [16, 32, 1000])
-def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
-    codes, levels = made(100)
-    expected = Vectors(codes, levels).scores(asked())
-    rows = np.array([0, 5, 6, 99])
-    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
-    monkeypatch.setattr(dense, "ROWS", 7)
-    monkeypatch.setattr(dense, "BLOCK", block)
-    monkeypatch.setattr(dense, "LAID_OUT", block)
-    np.testing.assert_array_equal(Vectors(codes, levels).scores(asked()), expected)
-    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
-
-
-def test_most_passages_are_taken_out_of_all(monkeypatch):
-    codes, levels = made(100)
-    monkeypatch.setattr(dense, "LAID_OUT", 100)
-    expected = Vectors(codes, levels).scores(asked())
-    monkeypatch.setattr(dense, "int_products", None)  # what is not laid out is not multiplied
-    rows = np.arange(1, 100)  # one was removed
-    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
-
-
-def test_threads_that_ask_at_once_lay_out_once(monkeypatch):
-    codes, levels = made(100)
-    monkeypatch.setattr(dense, "LAID_OUT", 100)
-    threads, calls, product_with = 4, [], dense.product_with
-    start = Barrier(threads)
-    monkeypatch.setattr(dense, "product_with", lambda weights: calls.append(1) or product_with(weights))
-
-    def ask():
-        start.wait()
-        return vectors.scores(asked())
-
-    vectors = Vectors(codes, levels)
-    with ThreadPoolExecutor(threads) as pool:
-        found = [future.result() for future in [pool.submit(ask) for _ in range(threads)]]
-    assert len(calls) == 1
-    np.testing.assert_array_equal(found[0], found[-1])
-
-
-def test_products_cannot_overflow_16_bits():
-    codes, levels = np.full((40, 1024), 127, np.int8), np.ones(40, np.float32)
-    question = np.ones(1024, np.float32)
-    with_graphs = matmul.product_with(matmul.transposed(codes)).run(None, {"a": Question.of(question).rows})[0]
-    np.testing.assert_allclose(Question.of(question).value_of(with_graphs), 127 * 1024, rtol=1e-6)
-    np.testing.assert_allclose(Vectors(codes, levels, "ip").scores(question), 127 * 1024, rtol=1e-6)
+def asked(seed: int = 9) -> np.ndarray:
+    return unit(np.random.default_rng(seed).normal(size=DIM).astype(np.float32))
 
 
 def test_reduced_vectors_of_all_dimensions_find_the_nearest():
@@ -119,7 +40,7 @@ def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
     vectors = unit((rng.normal(size=(500, 8)) @ rng.normal(size=(8, DIM))).astype(np.float32))
     codes, levels = to_int8(vectors)
     found = reduce_vectors(codes, levels)
-    assert found.levels.shape == (500, dense.DIMENSIONS // 2)
+    assert found.levels.shape == (500, reduction.DIMENSIONS // 2)
     nearest = found.nearest(vectors[7], 20)
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
 
@@ -148,7 +69,7 @@ def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndar
 @pytest.fixture
 def small_cells(monkeypatch):
     """Hundreds of passages have as many cells as millions have."""
-    monkeypatch.setattr(dense, "CELL", 25)
+    monkeypatch.setattr(reduction, "CELL", 25)
 
 
 @pytest.mark.usefixtures("small_cells")
@@ -157,23 +78,22 @@ def test_what_is_allowed_far_from_the_question_is_found(monkeypatch):
     question, allowed = from_int8(codes[:1], levels[:1])[0], np.arange(2000) % 10 == 1
     sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
     rows = found.nearest(question, 2, allowed)
-    assert len(rows) >= 2 * dense.WIDER
+    assert len(rows) >= 2 * reduction.WIDER
     assert allowed[rows].all()
     assert sum(sizes) >= 2000
 
 
 @pytest.mark.usefixtures("small_cells")
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_filter_by_what_passages_are_about_loses_none_to_the_cells(share):
+def test_a_filter_by_what_passages_are_about_loses_none_to_the_cells(monkeypatch, share):
     codes, levels = clustered(2000, 10)
     question = from_int8(codes[:1], levels[:1])[0]
     products = from_int8(codes, levels) @ question
     allowed = products < np.quantile(products, share)  # those that are farthest from the question
     found = reduce_vectors(codes, levels)
-    assert (
-        found.nearest(question, 5, allowed).tolist()
-        == replace(found, cells=None).nearest(question, 5, allowed).tolist()
-    )
+    nearest = found.nearest(question, 5, allowed).tolist()
+    monkeypatch.setattr(reduction, "SPARING", len(codes))  # all cells are compared
+    assert nearest == found.nearest(question, 5, allowed).tolist()
 
 
 @pytest.mark.usefixtures("small_cells")
@@ -186,13 +106,13 @@ def test_what_was_removed_does_not_make_all_cells_looked_at(monkeypatch):
 
 def looked_at(monkeypatch) -> list[int]:
     """How many passages each product is with, from now on."""
-    sizes, half_byte_product_with = [], dense.half_byte_product_with
+    sizes, half_byte_product_with = [], reduction.half_byte_product_with
 
     def counting(weights):
         session = half_byte_product_with(weights)
         return SimpleNamespace(run=lambda *args: sizes.append(len(weights)) or session.run(*args))
 
-    monkeypatch.setattr(dense, "half_byte_product_with", counting)
+    monkeypatch.setattr(reduction, "half_byte_product_with", counting)
     return sizes
 
 
@@ -221,7 +141,7 @@ def test_a_question_near_none_looks_at_more(monkeypatch):
 @pytest.mark.usefixtures("small_cells")
 @pytest.mark.parametrize("cells", [1, 10])
 def test_only_what_is_allowed_is_near(monkeypatch, cells):
-    monkeypatch.setattr(dense, "CELL", 200 // cells)
+    monkeypatch.setattr(reduction, "CELL", 200 // cells)
     codes, levels = made(200)
     found, allowed = reduce_vectors(codes, levels), np.arange(200) % 3 == 0
     assert len(found.starts) == cells + 1
@@ -242,7 +162,7 @@ def test_as_many_as_are_allowed_are_found_wherever_they_are(seed, n, share):
     rows = reduce_vectors(codes, levels).nearest(question, n, allowed)
     assert allowed[rows].all()
     assert (np.diff(rows) > 0).all()
-    assert len(rows) >= min(dense.WIDER * n, int(allowed.sum()))
+    assert len(rows) >= min(reduction.WIDER * n, int(allowed.sum()))
 
 
 @pytest.mark.usefixtures("small_cells")
@@ -281,30 +201,7 @@ def test_the_same_vectors_are_reduced_to_the_same():
 @pytest.mark.usefixtures("small_cells")
 def test_what_is_saved_finds_the_same(tmp_path):
     found = reduce_vectors(*made(100))
-    dense.save(found, tmp_path / "reduced")
-    assert {path.stem for path in (tmp_path / "reduced").iterdir()} == set(dense.PARTS)
-    opened = dense.load(Files(tmp_path / "reduced"))
-    assert isinstance(opened, Reduced)
+    reduction.save(found, tmp_path / "reduced")
+    assert {path.stem for path in (tmp_path / "reduced").iterdir()} == set(reduction.PARTS)
+    opened = reduction.load(Files(tmp_path / "reduced"))
     assert opened.nearest(asked(), 10).tolist() == found.nearest(asked(), 10).tolist()
-
-
-def without_cells(found: Reduced, folder: Path, size: int) -> None:
-    """Write reduced vectors as they were written before there were cells: in order, in blocks that are filled up."""
-    n = len(found.levels)
-    blocks = np.full((-(-n // size), size, dense.DIMENSIONS // 2), 0x88, np.uint8)
-    blocks.reshape(-1, blocks.shape[-1])[found.places] = found.levels
-    folder.mkdir(exist_ok=True)
-    for name, array in zip(dense.OLD_PARTS, (found.axes, blocks, np.int64(n)), strict=True):
-        np.save(folder / f"{name}.npy", array)
-
-
-def test_what_was_written_without_cells_is_all_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr(dense, "OLD_BLOCK", 64)
-    codes, levels = made(200)
-    without_cells(reduce_vectors(codes, levels), tmp_path / "reduced", 64)
-    sizes, opened = looked_at(monkeypatch), dense.load(Files(tmp_path / "reduced"))
-    rows = opened.nearest(asked(), 10)
-    assert sizes == [64, 64, 64, 8]
-    assert rows.tolist() == reduce_vectors(codes, levels).nearest(asked(), 10).tolist()
-    allowed = np.arange(200) % 3 == 0
-    assert opened.nearest(asked(), 500, allowed).tolist() == np.flatnonzero(allowed).tolist()
