@@ -64,9 +64,7 @@ def by_scoring_all(parts: list[SearchedSegment], asked: Asked, n: int) -> tuple[
         score = dense[rows] + asked.scoring.bm25_weight * lexical[rows]
     else:
         depth = max(candidates.DEPTH, n)
-        score = fused(
-            dense[rows], lexical[rows], asked.scoring.fusion, alpha=asked.scoring.alpha, kind=None, depth=depth
-        ).score
+        score = fused(dense[rows], lexical[rows], asked.scoring.fusion, alpha=asked.scoring.alpha, depth=depth).score
     if asked.scoring.match is not None:
         probabilities = np.concatenate([part.probabilities for part in parts])[rows]
         match = class_match(asked.query.probabilities, probabilities, THRESHOLDS, asked.scoring.match)

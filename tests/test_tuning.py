@@ -16,7 +16,7 @@ from semclass.evaluation.weight_search import ALPHA_GRID, BM25_GRID, FEW, GRID, 
 from semclass.index.store import store_tuned
 from semclass.index.writer import IndexWriter
 from semclass.ranking.methods import METHODS
-from semclass.scoring.fusion import KINDS, fused
+from semclass.scoring.fusion import fused
 
 ENTAILED = METHODS["entail-integrated"]
 
@@ -155,18 +155,17 @@ def test_from_few_questions_no_larger_step_is_taken_than_most_of_them_ask_for():
 
 
 @pytest.mark.parametrize(("method", "grid"), [("convex", ALPHA_GRID), ("linear", BM25_GRID)])
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("depth", [None, 15])
-def test_the_curve_of_a_fusion_is_what_fusing_gives(method, grid, kind, depth):
+def test_the_curve_of_a_fusion_is_what_fusing_gives(method, grid, depth):
     scores, places = two_systems(12)
     scores = [(dense, bm25 - 9 * (np.arange(60) == 0)) for dense, bm25 in scores]
     name = "alpha" if method == "convex" else "weight"
-    found = search_weights(scores, places, method, default=0.37, kind=kind, depth=depth)
+    found = search_weights(scores, places, method, default=0.37, depth=depth)
 
     def mrr(weight):
         ranks = []
         for pair in scores:
-            score = fused(*pair, method, kind=kind, depth=depth, **{name: weight}).score
+            score = fused(*pair, method, depth=depth, **{name: weight}).score
             ranks.append(1 + np.sum(score > score[0]) if score[0] > -np.inf else 11)
         return np.mean([1 / rank if rank <= 10 else 0 for rank in ranks])
 

@@ -24,9 +24,6 @@ from semclass.scoring.topk import top_k
 DEPTH = 100
 """Passages of each ranking that are fused."""
 
-K = 60
-"""Added to each rank in reciprocal rank fusion; ranks count from 1."""
-
 SENTENCES = 4
 """Sentences of a passage on which alpha is chosen."""
 
@@ -51,13 +48,13 @@ def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> In
         int64 of shape (min(n, passages that are looked at),), best first.
     """
     rows = fusion.pool(dense, lexical, DEPTH)
-    return rows[top_k(fusion.convex(dense[rows], lexical[rows], alpha), n)]
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "convex", alpha=alpha).score, n)]
 
 
 def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
-    """Order by the sum of 1 / (K + rank) over both rankings; arguments and result as for :func:`convex`."""
+    """Order by the sum of 1 / (60 + rank) over both rankings; arguments and result as for :func:`convex`."""
     rows = fusion.pool(dense, lexical, DEPTH)
-    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", k=K, depth=DEPTH).score, n)]
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", depth=DEPTH).score, n)]
 
 
 def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:

@@ -20,7 +20,6 @@ def search_weights(
     method: str = "convex",
     *,
     default: float = fusion.ALPHA,
-    kind: str | None = None,
     depth: int | None = fusion.DEPTH,
     grid: DoubleArray | None = None,
     folds: int = 5,
@@ -42,9 +41,8 @@ def search_weights(
         ``"convex"`` or ``"linear"``, see :mod:`semclass.scoring.fusion`.
     default
         The weight to compare with and to keep.
-    kind, depth
-        As for :func:`semclass.scoring.fusion.fused`; without a kind, as a search has it, see
-        :func:`semclass.scoring.fusion.kind_for`.
+    depth
+        As for :func:`semclass.scoring.fusion.fused`.
     grid
         Weights to try, ascending from 0; `ALPHA_GRID` or `BM25_GRID` if None.
     folds, seed
@@ -67,7 +65,7 @@ def search_weights(
             f"{folds} folds need at least {max(folds, 2)} questions, and at least 2 folds; there are {len(places)}"
         )
     found = [
-        ranks_fused(pair, place, weights, default, method=method, kind=kind, depth=depth)
+        ranks_fused(pair, place, weights, default, method=method, depth=depth)
         for pair, place in zip(scores, places, strict=True)
     ]
     ranks, current = np.stack([ranks for ranks, _ in found]), np.array([reciprocal for _, reciprocal in found])
@@ -82,13 +80,12 @@ def ranks_fused(
     default: float,
     *,
     method: str = "linear",
-    kind: str | None = None,
     depth: int | None = None,
 ) -> tuple[npt.NDArray[np.int8], float]:
     """Rank passages for one question along the weight of a fusion."""
     dense, bm25 = scores
     rows = np.arange(len(dense)) if depth is None else fusion.pool(dense, bm25, depth)
-    base, signal = fusion.line(dense[rows], bm25[rows], method, kind=kind)
+    base, signal = fusion.line(dense[rows], bm25[rows], method)
     return _ranks_on_line(base, signal, np.isin(rows, place), weights, default)
 
 

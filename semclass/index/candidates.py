@@ -286,7 +286,7 @@ def ranked(parts: Sequence[SearchedSegment], asked: Asked, scored: Scored, n: in
     scoring, matched = asked.scoring, None
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
-    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=depth).parts
+    sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
         for part, here, places in _split(parts, rows):

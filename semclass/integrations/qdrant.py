@@ -513,7 +513,7 @@ class QdrantIndex:
         probabilities = np.array(classes, np.float32).reshape(len(points), len(self.classes))
         lists = None if linear else depth
         w, alpha = scoring.bm25_weight, scoring.alpha
-        parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=lists).parts
+        parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=lists).parts
         matched = None
         if scoring.match is not None:
             matched = class_match(query.probabilities, probabilities, self.thresholds, scoring.match)

@@ -213,9 +213,7 @@ class Reranker:
             own = evidence.take(rows)
             dense = similarity(pooled[rows], query.pooled, compared)
             lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
-            parts = fused(
-                dense, lexical, method.fusion, weight=weights["bm25"], alpha=weights["alpha"], kind=None
-            ).parts
+            parts = fused(dense, lexical, method.fusion, weight=weights["bm25"], alpha=weights["alpha"]).parts
             found.append(
                 Candidates(
                     rows=np.arange(len(rows)),

@@ -8,20 +8,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.scoring.fusion import convex, ensemble, linear, normalise, ranks, rrf
+from semclass.scoring.fusion import fused, ranks
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
-NAMES = [f"p{place}" for place in range(40)]
-WEIGHTS = [0.7, 0.3]
+N = 150
+NAMES = [f"p{place}" for place in range(N)]
+ALPHA = 0.7
 
 
 @pytest.fixture(params=range(3), scope="module")
 def lists(request):
-    """Scores of forty passages by two systems, the first 25 of each; NaN for the others. No two are the same."""
+    """Scores of passages by two systems, the first 100 of each; NaN for the others. No two are the same."""
     rng = np.random.default_rng(request.param)
-    both = rng.uniform(-0.2, 0.9, 40), rng.exponential(5, 40)
-    return [np.where(ranks(scores, 25) > 0, scores, np.nan) for scores in both]
+    both = rng.uniform(-0.2, 0.9, N), rng.exponential(5, N)
+    return [np.where(ranks(scores, 100) > 0, scores, np.nan) for scores in both]
 
 
 def best_first(scores: np.ndarray) -> list[tuple[str, float]]:
@@ -31,7 +32,7 @@ def best_first(scores: np.ndarray) -> list[tuple[str, float]]:
 
 
 def agree(found: np.ndarray, peer: dict[str, float], lists: list[np.ndarray]) -> None:
-    listed = [row for row in range(40) if not all(np.isnan(scores[row]) for scores in lists)]
+    listed = [row for row in range(N) if not all(np.isnan(scores[row]) for scores in lists)]
     assert {NAMES[row] for row in listed} == set(peer)
     np.testing.assert_allclose(found[listed], [peer[NAMES[row]] for row in listed], rtol=0, atol=1e-12)
 
@@ -59,39 +60,31 @@ def fused_by_ranx(ranx, runs, **options) -> dict[str, float]:
 
 
 def test_convex_combination_by_ranx(ranx, runs, lists):
-    peer = fused_by_ranx(ranx, runs, norm="min-max", method="wsum", params={"weights": WEIGHTS})
-    agree(convex(*lists, WEIGHTS[0]), peer, lists)
-
-
-def test_z_scores_by_ranx(ranx, runs, lists):
-    """ranx gives what is not in a list 0, the mean of all that are; semclass gives it the least. So 0 is put in here."""
-    peer = fused_by_ranx(ranx, runs, norm="zmuv", method="wsum", params={"weights": WEIGHTS})
-    scaled = [np.where(np.isnan(scores), 0, normalise(scores, "z-score")) for scores in lists]
-    agree(np.array(WEIGHTS) @ np.stack(scaled), peer, lists)
+    peer = fused_by_ranx(ranx, runs, norm="min-max", method="wsum", params={"weights": [ALPHA, 1 - ALPHA]})
+    agree(fused(*lists, "convex", alpha=ALPHA).score, peer, lists)
 
 
 def test_weighted_sums_by_ranx(ranx, runs, lists):
     peer = fused_by_ranx(ranx, runs, norm=None, method="wsum", params={"weights": [1.0, 0.1]})
-    agree(linear(*(least_is(scores, 0) for scores in lists), 0.1), peer, lists)
+    agree(fused(*(least_is(scores, 0) for scores in lists), "linear").score, peer, lists)
 
 
 def test_reciprocal_ranks_by_ranx(ranx, runs, lists):
-    agree(rrf(*map(ranks, lists)), fused_by_ranx(ranx, runs, norm=None, method="rrf", params={"k": 60}), lists)
+    agree(fused(*lists, "rrf").score, fused_by_ranx(ranx, runs, norm=None, method="rrf", params={"k": 60}), lists)
 
 
 # -- LangChain ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weights", [WEIGHTS, [1.0, 1.0]])
-def test_reciprocal_ranks_by_langchain(lists, weights):
+def test_reciprocal_ranks_by_langchain(lists):
     """Its scores are thrown away; so the order is compared."""
     ensembles = pytest.importorskip("langchain_classic.retrievers.ensemble")
     documents = pytest.importorskip("langchain_core.documents")
-    retriever = ensembles.EnsembleRetriever(retrievers=[_nothing()] * 2, weights=weights)
+    retriever = ensembles.EnsembleRetriever(retrievers=[_nothing()] * 2, weights=[1.0, 1.0])
     found = retriever.weighted_reciprocal_rank(
         [[documents.Document(page_content=name) for name, _ in best_first(scores)] for scores in lists]
     )
-    mine = dict(zip(NAMES, rrf(*map(ranks, lists), weights=weights).tolist(), strict=True))
+    mine = dict(zip(NAMES, fused(*lists, "rrf").score.tolist(), strict=True))
     in_their_order = [mine[document.page_content] for document in found]
     assert len(found) == sum(score > 0 for score in mine.values())
     assert (np.diff(in_their_order) <= 1e-12).all()
@@ -109,27 +102,22 @@ def joiner():
     return pytest.importorskip("haystack.components.joiners").DocumentJoiner
 
 
-def joined(joiner, lists, mode: str, weights: list[float]) -> dict[str, float]:
+def joined(joiner, lists) -> dict[str, float]:
     document = pytest.importorskip("haystack").Document
     given = [[document(id=name, content=name, score=score) for name, score in best_first(row)] for row in lists]
-    return {item.id: item.score for item in joiner(join_mode=mode, weights=weights).run(documents=given)["documents"]}
-
-
-def test_merging_by_haystack(joiner, lists):
-    """What is not in a list adds 0."""
-    agree(ensemble([least_is(scores, 0) for scores in lists], WEIGHTS), joined(joiner, lists, "merge", WEIGHTS), lists)
+    found = joiner(join_mode="reciprocal_rank_fusion").run(documents=given)["documents"]
+    return {item.id: item.score for item in found}
 
 
 def test_reciprocal_ranks_by_haystack(joiner, lists):
-    """Its ranks count from 0 and k is 61, which is the same; what comes out is multiplied by 61."""
-    peer = joined(joiner, lists, "reciprocal_rank_fusion", WEIGHTS)
-    agree(61 * rrf(*map(ranks, lists), weights=WEIGHTS), peer, lists)
+    """Its ranks count from 0 and k is 61, which is the same; weights add up to 1, and the sum is multiplied by 61."""
+    agree(61 / 2 * fused(*lists, "rrf").score, joined(joiner, lists), lists)
 
 
 # -- LlamaIndex -----------------------------------------------------------------------------------------------------------
 
 
-def by_llama_index(lists, mode: str, weights: list[float]) -> dict[str, float]:
+def by_llama_index(lists) -> dict[str, float]:
     core = pytest.importorskip("llama_index.core")
     schema = pytest.importorskip("llama_index.core.schema")
     retrievers = pytest.importorskip("llama_index.core.retrievers")
@@ -146,35 +134,21 @@ def by_llama_index(lists, mode: str, weights: list[float]) -> dict[str, float]:
     fusion = retrievers.QueryFusionRetriever(
         [Listed(scores) for scores in lists],
         llm=pytest.importorskip("llama_index.core.llms").MockLLM(),
-        mode=mode,
+        mode="relative_score",
         num_queries=1,
-        similarity_top_k=40,
-        retriever_weights=weights,
+        similarity_top_k=N,
+        retriever_weights=[ALPHA, 1 - ALPHA],
         use_async=False,
     )
     return {item.node.node_id: item.score for item in fusion.retrieve("a question")}
 
 
 def test_relative_scores_by_llama_index(lists):
-    agree(convex(*lists, WEIGHTS[0]), by_llama_index(lists, "relative_score", WEIGHTS), lists)
+    agree(fused(*lists, "convex", alpha=ALPHA).score, by_llama_index(lists), lists)
 
 
 def test_single_candidates_by_llama_index():
     """Of each list the only one: what is above 0 becomes 1."""
-    dense, bm25 = np.full(40, np.nan), np.full(40, np.nan)
+    dense, bm25 = np.full(N, np.nan), np.full(N, np.nan)
     dense[3], bm25[5] = -0.1, 4.0
-    agree(convex(dense, bm25, 0.7), by_llama_index([dense, bm25], "relative_score", WEIGHTS), [dense, bm25])
-
-
-def test_distribution_based_scores_by_llama_index(lists):
-    """Min-max whose bounds are three deviations from the mean."""
-    scaled = []
-    for scores in lists:
-        mean, deviation = np.nanmean(scores), np.nanstd(scores)
-        scaled.append(normalise(scores, "min-max", low=mean - 3 * deviation, high=mean + 3 * deviation))
-    agree(ensemble(scaled, WEIGHTS), by_llama_index(lists, "dist_based_score", WEIGHTS), lists)
-
-
-def test_reciprocal_ranks_by_llama_index(lists):
-    """Its ranks count from 0 and k is 60: one less than in the paper."""
-    agree(rrf(*map(ranks, lists), k=59), by_llama_index(lists, "reciprocal_rerank", WEIGHTS), lists)
+    agree(fused(dense, bm25, "convex", alpha=ALPHA).score, by_llama_index([dense, bm25]), [dense, bm25])
