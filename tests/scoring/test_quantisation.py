@@ -44,14 +44,6 @@ def test_no_other_centroid_is_nearer(seed, n):
         np.testing.assert_allclose(own[:, part], others.min(axis=1), rtol=1e-4, atol=1e-4)
 
 
-@given(seeds, st.integers(1, 40), st.data())
-def test_rows_do_not_depend_on_each_other(seed, n, data):
-    codebook = make_codebook(seed)
-    codes = np.random.default_rng(seed).integers(0, CENTROIDS, (n, 3)).astype(np.uint8)
-    chosen = data.draw(st.lists(st.integers(0, n - 1)))
-    np.testing.assert_array_equal(codebook.decode(codes)[chosen], codebook.decode(codes[chosen]))
-
-
 def test_many_vectors_are_encoded_in_blocks():
     codebook = make_codebook(0)
     vectors = np.random.default_rng(1).normal(size=(9000, 6)).astype(np.float32)
@@ -67,16 +59,17 @@ def test_equally_near_centroids_give_the_first():
 
 
 @pytest.mark.parametrize(
-    "table", [np.zeros((2, 255, 3), np.float32), np.zeros((2, 256, 3)), np.zeros((256, 3), np.float32)]
+    ("table", "says"),
+    [
+        (np.zeros((2, 255, 3), np.float32), "must be float32"),
+        (np.zeros((2, 256, 3)), "must be float32"),
+        (np.zeros((256, 3), np.float32), "must be float32"),
+        (np.full((1, CENTROIDS, 1), np.nan, np.float32), "finite"),
+    ],
 )
-def test_a_table_of_another_shape_is_refused(table):
-    with pytest.raises(InputError, match="centroids must be float32"):
+def test_what_is_no_table_of_centroids_is_refused(table, says):
+    with pytest.raises(InputError, match=says):
         Codebook(table)
-
-
-def test_a_table_with_gaps_is_refused():
-    with pytest.raises(InputError, match="finite"):
-        Codebook(np.full((1, CENTROIDS, 1), np.nan, np.float32))
 
 
 def test_vectors_and_codes_of_another_codebook_are_refused():
@@ -148,14 +141,8 @@ def test_codebooks_of_other_vectors_are_refused(tmp_path, made_with):
         load(tmp_path)
 
 
-def test_a_damaged_table_is_refused(tmp_path):
-    write(tmp_path, make_codebook(0))
-    (tmp_path / "tokens.npy").write_bytes(b"x")
+@pytest.mark.parametrize("tokens", [b"x", b""])
+def test_a_file_that_is_no_table_is_refused(tmp_path, tokens):
+    write(tmp_path, make_codebook(0), tokens=tokens)
     with pytest.raises(ArtifactError, match=r"tokens\.npy"):
-        load(tmp_path)
-
-
-def test_a_file_that_is_no_table_is_refused(tmp_path):
-    write(tmp_path, make_codebook(0), tokens=b"x")
-    with pytest.raises(ArtifactError, match=r"no codebook|cannot be read"):
         load(tmp_path)
