@@ -41,10 +41,8 @@ WIDER = 3
 SAMPLE = 50_000
 """Passages from which the axes and the cells are found."""
 
-
 SPARING = 16
 """Cells are left out if at most one of so many passages is looked for: the n best of more are in nearly all cells."""
-
 
 NEARLY_ALL = 0.97
 """Share of the passages from which the allowed ones are where all are: some were removed, none filtered out.
@@ -68,7 +66,7 @@ class Reduced:
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
-        asked = np.einsum("d,dk->k", question, self.axes)  # large enough for BLAS to take threads
+        asked = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
         # a filter may go by what passages are about, so that the best of them are in cells far from the question

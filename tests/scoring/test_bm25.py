@@ -117,11 +117,18 @@ def test_a_term_may_come_more_often_than_a_byte_can_count():
     assert found.counts.dtype == np.uint16
 
 
-def test_segments_of_which_one_has_a_term_that_often_are_merged():
-    rows = [np.array([1, 2]), np.full(300, 2)]
-    parts = [build(ragged([row], np.zeros(0, np.int64))) for row in rows]
-    for order in (parts, parts[::-1]):
-        assert_same(merge(order), build(ragged(rows if order is parts else rows[::-1], np.zeros(0, np.int64))))
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [np.array([1, 2]), np.full(300, 2)],  # a term comes more often than a byte can count
+        [np.full(300, 2), np.array([1, 2])],
+        [np.array([row % 7, 7 + row % 3]) for row in range(400)],  # more passages than a byte can number
+    ],
+    ids=["often last", "often first", "many"],
+)
+def test_merged_postings_have_the_types_that_they_need(rows):
+    together = ragged(rows, np.zeros(0, np.int64))
+    assert_same(merge(stretches(together, len(rows) // 2)), build(together))
 
 
 @pytest.mark.parametrize("frequent", [0, 10_000], ids=["searched for", "looked up"])
@@ -131,11 +138,6 @@ def test_how_often_passages_have_a_term(terms, monkeypatch, frequent):
     for term in range(VOCABULARY):
         expected = [np.count_nonzero(terms.row(row) == term) for row in every]
         np.testing.assert_array_equal(found.counts_at(term, every), expected)
-
-
-def test_passages_without_terms_score_0():
-    found = count_terms(ragged([np.array([], np.int64)], np.zeros(0, np.int64)), np.ones(3, bool))
-    np.testing.assert_array_equal(scores(found, [1, 2]), [0])
 
 
 def test_pieces_that_are_no_terms_count_neither_as_matches_nor_as_length(terms):
@@ -152,11 +154,6 @@ def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     idf = bm25.statistics([build(terms)]).idf
     question = np.array([1, 2, 2, 40])
     np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
-
-
-def test_a_passage_of_one_term_is_as_long_as_the_average_of_such():
-    one = ragged([np.array([1]), np.array([2])], np.zeros(0, np.int64))
-    assert bm25.score_few(one, np.array([1]), np.full(3, 2, np.float32)).tolist() == [2 * 2.5 / (1 + 1.5), 0]
 
 
 def test_few_passages_of_which_the_last_has_no_term():
@@ -198,12 +195,6 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
     np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
     keep = np.split(there, [len(parts[0])])
     assert_same(merge(parts, keep), left)
-
-
-def test_more_passages_are_merged_than_a_byte_can_number():
-    rows = [np.array([row % 7, 7 + row % 3]) for row in range(400)]
-    together = ragged(rows, np.zeros(0, np.int64))
-    assert_same(merge(stretches(together, 200)), build(together))
 
 
 def test_segments_are_merged_on_the_disk(terms, tmp_path):

@@ -52,12 +52,6 @@ def test_what_all_passages_have_in_common_takes_no_level():
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
 
 
-def test_passages_that_are_all_the_same_are_all_near():
-    codes, levels = made(1)
-    found = reduce_vectors(np.repeat(codes, 50, axis=0), np.repeat(levels, 50))
-    assert found.nearest(asked(), 3).tolist() == list(range(50))
-
-
 def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Vectors about some directions, which are those of the first ones."""
     rng = np.random.default_rng(seed)
