@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from semclass.ranking.models import Ranker
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.train.estimators import HeadClassifier, TextClassifier
+    from semclass.train.head_classifier import HeadClassifier
+    from semclass.train.text_classifier import TextClassifier
 
 __version__ = "0.1.0"
 
@@ -54,7 +55,8 @@ _HOMES = {
         "SemclassError",
         "TruncationWarning",
     ),
-    "train.estimators": ("HeadClassifier", "TextClassifier"),
+    "train.head_classifier": ("HeadClassifier",),
+    "train.text_classifier": ("TextClassifier",),
     "index.passage_index": ("PassageIndex",),
     "heads.passages": ("PassageClassifier",),
     "integrations.qdrant": ("QdrantIndex",),

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 from semclass.core import artifacts, cards
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
-from semclass.train.fit import FittedHead
+from semclass.train.fitted import FittedHead
 
 ROOT = Path(__file__).parent.parent
 

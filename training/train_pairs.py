@@ -44,7 +44,7 @@ from semclass.ranking.models import BM25_WEIGHT
 from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k
 from semclass.train.export import head_to_onnx
-from semclass.train.fit import FittedHead
+from semclass.train.fitted import FittedHead
 
 Array = npt.NDArray[Any]
 

@@ -44,7 +44,7 @@ from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
 from semclass.train.calibration import best_threshold, expected_calibration_error
 from semclass.train.export import head_to_onnx
-from semclass.train.fit import FittedHead
+from semclass.train.fitted import FittedHead
 
 Array = npt.NDArray[Any]
 

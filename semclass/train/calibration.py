@@ -167,19 +167,17 @@ def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: 
         For each bin that is not empty: ``from`` and ``to``, ``count``, mean ``probability`` and ``share`` that was right.
     """
     places = _bins(probabilities, bins)
-    rows = []
-    for place in np.unique(places).tolist():
-        inside = places == place
-        rows.append(
-            {
-                "from": place / bins,
-                "to": (place + 1) / bins,
-                "count": int(inside.sum()),
-                "probability": float(probabilities[inside].mean()),
-                "share": float(right[inside].mean()),
-            }
-        )
-    return rows
+    return [
+        {
+            "from": place / bins,
+            "to": (place + 1) / bins,
+            "count": int(inside.sum()),
+            "probability": float(probabilities[inside].mean()),
+            "share": float(right[inside].mean()),
+        }
+        for place in np.unique(places).tolist()
+        for inside in [places == place]
+    ]
 
 
 def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
@@ -214,10 +212,3 @@ def best_threshold(
     possible = falling > below
     good = possible & (f1 >= f1[possible].max() - FLAT)
     return float(np.median((falling + below)[good] / 2))
-
-
-def f1_score(said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_], weight: DoubleArray | None = None) -> float:
-    """Harmonic mean of precision and recall; 0 where there is nothing to find and nothing was said."""
-    weight = np.ones(len(said)) if weight is None else weight
-    said_and_true = float(weight[said].sum() + weight[true].sum())
-    return float(2 * weight[said & true].sum() / said_and_true) if said_and_true > 0 else 0.0

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from semclass.core.errors import import_extra
 from semclass.heads.inputs import PIECES
-from semclass.train.fit import (
+from semclass.train.fitted import (
     BIGRAM_HASH,
     HASH_PRIME,
     NGRAM_POSITIONS,
@@ -125,7 +125,7 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
 
 
 def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
-    """Write :func:`semclass.train.fit.ngram_slots` and the sum of the n-grams' weights."""
+    """Write :func:`semclass.train.fitted.ngram_slots` and the sum of the n-grams' weights."""
     op, integer = writer.op, writer.integer
     # padding is -1: word pieces are counted from 2, so that 1 is padding and 0 is "before the first"
     shifted = op("Add", [op("Cast", [PIECES], "piece_ids", to=7), integer(2)], "shifted")

@@ -19,12 +19,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from semclass import (
     ABSTAIN,
     EncoderMismatchError,
-    HeadClassifier,
     InputError,
     InputTypeError,
     TextClassifier,
@@ -32,7 +30,7 @@ from semclass import (
     TruncationWarning,
 )
 from semclass.cli import main
-from semclass.train.export import head_to_onnx
+from semclass.train import solvers
 
 WORDS = {
     "boat": "harbour sail mast anchor rope",
@@ -67,36 +65,6 @@ def corpus(each=12, seed=0):
 
 def classifier(**settings):
     return TextClassifier(ENCODER, **{"kind": "logistic", "cv": 3, **settings})
-
-
-# -- vectors ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([HeadClassifier("logistic", cv=2), HeadClassifier("svm", cv=2)])
-def test_numeric_heads_are_scikit_learn_estimators(estimator, check):
-    check(estimator)
-
-
-def test_a_head_of_vectors_can_be_written_as_a_network():
-    import onnxruntime
-
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 5)).astype(np.float32), rng.integers(10, 13, 60)
-    X[:, 0] += y
-    model = HeadClassifier("svm", cv=3).fit(X, y)
-    session = onnxruntime.InferenceSession(head_to_onnx(model.head_), providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, {"features": X})[0], model.predict_proba(X), atol=1e-4)
-    assert model.predict(X).dtype == y.dtype
-    assert model.head_.classes == ("10", "11", "12")
-    assert model.score(X, y) > 0.6
-
-
-def test_folds_may_be_a_splitter_of_scikit_learn():
-    from sklearn.model_selection import LeaveOneOut
-
-    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
-    assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 20
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
@@ -360,9 +328,7 @@ def test_a_rare_class_is_found():
 
 @pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
 def test_kernel_machines_are_tried_where_they_can_help(monkeypatch, limits, tried):
-    from semclass.train import estimators
-
-    monkeypatch.setattr(estimators, "KERNEL_TEXTS", limits)
+    monkeypatch.setattr(solvers, "KERNEL_TEXTS", limits)
     model = classifier(kind="auto").fit(*corpus())
     assert any(row["candidate"].startswith("svm") for row in model.report_["candidates"]) == tried
 
