@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +14,22 @@ from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray
 from semclass.train.fit import fit_head
 from semclass.train.fitted import head_probabilities
-from semclass.train.progress import Progress, say_to
 from semclass.train.solvers import affordable_kind
 from semclass.train.targets import column_names
 
 _base = import_extra("sklearn.base", "train")
-_validation = import_extra("sklearn.utils.validation", "train")
+
+Progress: TypeAlias = Callable[[str], object] | bool
+
+
+def say_to(progress: Progress) -> Callable[[str], object]:
+    """Give what lines are said to: the caller's function, one line of standard error if that is a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if progress and sys.stderr.isatty():
+        # back to the line's beginning, and blank to its end
+        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
+    return lambda line: None
 
 
 class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
@@ -82,7 +94,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         ValueError
             As scikit-learn raises it, for what is not a matrix of finite numbers.
         """
-        X, y = _validation.validate_data(self, X, y, dtype=np.float32)
+        X, y = import_extra("sklearn.utils.validation", "train").validate_data(self, X, y, dtype=np.float32)
         import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
         self.classes_, places = np.unique(y, return_inverse=True)
         folds = self.cv
@@ -104,8 +116,8 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     def predict_proba(self, X: Any) -> DoubleArray:
         """Calibrated probabilities, float64 of shape (n, n_classes), columns in the order of `classes_`."""
-        _validation.check_is_fitted(self)
-        X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
+        import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
+        X = import_extra("sklearn.utils.validation", "train").validate_data(self, X, reset=False, dtype=np.float32)
         return head_probabilities(self.head_, {"features": X})
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -24,14 +24,13 @@ from semclass.train.card import card_sections, measured
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
 from semclass.train.fitted import head_probabilities
-from semclass.train.progress import Progress, say_to
+from semclass.train.head_classifier import Progress, say_to
 from semclass.train.report import report_of
 from semclass.train.solvers import affordable_kind
 from semclass.train.targets import Targets, column_names
 from semclass.train.text_views import cached, check_view_names, code_hashes, embed, encode, shared_encoder
 
 _base = import_extra("sklearn.base", "train")
-_validation = import_extra("sklearn.utils.validation", "train")
 
 TASK = "text-classification"
 
@@ -224,7 +223,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             "seed": self.seed,
         }
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
-        memory = _validation.check_memory(cache)
+        memory = import_extra("sklearn.utils.validation", "train").check_memory(cache)
         views = embed(texts, names, encoder, memory, say)
         key = ("head", views, labels, settings, code_hashes())
         head = cached(memory, key, lambda: fit_head(views, labels, progress=say, **settings))
@@ -255,7 +254,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         InputError, InputTypeError
             If a text is empty or not a string, or the encoder is not the one it was trained with.
         """
-        _validation.check_is_fitted(self)
+        import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
         texts = check_texts(X)
         encoder = shared_encoder(self.encoder)
         if encoder.fingerprint != self.encoder_fingerprint_:
@@ -352,7 +351,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         MissingExtraError
             If onnx is not installed.
         """
-        _validation.check_is_fitted(self)
+        import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
         head, report = self.head_, self.report_
         multi = self.thresholds_ is not None
         card = artifacts.HeadCard(

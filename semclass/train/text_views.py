@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
-from semclass.train.progress import Say
 
 Result = TypeVar("Result")
+Say: TypeAlias = Callable[[str], object]
 
 
 @lru_cache(maxsize=4)
