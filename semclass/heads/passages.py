@@ -12,8 +12,9 @@ from semclass.core.checks import check_texts
 from semclass.core.types import DoubleArray, Encoder, Encoding, PassageLabels
 from semclass.encoders.bulk import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.classify import classify, labelled
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, gather
+from semclass.heads.inputs import encoder_views
 
 
 @dataclass(frozen=True)
@@ -95,15 +96,8 @@ class PassageClassifier:
         """
         texts = check_texts(passages, "passages")
         probabilities = self.predict_proba(texts)
-        chosen = probabilities >= self.thresholds
-        return [
-            PassageLabels(
-                text,
-                tuple(name for name, yes in zip(self.classes, flags, strict=True) if yes),
-                dict(zip(self.classes, row, strict=True)),
-            )
-            for text, flags, row in zip(texts, chosen.tolist(), probabilities.tolist(), strict=True)
-        ]
+        rows = labelled(texts, self.classes, probabilities, probabilities >= self.thresholds)
+        return [PassageLabels(*row) for row in rows]
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
         """Class probabilities of passages.
@@ -141,6 +135,4 @@ class PassageClassifier:
         ndarray
             float64 of shape (n, n_classes).
         """
-        if self.head is None:
-            return np.zeros((len(passages), 0))
-        return self.head.probabilities(gather([self.head], passages, encoding))
+        return classify(self.head, passages, encoding)

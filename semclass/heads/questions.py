@@ -13,16 +13,14 @@ from semclass.core.checks import check_choice, check_probability, check_texts
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
-from semclass.encoders.bulk import batches_by_length, classify_in_chunks, steps
-from semclass.encoders.onnx_encoder import STATES, open_models
+from semclass.encoders.bulk import classify_in_chunks
+from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.classify import classify
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, gather
+from semclass.heads.inputs import encoder_views
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
-
-BATCH = 32
-"""Texts per run of a head that reads word-piece states."""
 
 
 @dataclass(frozen=True)
@@ -177,18 +175,15 @@ class QuestionClassifier:
         ndarray
             float64 of shape (n, fine classes); no columns without a head.
         """
-        head = self.head
-        if head is None:
-            return np.zeros((len(questions), 0))
-        meant = self._spelt(questions)
+        meant = questions if self.head is None else self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
         if not changed:
-            return _in_batches(head, questions, encoding)
+            return classify(self.head, questions, encoding)
         corrected = [meant[row] for row in changed]
-        found = _in_batches(head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
+        found = classify(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
         if len(changed) == len(questions):
             return found
-        everything = _in_batches(head, questions, encoding)
+        everything = classify(self.head, questions, encoding)
         everything[changed] = found
         return everything
 
@@ -207,7 +202,7 @@ class QuestionClassifier:
 
     def _classify(self, texts: list[str]) -> DoubleArray:
         """Fine class probabilities of texts, corrected and with a question mark before they are encoded."""
-        job = partial(_in_batches, self._trained)
+        job = partial(classify, self._trained)
         return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, job)
 
     @property
@@ -222,16 +217,3 @@ class QuestionClassifier:
         """Which fine class belongs to which coarse class, 0 or 1, float64 of shape (fine classes, coarse classes)."""
         rows = [[coarse_of(fine) == name for name in self.classes] for fine in self.fine_classes]
         return np.array(rows, np.float64).reshape(len(self.fine_classes), len(self.classes))
-
-
-def _in_batches(head: Head, texts: list[str], encoding: Encoding) -> DoubleArray:
-    """Run a head; one that reads word-piece states gets texts of like length together, as padding costs time."""
-    if not texts:
-        return np.zeros((0, len(head.classes)))
-    if STATES not in head.inputs or len(texts) <= BATCH:
-        return head.probabilities(gather([head], texts, encoding))
-    found = np.zeros((len(texts), len(head.classes)))
-    for batch in steps(batches_by_length(encoding.pieces(STATES).lengths(), BATCH)):
-        part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
-        found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
-    return found

@@ -57,26 +57,16 @@ _WORD = re.compile(r"\b[^\W\d_]+\b")
 
 
 def with_mark(text: str) -> str:
-    """Add a question mark to a text that ends in a letter or a digit.
-
-    Heads that were trained on whole questions are surer of one that has its mark. Texts that end in another mark keep it:
-    a statement with a full stop asks nothing.
-    """
+    """Add a question mark to a text that ends in a letter or a digit: heads are surer of a question that has its mark."""
     bare = text.rstrip()
     return f"{bare}?" if bare[-1:].isalnum() else text
 
 
 @dataclass(frozen=True)
 class Speller:
-    """Knows words and how frequent they are; many threads may share one.
+    """Knows words and how frequent they are; many threads may share one."""
 
-    Attributes
-    ----------
-    costs
-        Words of the letters a to z, each with the logarithm of its rank by frequency, the first's being 0.
-    """
-
-    costs: Mapping[str, float]
+    costs: Mapping[str, float]  # words of the letters a to z, each with the logarithm of its rank by frequency
 
     @classmethod
     def of_words(cls, words: Iterable[str]) -> Speller:
@@ -85,19 +75,7 @@ class Speller:
         return cls({word: log(rank) for rank, word in enumerate(kept, start=1)})
 
     def __call__(self, text: str) -> str:
-        """Replace the words of a text that are probably misspelt.
-
-        Parameters
-        ----------
-        text
-            Any text; it may be empty.
-
-        Returns
-        -------
-        str
-            `text` itself where every word is known; a replaced word is in lower case. What stands after the first `READ`
-            characters stays as it is.
-        """
+        """Replace the words that are probably misspelt, by words in lower case; what follows `READ` characters stays."""
         begin, rest = text[:READ], text[READ:]
         if all(word.lower() in self.costs for word in _WORD.findall(begin)):
             return text
@@ -120,8 +98,7 @@ class Speller:
 def _slips(word: str) -> Iterator[tuple[str, float]]:
     """Words from which one slip leads to `word`, known or not, each with the slip's negative log probability.
 
-    Each kind of slip is as likely as another and may happen at any place of the word that was meant; a wrong or
-    superfluous letter is one of 26. Constants are left out.
+    Each kind of slip is equally likely, at any place of the word that was meant; a wrong letter is one of 26.
     """
     size, wrong = len(word), log(len(LETTERS))
     one_less, same, one_more = (log(length) for length in (size - 1, size, size + 1))

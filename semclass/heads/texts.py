@@ -16,8 +16,9 @@ from semclass.core.types import DoubleArray, Encoder, Encoding
 from semclass.encoders.bulk import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+from semclass.heads.classify import classify, labelled
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views, gather
+from semclass.heads.inputs import encoder_views
 
 Label: TypeAlias = str | int
 
@@ -148,14 +149,7 @@ class TextModel:
         checked = check_texts(texts)
         probabilities = self.predict_proba(checked)
         chosen = decide(probabilities, self.thresholds, least)
-        return [
-            TextLabels(
-                text,
-                tuple(name for name, yes in zip(self.classes, flags, strict=True) if yes),
-                dict(zip(self.classes, row, strict=True)),
-            )
-            for text, flags, row in zip(checked, chosen.tolist(), probabilities.tolist(), strict=True)
-        ]
+        return [TextLabels(*row) for row in labelled(checked, self.classes, probabilities, chosen)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Class probabilities of texts.
@@ -179,9 +173,7 @@ class TextModel:
 
     def probabilities(self, texts: list[str], encoding: Encoding) -> DoubleArray:
         """Class probabilities of texts that are encoded already, float64 of shape (n, n_classes)."""
-        if not texts:
-            return np.zeros((0, len(self.classes)))
-        return self.head.probabilities(gather([self.head], texts, encoding))
+        return classify(self.head, texts, encoding)
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
