@@ -57,24 +57,12 @@ class EntailmentLabel:
 
 @dataclass(frozen=True)
 class TextVectors:
-    """What the branch gives for n texts; special tokens are left out.
+    """What the branch gives for n texts; special tokens are left out. Weights and slots are meant for questions."""
 
-    Attributes
-    ----------
-    vectors
-        Ragged float32 of item shape (dim,), unit length: one for each word piece that the encoder read.
-    terms
-        Ragged word-piece ids, as many.
-    weights
-        Ragged float32: log of each piece's weight, up to a constant; meant for questions.
-    slots
-        What is asked for, float32 of shape (n, slot_dim); meant for questions.
-    """
-
-    vectors: Ragged
-    terms: Ragged
-    weights: Ragged
-    slots: FloatArray
+    vectors: Ragged  # float32 of item shape (dim,), unit length: one for each word piece that the encoder read
+    terms: Ragged  # word-piece ids, as many
+    weights: Ragged  # float32: log of each piece's weight, up to a constant
+    slots: FloatArray  # (n, slot_dim): what is asked for
 
     def __len__(self) -> int:
         """Count the texts."""
@@ -144,7 +132,7 @@ class EntailmentClassifier:
         return cls(used, branch, head, idf, float(artifact.field("threshold")))
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
-        """Tell of pairs whether the sentence answers the question.
+        """Classify pairs by whether the sentence answers the question.
 
         Parameters
         ----------
@@ -260,7 +248,7 @@ class EntailmentClassifier:
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:
-    """Copy pairs into a list; what is no pair is refused, the texts are checked later."""
+    """Copy pairs into a list and refuse items that are no pairs; texts are checked later."""
     if isinstance(pairs, (str, bytes)) or not isinstance(pairs, Iterable):
         raise InputTypeError(f"pairs must be a sequence of (question, sentence), not {short(pairs)}")
     items = list(pairs)

@@ -35,7 +35,7 @@ class TextLabels:
     text
         The text.
     labels
-        Its classes: one, or none where the model declines to say; with several labels a text none, one or more.
+        Its classes: one, or none where the model abstains; none, one or more where a text may have several labels.
     probabilities
         All classes with their calibrated probabilities.
     """
@@ -70,7 +70,7 @@ class TextModel:
     thresholds
         Of a sigmoid head: probability from which a text has a class, float64 of shape (n_classes,). None for softmax.
     min_probability
-        Below this probability the model declines to say.
+        Below this probability the model abstains.
 
     Examples
     --------
@@ -131,7 +131,7 @@ class TextModel:
         texts
             n non-empty texts; a generator is fine, one string is refused.
         min_probability
-            Decline below this probability; in [0, 1], what the model was saved with if None.
+            Abstain below this probability; in [0, 1], what the model was saved with if None.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class TextModel:
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
-    """Give the encoder that is meant.
+    """Load an encoder by its name.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
 
 
 def decide(probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float) -> npt.NDArray[np.bool_]:
-    """Tell which classes texts have.
+    """Choose the classes of texts.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def decide(probabilities: DoubleArray, thresholds: DoubleArray | None, min_proba
         float64 of shape (n_classes,): a text has each class that reaches its threshold. None: it has the most probable
         class, the first of equals.
     min_probability
-        What a class must reach besides.
+        Least probability of any class that is chosen.
 
     Returns
     -------

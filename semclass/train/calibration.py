@@ -70,9 +70,9 @@ def calibrate(
 ) -> tuple[DoubleArray, DoubleArray]:
     """Slope and intercept that make held-out scores probabilities.
 
-    Softmax gets one temperature, which leaves every decision as it is (Guo et al. 2017, "On Calibration of Modern Neural
-    Networks"), each sigmoid slope and intercept (Platt 1999), both with smoothed targets, as Platt has them: being right
-    about a few texts makes nothing certain.
+    Softmax gets one temperature, which changes no decision (Guo et al. 2017, "On Calibration of Modern Neural Networks").
+    Each sigmoid gets a slope and an intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not
+    make an answer certain.
 
     Parameters
     ----------
@@ -181,13 +181,14 @@ def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: 
 
 
 def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
+    """Number of the bin that each probability falls into."""
     return np.minimum((probabilities * bins).astype(np.int64), bins - 1)
 
 
 def best_threshold(
     probabilities: DoubleArray, truth: npt.NDArray[np.bool_], weight: DoubleArray | None = None
 ) -> float:
-    """Threshold with the best F1; of many within `FLAT` of it the middle one, which the next sample moves least.
+    """Threshold with the best F1; of those within `FLAT` of it the middle one, which another sample moves least.
 
     Parameters
     ----------

@@ -47,8 +47,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     seed
         Of the folds, where `cv` is a number.
     progress
-        Whether to tell on standard error, if that is a terminal, what is being done; or a function that is called with
-        lines of text.
+        Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
 
     Attributes
     ----------

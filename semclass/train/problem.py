@@ -155,11 +155,7 @@ def _check_views(views: Mapping[str, FloatArray], rows: int) -> dict[str, int]:
 
 
 def _check_binary(labels: list[Any], names: tuple[str, ...]) -> IntArray:
-    """Bring rows of 0 and 1 into an array (n, classes).
-
-    One class at least must have two examples and two of its absence; another may be rarer, or have none, as happens in the
-    parts of a cross-validation.
-    """
+    """Bring rows of 0 and 1 into an array (n, classes); one class at least must have two examples of either side."""
     try:
         truth = np.array(labels)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What cross-validation tells of a fitted text classifier: thresholds and figures in JSON types."""
+"""The report of a fitted text classifier: thresholds and cross-validated figures, in JSON types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from semclass.train.fitted import FittedHead
 from semclass.train.targets import Targets
 
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
-"""Values of min_probability that the report tells the consequences of."""
+"""Values of min_probability whose effect the report shows."""
 
 
 def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, dict[str, Any]]:

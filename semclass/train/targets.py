@@ -68,7 +68,7 @@ class Targets:
         return names
 
     def check_other(self, label: Label) -> None:
-        """Refuse a label for declining that is a class, or of another type than the classes."""
+        """Refuse a label for abstaining that is a class, or of another type than the classes."""
         if self.classes and (label in self.classes or type(label) is not type(self.classes[0])):
             raise InputError(
                 f"abstain_label is {label!r}; with min_probability above 0 it must be none of the labels, and of their "

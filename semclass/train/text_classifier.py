@@ -81,10 +81,10 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Whether a text may have several labels, or none: one yes-or-no column for each label, with a threshold that is
         best for F1 on held-out texts.
     min_probability
-        Below this probability the classifier declines to say; 0 means that it always says something. With several labels
-        a text, a label must reach it besides its threshold.
+        Below this probability the classifier abstains; with 0 it never does. Where a text may have several labels, a label
+        must reach it and its threshold.
     abstain_label
-        What `predict` gives where the classifier declines; of the same type as the labels, such as -1 for integers.
+        What `predict` gives where the classifier abstains; of the same type as the labels, such as -1 for integers.
     components
         Principal components at most.
     cv
@@ -95,8 +95,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     seed
         Of the folds.
     progress
-        Whether to tell on standard error, if that is a terminal, what is being done; or a function that is called with
-        lines of text.
+        Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
 
     Attributes
     ----------

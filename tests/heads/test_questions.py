@@ -97,6 +97,8 @@ def test_scores_of_the_shipped_heads_are_what_they_were(ranker):
 def test_what_is_no_question_is_refused(classifier, texts, error):
     with pytest.raises(error, match="questions"):
         classifier.predict(texts)
+    with pytest.raises(InputError, match="level is 'medium'"):
+        classifier.predict_proba(["Who?"], level="medium")
 
 
 def test_many_questions_of_many_lengths_stay_in_order(classifier):
@@ -115,11 +117,6 @@ def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(
         in_parts = classifier.predict_proba(texts)
     assert len(caught) == 1
     np.testing.assert_allclose(in_parts, at_once, atol=1e-4)
-
-
-def test_an_unknown_level_is_refused(classifier):
-    with pytest.raises(InputError, match="level is 'medium'; it must be one of 'coarse', 'fine'"):
-        classifier.predict_proba(["Who?"], level="medium")
 
 
 def test_a_passage_may_provide_several_types(ranker):
