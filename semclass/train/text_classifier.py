@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core import artifacts
+from semclass.core import artifacts, cards
 from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
@@ -353,7 +353,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
         head, report = self.head_, self.report_
         multi = self.thresholds_ is not None
-        card = artifacts.HeadCard(
+        card = cards.HeadCard(
             task=TASK,
             classes=head.classes,
             link=head.link,
@@ -379,7 +379,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             "model-index": measured(heading, report),
         }
         sections = card_sections(report, head.inputs, self.thresholds_)
-        written = artifacts.save_head(folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts)
+        written = cards.save_head(folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts)
         network = Head.load(folder, encoder=self.encoder_fingerprint_).probabilities(self.probe_)
         if np.abs(network - head_probabilities(head, self.probe_)).max() > TOLERANCE:
             raise ArtifactError(f"{folder}: the network differs from what was fitted by more than {TOLERANCE}")
