@@ -33,7 +33,6 @@ SECTIONS = {
     "few_labels": "a taxonomy of 77 or 150 intents with few labels, beside logistic regressions",
     "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
     "living": "building against encoding, adding and removing passages, killed writers, segments",
-    "ann": "near vectors among many: semclass beside usearch, faiss and hnswlib",
     "concurrency": "callers that share one retriever",
     "memory": "memory of one process over many searches",
     "service": "semclass serve: load beside the library, and clients that no service wants",

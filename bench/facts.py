@@ -18,9 +18,8 @@ PACKAGES = ("numpy", "onnxruntime", "tokenizers")
 """Packages of the run time; whichever of `PEERS` are installed are named beside them."""
 
 PEERS = (
-    "bm25s", "faiss-cpu", "hnswlib", "ir-measures", "joblib", "model2vec", "openai", "pyarrow", "pyspark", "qdrant-client",
+    "bm25s", "ir-measures", "joblib", "model2vec", "openai", "pyarrow", "pyspark", "qdrant-client",
     "qdrant-edge-py", "rank-bm25", "scikit-learn", "scipy", "sentence-transformers", "skeletoken", "torch", "transformers",
-    "usearch",
 )  # fmt: skip
 
 

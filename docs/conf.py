@@ -60,7 +60,6 @@ autodoc_mock_imports = [
     "sentence_transformers",
     "sklearn",
     "starlette",
-    "usearch",
     "uvicorn",
 ]
 autodoc_member_order = "bysource"

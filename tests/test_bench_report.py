@@ -355,8 +355,13 @@ def test_what_was_kept_counts_as_long_as_it_took(tmp_path: Path) -> None:
 def test_what_several_sections_share_counts_once(tmp_path: Path) -> None:
     steps = [{"step": "scale/made/100000", "seconds": 2400.0}]
     scale = {"sizes": [], "bm25": [], "encoders": [], **MADE, "seconds_of_section": 2400.0, "steps": steps}
-    ann = {"libraries": [], **MADE, "seconds_of_section": 600.0, "steps": [*steps, {"step": "ann/1", "seconds": 600.0}]}
-    text = told(put(tmp_path, scale=scale, ann=ann))
+    more = {
+        "callers": [],
+        **MADE,
+        "seconds_of_section": 600.0,
+        "steps": [*steps, {"step": "concurrency/1", "seconds": 600.0}],
+    }
+    text = told(put(tmp_path, scale=scale, concurrency=more))
     assert "| ≤ 60 minutes | 50.0 minutes | yes |" in text
 
 

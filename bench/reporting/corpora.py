@@ -14,7 +14,6 @@ PARTS = {
         "encoders", "products", "dense",
     ),
     "living": ("what", "streams", "kills", "segments"),
-    "ann": ("libraries",),
     "concurrency": ("callers", "processes"),
     "memory": ("memory", "kinds"),
     "service": ("processor", "survival", "memory", "heavy"),
