@@ -28,7 +28,8 @@ from semclass.index.metadata import Columns
 from semclass.scoring import postings, reduction
 from semclass.scoring.postings import Postings
 from semclass.scoring.quantisation import from_int8
-from semclass.scoring.vectors import Nearest, Vectors
+from semclass.scoring.reduction import Reduced
+from semclass.scoring.vectors import Vectors
 
 BLOCK = 4096
 """Passages that are copied at a time: bounds memory, changes no value."""
@@ -112,7 +113,7 @@ class Segment:
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]
     id_rows: npt.NDArray[Any]
-    near: Nearest | None = None
+    near: Reduced | None = None
     name: str = ""
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ from semclass.index import metadata
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
 from semclass.scoring.postings import Removed
-from semclass.scoring.reduction import DIMENSIONS, Reduced
+from semclass.scoring.reduction import DIMENSIONS
 from semclass.scoring.topk import SIMILARITIES
 
 TERMS_OF_A_BYTE = 32
@@ -137,7 +137,7 @@ def _check_postings(segment: Segment, where: Path) -> None:
 def _check_reduced(segment: Segment, where: Path) -> None:
     """Whether each passage has reduced vectors once, in a cell; a small segment has none."""
     near, n = segment.near, len(segment)
-    if not isinstance(near, Reduced):
+    if near is None:
         return
     dim = segment.pooled_codes.shape[1]
     _check_array(near.axes, (dim, DIMENSIONS), ("f4",), where / "axes.npy")

@@ -47,10 +47,10 @@ _INSTALLED = re.compile(rf"{_SEGMENT}|{_REMOVED}")
 """What a manifest may name."""
 
 _OURS = re.compile(
-    rf"{_SEGMENT}|{_REMOVED}|data-[0-9a-f]{{16}}|{re.escape(BUILDING)}[0-9a-f]{{32}}|"
+    rf"{_SEGMENT}|{_REMOVED}|{re.escape(BUILDING)}[0-9a-f]{{32}}|"
     rf"\.(?:manifest\.json|{_REMOVED})\.[0-9]+\.part"
 )
-"""What is removed if no manifest names it; ``data-`` is of protocol 1."""
+"""What is removed if no manifest names it."""
 
 _IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
 """What a build keeps in :data:`AREA`; a folder of that name that holds anything else is somebody else's."""
@@ -170,8 +170,6 @@ def generation_of(folder: Path) -> int:
 
 def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     """Check what a manifest holds."""
-    if values.get("kind") == "index" and values.get("protocol") == 1:
-        raise ArtifactError(f"{path} was written by an earlier version of semclass (protocol 1); {REMEDY}")
     artifacts.check_protocol(values, path, "index", PROTOCOL)
     missing = [name for name in (*HEADER, "segments", "generation") if name not in values]
     if missing:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core import artifacts, cards
+from semclass.core import cards
 from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
