@@ -18,8 +18,9 @@ from bench.steps import Bench
 from semclass import HybridRetriever, Ranker
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
+from semclass.index.ingest import FORMS
 from semclass.index.passage_encoder import Evidence, PassageReader
-from semclass.index.passage_index import FORMS, PassageIndex
+from semclass.index.passage_index import PassageIndex
 from semclass.index.store import describe
 
 TIMED = 300

@@ -38,8 +38,9 @@ from semclass.encoders.onnx_encoder import STATES
 from semclass.index import store
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, in_order
+from semclass.index.lock import locked
+from semclass.index.manifest import Manifest
 from semclass.index.passage_encoder import Evidence, PassageReader, searchable
-from semclass.index.store import Manifest
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
@@ -338,7 +339,7 @@ def split(index: PassageIndex, folder: Path, n: int) -> None:
     """Write an index of one segment as one of n."""
     (segment,) = index.segments
     folder.mkdir()
-    with store.locked(folder), store.beside(folder) as place:
+    with locked(folder), store.beside(folder) as place:
         entries = []
         for rows in np.array_split(np.arange(len(segment)), n):
             keep = np.zeros(len(segment), np.bool_)

@@ -29,8 +29,8 @@ import numpy.typing as npt
 from semclass.core.types import FloatArray, Ragged, ragged
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.bulk import CHUNK
+from semclass.index.columns import Columns
 from semclass.index.ingest import Recipe
-from semclass.index.metadata import Columns
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of

@@ -5,13 +5,14 @@ import tempfile
 import uuid
 
 import pytest
+from filter_oracle import matches
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
 from bench.qdrant_edge import edge_filter
 from semclass.core.errors import InputError
-from semclass.index.filters import matches, parse
+from semclass.index.filters import parse
 from semclass.integrations.qdrant_filters import to_qdrant
 
 qdrant_client = pytest.importorskip("qdrant_client")

@@ -133,7 +133,7 @@ def build(
     from semclass.core.cpu import available_threads
     from semclass.index.build import build_index
     from semclass.index.ingest import Recipe
-    from semclass.index.store import check_target
+    from semclass.index.target import check_target
 
     check_target(out, replace=replace)
     passages, count = passages_from(source, **cutting)
@@ -209,7 +209,7 @@ def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
     """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
-    from semclass.index.filters import read_terms
+    from semclass.index.filter_terms import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
         raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")

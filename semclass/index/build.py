@@ -1,8 +1,8 @@
 """Building an index on the disk, from a stream of passages, in bounded memory; after a stop it goes on where it was.
 
-Passages are read in groups of :data:`GROUP`. Each group becomes a segment in an area of its own within the folder of the
-index, and a journal says which groups are done, and of which passages. When all are, they are joined into one segment, and
-that becomes the index. Whatever was in the folder before is the index until then.
+Passages are read in groups of :data:`GROUP`. Each group becomes a segment in an area within the folder of the index, and a
+journal says which groups are done, and of which passages. At the end they are joined into one segment, and that becomes
+the index. Whatever was in the folder before is the index until then.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import hashlib
 import json
 import shutil
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,16 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.files import Files
 from semclass.core.types import Passage
-from semclass.index import segment, store
+from semclass.index import joining, manifest, store
 from semclass.index.ingest import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
+from semclass.index.lock import locked
+from semclass.index.manifest import PROTOCOL, Manifest, header_of
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import Part, Segment, hashes_of
-from semclass.index.store import AREA, Manifest
+from semclass.index.segment import Segment, hashes_of
+from semclass.index.store import AREA
+from semclass.index.target import check_target
 
 GROUP = 4096
 """Passages that are written at a time; a stop loses the work on no more of them."""
@@ -40,27 +43,13 @@ JOURNAL = "journal.json"
 
 @dataclass(frozen=True)
 class Done:
-    """A group that is on the disk.
+    """A group that is on the disk."""
 
-    Attributes
-    ----------
-    name
-        Folder of its segment.
-    passages
-        Their number.
-    digest
-        SHA-256 over all passages up to the last of this group.
-    long
-        Ids of those that are longer than the encoder reads.
-    files
-        By file: ``bytes`` and ``sha256``.
-    """
-
-    name: str
+    name: str  # folder of its segment
     passages: int
-    digest: str
-    long: list[str]
-    files: dict[str, dict[str, Any]]
+    digest: str  # SHA-256 over all passages up to the last of this group
+    long: list[str]  # ids of passages that are longer than the encoder reads
+    files: dict[str, dict[str, Any]]  # by file: "bytes" and "sha256"
 
 
 @dataclass
@@ -69,8 +58,7 @@ class _Group:
 
     number: int
     digest: str
-    ids: list[str]
-    wanted: int
+    passages: int
     parts: list[Segment] = field(default_factory=list)
     long: list[str] = field(default_factory=list)
 
@@ -125,32 +113,26 @@ def build_index(
     folder = Path(folder)
     recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
     threads = threads_of(recipe.reader, workers)
-    store.check_target(folder, replace=replace)
+    check_target(folder, replace=replace)
     groups = chunks(passages, GROUP)
     first = next(groups, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
-    with store.locked(folder):
+    with locked(folder):
         # another build may have ended while the first passages were read
-        store.check_target(folder, replace=replace)
-        if (before := store.find(folder)) is not None:
+        check_target(folder, replace=replace)
+        if (before := manifest.find(folder)) is not None:
             store.clean(folder, before)
         with store.reported(folder):
             area = _Area(folder / AREA, _identity(recipe), resume=resume)
-        _fill(area, _chain(first, groups), recipe, progress, threads)
+        _fill(area, chain([first], groups), recipe, progress, threads)
         with store.beside(folder) as place, store.committing(folder):
-            few = segment.few([area.folder / done.name for done in area.done], place)
-            parts: list[Part] = [(Segment.open(Files(path, mapped=True, by_row=False)), None) for path in few]
-            entry = store.install(parts, folder, place, recipe.similarity)
-            header = PassageIndex(**recipe.header(), segments=(), removed=()).header()
-            store.commit(folder, Manifest(header, (entry,), store.generation_of(folder) + 1), built=True)
+            folders = joining.join_folders([area.folder / done.name for done in area.done], place)
+            entry = store.install([joining.opened(path) for path in folders], folder, place, recipe.similarity)
+            made = Manifest(header_of(recipe.header()), (entry,), manifest.generation_of(folder) + 1)
+            store.commit(folder, made, built=True)
     warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)
     return PassageIndex.load(folder, verify=False)
-
-
-def _chain(first: list[Passage], others: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
-    yield first
-    yield from others
 
 
 class _Area:
@@ -168,7 +150,7 @@ class _Area:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _read(self) -> list[Done]:
-        """Groups that an earlier build left, if it was one with the same models and options."""
+        """Groups that an earlier build left, if it had the same models and options."""
         path = self.folder / JOURNAL
         if not path.is_file():
             return []
@@ -187,7 +169,7 @@ class _Area:
         return done
 
     def again(self, number: int, digest: str) -> bool:
-        """Take a group as an earlier build left it, if that was of the same passages."""
+        """Take a group as an earlier build left it, if its passages are the same."""
         if number >= len(self.known) or number != len(self.done):
             return False
         found = self.known[number]
@@ -208,10 +190,10 @@ class _Area:
         beside, name = self.folder / ".part", f"part-{group.number:06}"
         for path in (beside, self.folder / name):
             shutil.rmtree(path, ignore_errors=True)
-        files = segment.write([(part, None) for part in group.parts], beside)
+        files = joining.write([(part, None) for part in group.parts], beside)
         beside.rename(self.folder / name)
         artifacts.flush(self.folder)
-        self.done.append(Done(name, len(group.ids), group.digest, group.long, files))
+        self.done.append(Done(name, group.passages, group.digest, group.long, files))
         values = {"identity": self.identity, "done": [asdict(done) for done in self.done]}
         artifacts.write_atomic(self.folder / JOURNAL, artifacts.dump_json(values))
 
@@ -237,15 +219,14 @@ def _fill(
             if area.again(number, digest.hexdigest()):
                 report(len(passages))
                 continue
-            group = _Group(number, digest.hexdigest(), [passage.id for passage in passages], len(passages))
+            group = _Group(number, digest.hexdigest(), len(passages))
             for chunk in chunks(passages):
                 yield group, chunk
 
     for (group, chunk), (part, long) in in_order(lambda item: recipe.read(item[1]), to_read(), threads):
         group.parts.append(part)
         group.long += long
-        group.wanted -= len(chunk)
-        if not group.wanted:
+        if sum(map(len, group.parts)) == group.passages:
             with store.reported(area.folder.parent):
                 area.add(group)
             group.parts.clear()
@@ -253,7 +234,7 @@ def _fill(
 
 
 class _Unique:
-    """All ids that came, as 64 bits each: that two ids have the same is less probable than a broken disk."""
+    """The ids so far, as 64 bits each: that two ids have the same is less probable than a broken disk."""
 
     def __init__(self) -> None:
         self.hashes: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
@@ -271,12 +252,12 @@ class _Unique:
 
 
 def _identity(recipe: Recipe) -> str:
-    """What decides, with the passages, what an index holds."""
+    """A hash of all that decides, with the passages, what an index holds."""
     head = recipe.reader.classifier.head
-    fields: Mapping[str, Any] = {
-        **PassageIndex(**recipe.header(), segments=(), removed=()).header(),
+    fields = {
+        **header_of(recipe.header()),
         "head": None if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],
-        "protocol": store.PROTOCOL,
+        "protocol": PROTOCOL,
         "group": GROUP,
     }
     return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -2,8 +2,8 @@
 
 Of a small corpus every passage is scored. Of a large one, those that are best by vectors alone and those that are best by
 BM25 alone are scored, and it is checked that no other passage can be better: the threshold of Fagin, Lotem & Naor (2003).
-If one could be, more are looked at. Without an index of vectors the result is therefore that of scoring all; with one, it
-is that of scoring all whose vectors the index finds, and how many it misses is measured where it is described.
+If one could be, more are looked at. Without reduced vectors the result is therefore that of scoring all; with them, it is
+that of scoring all whose vectors they find, see :class:`semclass.scoring.vectors.Reduced`.
 
 Fusions that are not linear (:mod:`semclass.scoring.fusion`) look at nothing but two lists, the best by vectors and by
 BM25, so that there is nothing to check.
@@ -37,46 +37,36 @@ FIRST = 128
 """How many are looked at first, by vectors and by BM25."""
 
 WEIGHED = 0.05
-"""Weight of BM25 from which its best are among the best of all, so that fewer of those by vectors do."""
+"""Weight of BM25 from which its best are among the best of all, so that fewer of those by vectors suffice."""
 
 ALONE = 4
-"""How many times as many are looked at first where it is for the vectors to find all.
+"""How many times as many are looked at first where vectors have to find all.
 
 So it is with a smaller weight, and where hardly any passage has a term of the question.
 
-An index of vectors misses the more, the fewer it is asked for. Of the ten best of a million made passages
+Reduced vectors miss the more, the fewer they are asked for. Of the ten best of a million made passages
 (``bench.made_corpus``), a search with the weight 0.1 found all, for 160 questions that they answer (squad4) and 80 that
 are foreign to them (pubmedqa), from 128 as from 512. Without BM25 it found 0.964 and 0.797 from 128, 0.987 and 0.935
 from 512; with the weight 0.03, 0.997 and 0.995 from 128, 1.000 and 0.997 from 512.
 """
 
 MORE = 4
-"""How many times as many are looked at next, if these do not do."""
+"""How many times as many are looked at next, if these do not suffice."""
 
 LOOKED_AT = 64
 """Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
 
 TRUSTED = 4
-"""Of this many passages that an index of vectors finds, one is taken to be among the best without exception."""
+"""Of this many passages that reduced vectors find, one is taken to be among the best without exception."""
 
 
 @dataclass(frozen=True)
 class SearchedSegment:
-    """What is searched of a segment.
-
-    Attributes
-    ----------
-    vectors
-        Of its n passages.
-    postings
-        Their terms.
-    probabilities
-        P(class | passage), float32 of shape (n, n_classes).
-    """
+    """What is searched of a segment of n passages."""
 
     vectors: Vectors
     postings: Postings
-    probabilities: FloatArray
+    probabilities: FloatArray  # P(class | passage), (n, n_classes)
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -84,22 +74,29 @@ class SearchedSegment:
 
 
 @dataclass(frozen=True)
-class Found:
-    """Passages with their scores, best first.
+class Search:
+    """A question to segments, at least one, and how their passages are scored. Rows are numbered through all segments."""
 
-    Attributes
-    ----------
-    rows
-        Places, the segments one after another, int64 of shape (m,).
-    dense, bm25
-        Similarity and BM25 score, float64 of shape (m,).
-    match
-        Class match, float64 of shape (m,); None where it was not asked for.
-    parts
-        What `score` is the sum of, weights included, by name; each float64 of shape (m,).
-    score
-        float64 of shape (m,).
-    """
+    segments: Sequence[SearchedSegment]
+    query: Query
+    scoring: Scoring
+    statistics: Statistics  # of the passages that are there
+    thresholds: DoubleArray  # probability from which a passage has a class, (n_classes,)
+    allowed: npt.NDArray[np.bool_] | None = None  # rows that may be found, deleted ones not among them; all if None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Passages with both their scores."""
+
+    rows: IntArray  # ascending, (m,)
+    dense: DoubleArray  # similarity, (m,)
+    bm25: DoubleArray  # (m,)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Passages with their scores, best first; fields as of :class:`semclass.index.records.Candidates`."""
 
     rows: IntArray
     dense: DoubleArray
@@ -109,101 +106,40 @@ class Found:
     score: DoubleArray
 
 
-@dataclass(frozen=True)
-class Scored:
-    """Passages with both their scores.
-
-    Attributes
-    ----------
-    rows
-        Places, rising, int64 of shape (m,).
-    dense, bm25
-        Similarity and BM25 score, float64 of shape (m,).
-    """
-
-    rows: IntArray
-    dense: DoubleArray
-    bm25: DoubleArray
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question, and how passages are scored for it.
-
-    Attributes
-    ----------
-    query
-        The question.
-    scoring
-        How.
-    known
-        Statistics of the passages that are there.
-    thresholds
-        Probability from which a passage has a class, float64 of shape (n_classes,).
-    allowed
-        Which passages may be found, bool of shape (n_passages,), removed ones not among them; all if None.
-    """
-
-    query: Query
-    scoring: Scoring
-    known: Statistics
-    thresholds: DoubleArray
-    allowed: npt.NDArray[np.bool_] | None = None
-
-
-def find(parts: Sequence[SearchedSegment], asked: Asked, n: int) -> Found:
-    """Find the passages with the n best scores.
-
-    Parameters
-    ----------
-    parts
-        The segments, at least one.
-    asked
-        The question.
-    n
-        How many; fewer if fewer are there.
-
-    Returns
-    -------
-    Found
-        Best first; equal scores in the order of the passages.
-    """
-    total = sum(map(len, parts))
-    if asked.allowed is not None and (number := int(np.count_nonzero(asked.allowed))) <= max(FEW, n):
-        return best_of(parts, asked, np.flatnonzero(asked.allowed), min(n, number))
-    if asked.scoring.fusion != "linear" and total > EVERY:
-        return best_of(parts, asked, lists(parts, asked, max(DEPTH, n)), n)
-    depth = max(_first(asked), MORE * n)
+def find(search: Search, n: int) -> Found:
+    """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
+    total, allowed = sum(map(len, search.segments)), search.allowed
+    if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(FEW, n):
+        return best_of(search, np.flatnonzero(allowed), min(n, number))
+    if search.scoring.fusion != "linear" and total > EVERY:
+        return best_of(search, lists(search, max(DEPTH, n)), n)
+    depth = max(_first(search), MORE * n)
     while total > EVERY and depth * LOOKED_AT < total:
-        scored, beyond = likely(parts, asked, depth, n)
-        found = ranked(parts, asked, scored, n)
+        scored, beyond = likely(search, depth, n)
+        found = ranked(search, scored, n)
         if len(found.rows) == n and found.score[-1] > beyond:
             return found
         depth *= MORE
-    rows = np.arange(total) if asked.allowed is None else np.flatnonzero(asked.allowed)
-    return best_of(parts, asked, rows, n)
+    return best_of(search, np.arange(total) if allowed is None else np.flatnonzero(allowed), n)
 
 
-def _first(asked: Asked) -> int:
+def _first(search: Search) -> int:
     """How many are looked at first."""
-    found = int(asked.known.document_frequencies[np.unique(asked.query.terms)].sum())
-    return FIRST if asked.scoring.bm25_weight >= WEIGHED and found >= FIRST else FIRST * ALONE
+    found = int(search.statistics.document_frequencies[np.unique(search.query.terms)].sum())
+    return FIRST if search.scoring.bm25_weight >= WEIGHED and found >= FIRST else FIRST * ALONE
 
 
-def likely(parts: Sequence[SearchedSegment], asked: Asked, depth: int, n: int) -> tuple[Scored, float]:
-    """Score passages that are best by vectors alone or by BM25 alone; without those that cannot be among the n best.
+def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
+    """Score the `depth` best passages by vectors alone and by BM25 alone, but not those that cannot be among the n best.
 
-    Returns
-    -------
-    tuple
-        The passages, and a score that no passage is above that is neither among them nor behind n of them.
+    The second value is a score that no other passage is above, unless n of the scored ones are.
     """
-    rows, dense, similar = _similar(parts, asked, depth)
-    weight = asked.scoring.bm25_weight
-    most = 0.0 if asked.scoring.match is None else asked.scoring.match_weight  # a match is at most 1
+    rows, dense, similar = _similar(search, depth)
+    weight = search.scoring.bm25_weight
+    most = 0.0 if search.scoring.match is None else search.scoring.match_weight  # a match is at most 1
     if weight <= 0:
-        return Scored(rows, dense, _lexical(parts, asked, rows)), similar + most
-    lexical, scores = bm25.best([part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed)
+        return Scored(rows, dense, _lexical(search, rows)), similar + most
+    lexical, scores = _best_lexical(search, depth)
     # fewer than asked for: all others have no term of the question
     beyond = weight * (float(scores[-1]) if len(scores) == depth else 0.0)
     order = np.argsort(lexical)
@@ -211,13 +147,13 @@ def likely(parts: Sequence[SearchedSegment], asked: Asked, depth: int, n: int) -
     here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
     similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
     new[here], only[there], similarity[here] = False, False, dense[there]
-    similarity[new] = _dense(parts, asked, lexical[new])
+    similarity[new] = _dense(search, lexical[new])
     found = Scored(lexical, similarity, scores.astype(np.float64))
     if len(lexical) >= n:
         # of those that vectors alone find, BM25 looks at no more than it could lift, were they as good as its last
         score = similarity + weight * found.bm25
         only &= dense + beyond + most >= np.partition(score, len(score) - n)[len(score) - n]
-    rest = Scored(rows[only], dense[only], _lexical(parts, asked, rows[only]))
+    rest = Scored(rows[only], dense[only], _lexical(search, rows[only]))
     return _joined(found, rest), similar + beyond + most
 
 
@@ -232,27 +168,26 @@ def _joined(left: Scored, right: Scored) -> Scored:
     )
 
 
-def lists(parts: Sequence[SearchedSegment], asked: Asked, depth: int) -> IntArray:
-    """Passages among which the `depth` best by vectors alone and by BM25 alone are, rising."""
-    lexical, _ = bm25.best([part.postings for part in parts], asked.known, asked.query.terms, depth, asked.allowed)
-    return np.union1d(_similar(parts, asked, depth)[0], lexical)
+def lists(search: Search, depth: int) -> IntArray:
+    """Passages among which the `depth` best by vectors alone and by BM25 alone are, ascending."""
+    return np.union1d(_similar(search, depth)[0], _best_lexical(search, depth)[0])
 
 
-def _similar(parts: Sequence[SearchedSegment], asked: Asked, depth: int) -> tuple[IntArray, DoubleArray, float]:
-    """Passages that are best by vectors alone, rising, their similarity, and one that no other passage is above."""
+def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
+    """Passages that are best by vectors alone, ascending, their similarity, and one that no other passage is above."""
     found, values, beyond, first = [], [], -np.inf, 0
-    for part in parts:
-        allowed = None if asked.allowed is None else asked.allowed[first : first + len(part)]
+    for part in search.segments:
+        allowed = None if search.allowed is None else search.allowed[first : first + len(part)]
         if part.vectors.index is None:
-            scores = part.vectors.scores(asked.query.pooled)
+            scores = part.vectors.scores(search.query.pooled)
             if allowed is not None:
                 scores[~allowed] = -np.inf
             least = float(nth_at_least(scores, depth))
             rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
             scores = scores[rows]
         else:
-            rows = part.vectors.index.nearest(asked.query.pooled, TRUSTED * depth, allowed)
-            scores = part.vectors.scores_at(asked.query.pooled, rows)
+            rows = part.vectors.index.nearest(search.query.pooled, TRUSTED * depth, allowed)
+            scores = part.vectors.scores_at(search.query.pooled, rows)
             least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
             rows, scores = rows[scores >= least], scores[scores >= least]
         found.append(rows + first)
@@ -262,36 +197,43 @@ def _similar(parts: Sequence[SearchedSegment], asked: Asked, depth: int) -> tupl
     return np.concatenate(found), np.concatenate(values), beyond
 
 
-def _dense(parts: Sequence[SearchedSegment], asked: Asked, rows: IntArray) -> DoubleArray:
-    """Similarity of some passages, whose places are given rising."""
+def _dense(search: Search, rows: IntArray) -> DoubleArray:
+    """Similarity of some passages, whose rows ascend."""
     dense = np.empty(len(rows))
-    for part, here, places in _split(parts, rows):
-        dense[here] = part.vectors.scores_at(asked.query.pooled, places)
+    for part, here, places in _split(search, rows):
+        dense[here] = part.vectors.scores_at(search.query.pooled, places)
     return dense
 
 
-def _lexical(parts: Sequence[SearchedSegment], asked: Asked, rows: IntArray) -> DoubleArray:
-    """BM25 scores of some passages, whose places are given rising."""
-    return bm25.scores_at([part.postings for part in parts], asked.known, asked.query.terms, rows).astype(np.float64)
+def _lexical(search: Search, rows: IntArray) -> DoubleArray:
+    """BM25 scores of some passages, whose rows ascend."""
+    postings = [part.postings for part in search.segments]
+    return bm25.scores_at(postings, search.statistics, search.query.terms, rows).astype(np.float64)
 
 
-def best_of(parts: Sequence[SearchedSegment], asked: Asked, rows: IntArray, n: int) -> Found:
-    """Score some passages, whose places are given rising, and give the n best."""
-    return ranked(parts, asked, Scored(rows, _dense(parts, asked, rows), _lexical(parts, asked, rows)), n)
+def _best_lexical(search: Search, depth: int) -> tuple[IntArray, FloatArray]:
+    """The best passages by BM25 alone, best first, and their scores."""
+    postings = [part.postings for part in search.segments]
+    return bm25.best(postings, search.statistics, search.query.terms, depth, search.allowed)
 
 
-def ranked(parts: Sequence[SearchedSegment], asked: Asked, scored: Scored, n: int) -> Found:
+def best_of(search: Search, rows: IntArray, n: int) -> Found:
+    """Score some passages, whose rows ascend, and give the n best."""
+    return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), n)
+
+
+def ranked(search: Search, scored: Scored, n: int) -> Found:
     """Give the n best of scored passages."""
     rows, dense, lexical = scored.rows, scored.dense, scored.bm25
-    scoring, matched = asked.scoring, None
+    scoring, matched = search.scoring, None
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
     w, alpha = scoring.bm25_weight, scoring.alpha
     sums = fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
     if scoring.match is not None:
         matched = np.empty(len(rows))
-        for part, here, places in _split(parts, rows):
+        for part, here, places in _split(search, rows):
             probabilities = part.probabilities[places]
-            matched[here] = class_match(asked.query.probabilities, probabilities, asked.thresholds, scoring.match)
+            matched[here] = class_match(search.query.probabilities, probabilities, search.thresholds, scoring.match)
         sums["match"] = scoring.match_weight * matched
     score = sum_of(sums)
     best = top_k(score, n)
@@ -305,12 +247,12 @@ def ranked(parts: Sequence[SearchedSegment], asked: Asked, scored: Scored, n: in
     )
 
 
-def _split(parts: Sequence[SearchedSegment], rows: IntArray) -> list[tuple[SearchedSegment, slice, npt.NDArray[Any]]]:
+def _split(search: Search, rows: IntArray) -> list[tuple[SearchedSegment, slice, npt.NDArray[Any]]]:
     """The segments that some passages are in, which of the passages, and their places in the segment."""
-    ends = np.cumsum([0, *map(len, parts)])
+    ends = np.cumsum([0, *map(len, search.segments)])
     cuts = np.searchsorted(rows, ends).tolist()
     return [
         (part, slice(begin, end), rows[begin:end] - first)
-        for part, first, begin, end in zip(parts, ends.tolist(), cuts, cuts[1:], strict=False)
+        for part, first, begin, end in zip(search.segments, ends.tolist(), cuts, cuts[1:], strict=False)
         if end > begin
     ]

@@ -23,32 +23,17 @@ Operators of a field: ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``; of fi
 
 from __future__ import annotations
 
-import json
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import IntArray
-from semclass.index.metadata import (
-    LONGEST,
-    NO_TIME,
-    Column,
-    Columns,
-    Scalar,
-    instant,
-    is_scalar,
-    key_text,
-    microseconds,
-    number,
-)
+from semclass.index.metadata import LONGEST, Scalar, instant, microseconds, number
 
 ID = "_id"
 """The field that stands for a passage's id."""
@@ -56,10 +41,9 @@ ID = "_id"
 FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 FILTER_OPERATORS = ("$and", "$or", "$not")
 
+_FILTERS = ", ".join(FILTER_OPERATORS)
 _DEPTH = 50
 _BOUNDS = {"$gt": ("low", True), "$gte": ("low", False), "$lt": ("high", True), "$lte": ("high", False)}
-
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -72,32 +56,14 @@ class Among:
 
 @dataclass(frozen=True)
 class Range:
-    """A field has a value in an interval.
-
-    Attributes
-    ----------
-    path
-        The field.
-    kind
-        ``"number"``, ``"text"``, or ``"time"``: microseconds since 1970 UTC.
-    low, high
-        The ends, numbers or texts; None for no end, but not for both.
-    low_open, high_open
-        Whether an end itself is left out.
-    """
+    """A field has a value in an interval of numbers, texts or times; an end that is None is open, but not both are."""
 
     path: str
-    kind: str
+    kind: str  # "number", "text", or "time": microseconds since 1970 UTC
     low: Any
     high: Any
     low_open: bool = False
     high_open: bool = False
-
-    def holds(self, value: Any) -> bool:
-        """Say whether a value of the interval's own type is in it."""
-        above: bool = self.low is None or (value > self.low if self.low_open else value >= self.low)
-        below: bool = self.high is None or (value < self.high if self.high_open else value <= self.high)
-        return above and below
 
 
 @dataclass(frozen=True)
@@ -149,7 +115,7 @@ def parse(where: Mapping[str, Any]) -> Filter:
     Returns
     -------
     Filter
-        What :func:`mask` and :func:`matches` take.
+        Conditions on fields, and what they are joined by.
 
     Raises
     ------
@@ -157,6 +123,13 @@ def parse(where: Mapping[str, Any]) -> Filter:
         Naming the place, what was given and what is allowed.
     """
     return _filter(where, "where", 0)
+
+
+def has_no_conditions(condition: Filter) -> bool:
+    """Whether a filter matches everything: one that is put together from optional parts may come out empty."""
+    if isinstance(condition, Or):
+        return any(map(has_no_conditions, condition.parts))
+    return isinstance(condition, And) and all(map(has_no_conditions, condition.parts))
 
 
 def _filter(where: object, at: str, depth: int) -> Filter:
@@ -185,7 +158,7 @@ def _part(key: object, value: object, at: str, depth: int) -> Filter:
 
 
 def _field(path: str, value: object, at: str, depth: int) -> Filter:
-    """Read what is asked of one field: a value, or a mapping of operators."""
+    """Read the condition of one field: a value, or a mapping of operators."""
     if not isinstance(value, Mapping):
         return _operator(path, "$eq", value, at, depth)
     unknown = [key for key in value if key not in FIELD_OPERATORS]
@@ -275,185 +248,3 @@ def _range(path: str, bounds: Mapping[str, object], at: str) -> Range:
         raise InputTypeError(f"{at} mixes types ({given}); both ends must be numbers, dates or texts")
     low, high = ends.get("low", (None, False)), ends.get("high", (None, False))
     return Range(path, next(iter(kinds.values())), low[0], high[0], low[1], high[1])
-
-
-_FILTERS = ", ".join(FILTER_OPERATORS)
-
-
-def mask(condition: Filter, columns: Columns, rows_of: Callable[[Sequence[str]], IntArray] | None = None) -> BoolArray:
-    """Find the passages that match.
-
-    Parameters
-    ----------
-    condition
-        What :func:`parse` gave.
-    columns
-        Metadata of n passages.
-    rows_of
-        Gives the rows of some ids, those that there are; needed for filters on ``_id`` only.
-
-    Returns
-    -------
-    ndarray
-        bool of shape (n,).
-
-    Raises
-    ------
-    InputError
-        If the filter asks for ids and `rows_of` is None.
-    """
-    if isinstance(condition, (And, Or)):
-        found = np.full(len(columns), isinstance(condition, And))
-        for part in condition.parts:
-            other = mask(part, columns, rows_of)
-            found = found & other if isinstance(condition, And) else found | other
-        return found
-    if isinstance(condition, Not):
-        return ~mask(condition.part, columns, rows_of)
-    if isinstance(condition, Ids):
-        if rows_of is None:
-            raise InputError(f"a filter on {ID!r} is not possible here")
-        found = np.zeros(len(columns), bool)
-        found[rows_of(condition.ids)] = True
-        return found
-    column = columns.fields.get(condition.path)
-    if column is None:
-        return np.zeros(len(columns), bool)
-    return column.have(_accepted(condition, column), len(columns))
-
-
-def _accepted(condition: Among | Range | Exists, column: Column) -> BoolArray:
-    """Which codes of a column match."""
-    accepted = np.zeros(column.starts[3], bool)
-    if isinstance(condition, Exists):
-        accepted[1:] = True
-    elif isinstance(condition, Among):
-        accepted[column.codes_of(condition.values)] = True
-    elif condition.kind == "time":
-        if len(column.times):
-            times = column.times
-            found = times != NO_TIME
-            if condition.low is not None:
-                found &= times > condition.low if condition.low_open else times >= condition.low
-            if condition.high is not None:
-                found &= times < condition.high if condition.high_open else times <= condition.high
-            accepted[column.starts[2] :] = found
-    else:
-        for begin, end in column.spans(condition.low, condition.high, condition.low_open, condition.high_open):
-            accepted[begin:end] = True
-    return accepted
-
-
-def matches(condition: Filter, metadata: Mapping[str, Any], id: str | None = None) -> bool:  # noqa: A002
-    """Say whether one passage matches; what :func:`mask` gives for many.
-
-    Parameters
-    ----------
-    condition
-        What :func:`parse` gave.
-    metadata
-        The passage's.
-    id
-        The passage's; needed for filters on ``_id`` only.
-
-    Returns
-    -------
-    bool
-        Whether it matches.
-    """
-    if isinstance(condition, And):
-        return all(matches(part, metadata, id) for part in condition.parts)
-    if isinstance(condition, Or):
-        return any(matches(part, metadata, id) for part in condition.parts)
-    if isinstance(condition, Not):
-        return not matches(condition.part, metadata, id)
-    if isinstance(condition, Ids):
-        return id in condition.ids
-    return any(_meets(condition, value) for value in _values(metadata, condition.path))
-
-
-def _meets(condition: Among | Range | Exists, value: object) -> bool:
-    if isinstance(condition, Exists):
-        return True
-    if not isinstance(value, (str, int, float)) or not is_scalar(value):
-        return False
-    if isinstance(condition, Among):
-        # true is no number here, but Python takes it for 1
-        return any(isinstance(value, bool) == isinstance(each, bool) and value == each for each in condition.values)
-    if isinstance(value, bool) or isinstance(value, str) != (condition.kind != "number"):
-        return False
-    if isinstance(value, str):
-        time = instant(value) if condition.kind == "time" else value
-        return time is not None and condition.holds(time)
-    return condition.holds(number(value))
-
-
-def _values(metadata: Mapping[Any, Any], path: str) -> Iterator[Any]:
-    """Give what a path leads to: a value, or the elements of a list."""
-    for key, value in metadata.items():
-        name = key_text(key)
-        if value is None or not path.startswith(name):
-            continue
-        items = value if isinstance(value, (list, tuple)) else [value]
-        if path == name:
-            yield from items
-        elif path[len(name)] == ".":
-            for item in items:
-                if isinstance(item, dict):
-                    yield from _values(item, path[len(name) + 1 :])
-
-
-_TERM = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(>=|<=|!=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
-_TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
-
-
-def read_terms(terms: Sequence[str]) -> dict[str, Any]:
-    """Read filters as they are written on a command line.
-
-    Parameters
-    ----------
-    terms
-        Each a comparison such as ``page>=3``, ``document=a.md``, ``lang!=de``, ``date<2025-01-01`` or a whole filter as
-        JSON, ``{"tags": {"$in": ["tax", "law"]}}``. A value that is a JSON number, string, true, false or null is read as
-        such, so that ``page=3`` is a number and ``page="3"`` a text; all else is text.
-
-    Returns
-    -------
-    dict
-        A filter that all terms must match, for :func:`parse`.
-
-    Raises
-    ------
-    InputError
-        If a term is neither.
-    """
-    filters = [_term(term) for term in terms]
-    return filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
-
-
-def _term(term: str) -> dict[str, Any]:
-    if term.lstrip().startswith("{"):
-        try:
-            found: dict[str, Any] = json.loads(term)
-        except ValueError as error:
-            raise InputError(f"the filter {short(term)} is not valid JSON ({error})") from error
-        return found
-    parts = _TERM.fullmatch(term)
-    if parts is None:
-        raise InputError(
-            f"the filter {short(term)} must be a comparison such as page>=3, document=a.md or lang!=de (=, !=, <, <=, >, "
-            '>=), or JSON such as {"tags": {"$in": ["tax", "law"]}}'
-        )
-    path, operator, text = parts.groups()
-    if not text.strip() and operator not in ("=", "!="):
-        raise InputError(f"the filter {short(term)} compares with nothing; write a value behind {operator}")
-    return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
-
-
-def _read_value(text: str) -> Any:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    infinite = isinstance(value, float) and not math.isfinite(value)
-    return text if infinite or isinstance(value, (list, dict)) else value

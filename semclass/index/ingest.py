@@ -19,7 +19,7 @@ from semclass.core.cpu import available_threads
 from semclass.core.errors import InputError, TruncationWarning
 from semclass.core.types import FloatArray, Passage, Ragged
 from semclass.encoders.bulk import CHUNK
-from semclass.index.metadata import columns_of
+from semclass.index.column_tables import columns_of
 from semclass.index.passage_encoder import PassageReader, searchable
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.postings import count_terms
@@ -27,7 +27,7 @@ from semclass.scoring.quantisation import Codebook, Codebooks, to_int8
 from semclass.scoring.topk import SIMILARITIES, unit
 
 FORMS = ("standard", "lean", "exact")
-"""How much an index keeps of each passage.
+"""How much an index stores of each passage.
 
 ``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks. ``"lean"``: pooled
 vectors in int8, and no more; candidates are read again when they are re-ranked. ``"exact"``: pooled vectors in float32,
@@ -40,31 +40,15 @@ SCALE = 127
 
 @dataclass(frozen=True)
 class Recipe:
-    """How passages become rows of an index.
-
-    Attributes
-    ----------
-    reader
-        The models that read passages.
-    similarity
-        ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.scoring.topk.similarity`.
-    form
-        One of :data:`FORMS`.
-    """
+    """How passages become rows of an index."""
 
     reader: PassageReader
-    similarity: str
-    form: str
+    similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.similarity
+    form: str  # one of FORMS
 
     @classmethod
     def of(cls, reader: PassageReader, similarity: str, form: str | None) -> Recipe:
-        """Check what was asked for; a form that is None is ``"standard"``, or ``"exact"`` without codebooks.
-
-        Raises
-        ------
-        InputError
-            If an option is not allowed, or the form needs codebooks and there are none.
-        """
+        """Check the options; a form that is None is ``"standard"``, or ``"exact"`` without codebooks."""
         check_choice(similarity, SIMILARITIES, "similarity")
         form = ("exact" if reader.codebooks is None else "standard") if form is None else form
         check_choice(form, FORMS, "form")
@@ -77,7 +61,7 @@ class Recipe:
 
     @property
     def books(self) -> Codebooks | None:
-        """What vectors of tokens and sentences are written with."""
+        """The codebooks that vectors of tokens and sentences are written with."""
         return self.reader.codebooks if self.form == "standard" else None
 
     def header(self) -> dict[str, Any]:
@@ -93,7 +77,7 @@ class Recipe:
         }
 
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
-        """Read passages, and give the ids of those that are longer than the encoder reads."""
+        """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         lines = [line_of(passage) for passage in passages]
         texts = [searchable(passage) for passage in passages]
         found, cut = self.reader.read(texts, sentences=self.form != "lean")
@@ -119,7 +103,7 @@ class Recipe:
 
 
 def _written(vectors: Ragged, book: Codebook | None) -> Ragged:
-    """Vectors of tokens or sentences as an index keeps them."""
+    """Vectors of tokens or sentences as an index stores them."""
     values = np.rint(vectors.values * SCALE).astype(np.int8) if book is None else book.encode(vectors.values)
     return Ragged(values, vectors.offsets)
 
@@ -140,12 +124,13 @@ def line_of(passage: Passage) -> bytes:
 
 
 def records_of(lines: Sequence[bytes]) -> Ragged:
-    """JSON lines as an index keeps them."""
+    """JSON lines as an index stores them."""
     lengths = np.fromiter(map(len, lines), np.int64, len(lines))
     return Ragged(np.frombuffer(b"".join(lines), np.uint8), np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
 
 
 Item = TypeVar("Item")
+
 Result = TypeVar("Result")
 
 
@@ -157,21 +142,9 @@ def chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[Item
 
 
 def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int) -> Iterator[tuple[Item, Result]]:
-    """Do a job for each item in several threads, and give the results in the order of the items.
+    """Do a job for each item in several threads; each item with its result, in the order of the items.
 
-    Parameters
-    ----------
-    job
-        Spends its time where Python's lock is free, as in a network.
-    items
-        A stream; only a few more than there are threads are taken from it in advance.
-    workers
-        Threads; with 1 all is done in the caller's.
-
-    Yields
-    ------
-    tuple
-        Item and result.
+    Only a few more items than there are threads are taken in advance. With one worker all is done in the caller's thread.
     """
     if workers == 1:
         for item in items:
@@ -194,7 +167,7 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
 
 
 def threads_of(reader: PassageReader, workers: int | None) -> int:
-    """Threads that read passages, where nothing is said: what the encoder itself leaves of the processors."""
+    """Threads that read passages; if None, as many as the threads of the encoder itself leave of the processors."""
     if workers is not None:
         return check_positive(workers, "workers")
     return max(available_threads() // int(getattr(reader.encoder, "threads", 1)), 1)

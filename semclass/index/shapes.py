@@ -1,6 +1,6 @@
 """Whether the arrays of an index fit together: then nothing that is searched leads beyond an array.
 
-Hashes tell that files are those that the manifest names, and not that who wrote it meant well. All here is looked at in one
+Hashes tell that files are those that the manifest names, and not that who wrote it meant well. All checks here take one
 pass over each array; what takes more, :mod:`semclass.index.verify` looks at.
 """
 
@@ -17,7 +17,7 @@ from semclass.core.checks import short
 from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.types import Ragged
-from semclass.index import metadata
+from semclass.index import column_files
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
 from semclass.scoring.postings import Removed
@@ -29,13 +29,13 @@ TERMS_OF_A_BYTE = 32
 
 
 def require(right: object, where: Path, what: str) -> None:
-    """Refuse an index of which something is not right."""
+    """Refuse an index in which something is wrong."""
     if not right:
         raise ArtifactError(f"{where}: {what}; {REMEDY}")
 
 
 def check_header(header: Mapping[str, Any], where: Path) -> None:
-    """Refuse a manifest with an option that there is not."""
+    """Refuse a manifest with an unknown option."""
     for name, known in (("similarity", SIMILARITIES), ("form", FORMS)):
         require(header[name] in known, where, f"the {name} is {short(header[name])}, not one of {', '.join(known)}")
     coded = bool(header["codebooks"]) == (header["form"] == "standard")
@@ -43,24 +43,7 @@ def check_header(header: Mapping[str, Any], where: Path) -> None:
 
 
 def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
-    """Refuse a segment whose arrays do not fit together.
-
-    Parameters
-    ----------
-    segment
-        The segment.
-    header
-        Of the index.
-    passages
-        How many it has, by the manifest.
-    where
-        Its folder, for messages.
-
-    Raises
-    ------
-    ArtifactError
-        Naming the first file that is wrong.
-    """
+    """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
     found = segment.postings
     require(segment.pooled_codes.ndim == 2, where / "pooled.npy", f"the shape is {segment.pooled_codes.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages where {passages} belong")
@@ -86,11 +69,13 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "it does not rise")
     _check_postings(segment, where / "bm25")
     _check_reduced(segment, where / REDUCED)
-    require(len(segment.columns) == n, where / metadata.DIRECTORY, f"it is of {len(segment.columns)} passages, not {n}")
+    require(
+        len(segment.columns) == n, where / column_files.DIRECTORY, f"it is of {len(segment.columns)} passages, not {n}"
+    )
     try:
-        metadata.check(segment.columns)
+        column_files.check(segment.columns)
     except ValueError as error:
-        raise ArtifactError(f"{where / metadata.VALUES}: {error}; {REMEDY}") from error
+        raise ArtifactError(f"{where / column_files.VALUES}: {error}; {REMEDY}") from error
 
 
 def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[str, ...], where: Path) -> None:
@@ -103,7 +88,7 @@ def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[s
 
 
 def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> None:
-    """Whether ragged arrays have a row for each passage, one after another; a lean index has none but its records."""
+    """Whether ragged arrays have a row for each passage, one after another; a lean index has only records."""
     n, kept = len(segment), 0 if lean else len(segment)
     for name, rows, count, kinds, dimensions in (
         ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
@@ -155,7 +140,7 @@ def _check_reduced(segment: Segment, where: Path) -> None:
 
 
 def check_removed(segment: Segment, gone: Removed, passages: int, where: Path) -> None:
-    """Refuse what was removed from a segment, and cannot have been; `passages` is how many, by the manifest."""
+    """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
     rows, frequencies = gone.rows, gone.document_frequencies
     require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it is not of {passages} passages")
     rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())

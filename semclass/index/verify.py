@@ -1,4 +1,4 @@
-"""Looking an index through: whether all that it holds is whole, and fits together."""
+"""Verifying an index: whether all that it holds is whole, and fits together."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import Ragged
+from semclass.index.joining import BLOCK
 from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import BLOCK, Segment, hashes_of
+from semclass.index.segment import Segment, hashes_of
 from semclass.index.shapes import require
 from semclass.scoring.postings import Removed, count_removed, count_terms
 
 CHECKS = ("files", "shapes", "ids", "statistics")
-"""What is looked at, in this order."""
+"""What is verified, in this order."""
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:
-    """Look an index through, as it is now; it may be searched and changed meanwhile.
+    """Verify an index, as it is now; it may be searched and changed meanwhile.
 
     Parameters
     ----------
     folder
         Holds an index.
     progress
-        Called with the number of passages that were looked at, now and then.
+        Called with the number of passages that were verified, now and then.
 
     Returns
     -------
@@ -62,9 +63,8 @@ def _check_terms(segment: Segment, where: Path) -> None:
 
 
 def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -> None:
-    """Whether each record can be read, and its id is where it is looked for."""
-    hashes = np.empty(len(segment), np.uint64)
-    hashes[segment.id_rows] = segment.id_hashes
+    """Whether each record can be read, and its id is found."""
+    hashes = segment.row_hashes
     for begin in range(0, len(segment), BLOCK):
         some = np.arange(begin, min(begin + BLOCK, len(segment)))
         ids = segment.ids(some)
@@ -75,7 +75,7 @@ def _check_ids(segment: Segment, where: Path, report: Callable[[int], object]) -
 
 
 def _check_statistics(segment: Segment, where: Path) -> None:
-    """Whether what BM25 counts is what the terms say; a lean index has no terms to count again."""
+    """Whether BM25 counts what the terms say; a lean index has no terms to count again."""
     found = segment.postings
     place = where / "bm25"
     if not len(segment.terms):
@@ -102,12 +102,7 @@ def _check_removed(segment: Segment, gone: Removed, where: Path) -> None:
 
 def _check_unique(index: PassageIndex, folder: Path) -> None:
     """Whether no two passages that are there have one id."""
-    parts = []
-    for segment, keep in index.parts():
-        hashes = np.empty(len(segment), np.uint64)
-        hashes[segment.id_rows] = segment.id_hashes
-        parts.append(hashes if keep is None else hashes[keep])
-    hashes = np.concatenate(parts)
+    hashes = np.concatenate([segment.row_hashes for segment in index.segments])[index.rows]
     order = np.argsort(hashes, kind="stable")
     twice = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
     for place in twice.tolist():

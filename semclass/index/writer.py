@@ -1,89 +1,38 @@
-"""Changing an index: passages are added, replaced and removed by their ids, and nothing else is encoded again."""
+"""Changing an index: passages are added, replaced and deleted by their ids, and nothing else is encoded again."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from semclass.core import artifacts
 from semclass.core.checks import check_choice, check_text, check_texts, check_unique, short
 from semclass.core.errors import EncoderMismatchError, InputError, InputTypeError
-from semclass.core.files import Files
-from semclass.core.types import IntArray, Passage
-from semclass.index import filters, segment, store
-from semclass.index.ingest import Recipe, chunks, in_order, line_of, records_of, threads_of, warn_of_long
-from semclass.index.metadata import columns_of
-from semclass.index.passage_encoder import PassageReader, searchable
-from semclass.index.passage_index import PassageIndex, matching, removed_bytes
-from semclass.index.segment import Part, Segment
-from semclass.index.store import Entry
-from semclass.scoring.postings import count_removed
-
-WIDER = 3
-"""How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
-1 + log(n) / log(WIDER) segments, and each passage is written again about as often as there are segments.
-"""
+from semclass.core.types import Passage
+from semclass.index import filters, manifest, pieces, store
+from semclass.index.ingest import Recipe, chunks, in_order, threads_of, warn_of_long
+from semclass.index.lock import locked
+from semclass.index.manifest import Entry
+from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_index import PassageIndex
+from semclass.index.pieces import Group, Piece
+from semclass.index.removal import write_removed
+from semclass.scoring import bm25
 
 FLUSH = 16
-"""Chunks of new passages that are kept in memory; more are written to the disk until the commit."""
+"""Chunks of new passages that are joined at a time, on the disk if they are many."""
 
 BATCH = 8192
 """Passages whose old versions are looked at together in an update."""
 
 NAMED = 3
 """Ids that a message names."""
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A segment while the index is being changed.
-
-    Attributes
-    ----------
-    segment
-        Its passages.
-    gone
-        Which of them were removed, bool of shape (n,); None for none.
-    entry
-        How the manifest names it; None for one that is new.
-    """
-
-    segment: Segment
-    gone: npt.NDArray[np.bool_] | None
-    entry: Entry | None
-
-    @property
-    def live(self) -> int:
-        """How many passages are left."""
-        return len(self.segment) - (0 if self.gone is None else int(self.gone.sum()))
-
-    @property
-    def part(self) -> Part:
-        """What is kept."""
-        return self.segment, None if self.gone is None else ~self.gone
-
-    def without(self, rows: IntArray) -> Piece:
-        """The same with some more passages removed."""
-        if not len(rows):
-            return self
-        gone = np.zeros(len(self.segment), np.bool_) if self.gone is None else self.gone.copy()
-        gone[rows] = True
-        return replace(self, gone=gone)
-
-
-Group = list[Piece]
-"""Neighbouring pieces that are to be one segment."""
 
 
 class IndexWriter:
@@ -109,7 +58,7 @@ class IndexWriter:
     def _look(self, index: PassageIndex) -> None:
         """Start from an index as it is."""
         self._index = index
-        self._manifest = store.read(self._folder)
+        self._manifest = manifest.read(self._folder)
         self._pieces = [
             Piece(part, None if keep is None else ~keep, entry)
             for (part, keep), entry in zip(index.parts(), self._manifest.segments, strict=True)
@@ -142,9 +91,9 @@ class IndexWriter:
             If there is no index, another writer has it, or it cannot be written; it is as it was then.
         """
         folder = Path(folder)
-        store.read(folder)  # before a lock is left in a folder that holds no index
-        with store.locked(folder):
-            store.clean(folder, store.read(folder))
+        manifest.read(folder)  # before a lock is left in a folder that holds no index
+        with locked(folder):
+            store.clean(folder, manifest.read(folder))
             with store.beside(folder) as place:
                 load = PassageReader.load if reader is None else reader if callable(reader) else lambda: reader
                 writer = cls(folder, place, load)
@@ -241,10 +190,10 @@ class IndexWriter:
             first = len(self._pieces)
             for batch in chunks(passages, BATCH):
                 same, changed = self._sorted_out(batch, first, missing)
-                self._pieces += [_again(*item) for item in same]
+                self._pieces += same
                 if changed:
                     self._read(iter(list(chunks(changed))), None, workers)
-                count += len(changed) + sum(len(kept) for _, _, kept in same)
+                count += len(changed) + sum(piece.live for piece in same)
                 self._settle(first)
                 if progress is not None:
                     progress(len(batch))
@@ -281,12 +230,20 @@ class IndexWriter:
         with self._turn():
             if where is not None:
                 condition = filters.parse(where)
-                if _without_conditions(condition):
+                if filters.has_no_conditions(condition):
                     raise InputError(
                         "a filter without conditions would remove every passage; give a condition, or all ids"
                     )
-                return self._delete_where(condition)
-            return self._delete_ids(list(dict.fromkeys(check_texts(ids or (), "ids"))), missing)
+                return pieces.delete_where(self._pieces, condition)
+            names = list(dict.fromkeys(check_texts(ids or (), "ids")))
+            owner, rows = pieces.find(self._pieces, names)
+            unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
+            if missing == "error" and unknown:
+                raise InputError(
+                    f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
+                )
+            pieces.delete(self._pieces, owner, rows)
+            return int((owner >= 0).sum())
 
     def commit(self, *, compact: bool = False) -> bool:
         """Make what was done so far the index, in one step.
@@ -294,7 +251,7 @@ class IndexWriter:
         Parameters
         ----------
         compact
-            Whether to join all segments, and to drop what was removed.
+            Whether to join all segments, and to drop what was deleted.
 
         Returns
         -------
@@ -312,7 +269,7 @@ class IndexWriter:
             return changed
 
     def _commit(self, *, compact: bool) -> bool:
-        groups = [self._pieces] if compact else plan(self._pieces)
+        groups = [self._pieces] if compact else pieces.plan(self._pieces)
         whole = len(self._pieces) == 1 and self._pieces[0].gone is None
         if self._pieces == self._before and (whole or not compact):
             return False
@@ -322,25 +279,17 @@ class IndexWriter:
             store.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
         return True
 
-    def _install(self, parts: list[Part]) -> Entry:
-        return store.install(parts, self._folder, self._place, str(self._manifest.header["similarity"]))
-
     def _written(self, group: Group, *, compact: bool) -> Entry:
-        """Write a group's segment, or what was removed of the one that is there."""
+        """Write a group's segment, or what was deleted from the one that is there."""
         piece = group[0]
-        if len(group) > 1 or piece.entry is None:
-            return self._install([piece.part for piece in group])
-        if piece in self._before and not (compact and piece.gone is not None):
-            return piece.entry
-        if compact or piece.gone is None or piece.live * 2 < len(piece.segment):
-            return self._install([piece.part])
-        gone = count_removed(piece.segment.postings, np.flatnonzero(piece.gone))
-        data = removed_bytes(gone)
-        digest = hashlib.sha256(data).hexdigest()
-        name = f"{store.REMOVED}{digest[:16]}.npz"
-        artifacts.write_atomic(self._folder / name, data)
-        record = {"name": name, "passages": len(gone.rows), "bytes": len(data), "sha256": digest}
-        return replace(piece.entry, removed=record)
+        if len(group) == 1 and piece.entry is not None and not (compact and piece.gone is not None):
+            if piece in self._before:
+                return piece.entry
+            if piece.gone is not None and piece.live * 2 >= len(piece.segment):
+                gone = bm25.removed(piece.segment.postings, np.flatnonzero(piece.gone))
+                return replace(piece.entry, removed=write_removed(self._folder, gone))
+        similarity = str(self._manifest.header["similarity"])
+        return store.install([piece.part for piece in group], self._folder, self._place, similarity)
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -354,32 +303,7 @@ class IndexWriter:
                 raise
 
     def _settle(self, first: int) -> None:
-        """Join new pieces from a place on with those before them that are no larger.
-
-        So ids are looked for in a few places, and few files are open.
-        """
-        groups: list[Group] = []
-        for piece in self._pieces[first:]:
-            group = [piece]
-            while groups and groups[-1][-1].entry is None and _size(groups[-1]) <= _size(group):
-                group = groups.pop() + group
-            groups.append(group)
-        self._pieces[first:] = [self._joined(group) for group in groups]
-
-    def _joined(self, group: Group) -> Piece:
-        """Make one piece of new ones; on the disk, if it is not small."""
-        if len(group) == 1:
-            return group[0]
-        parts = [piece.part for piece in group if piece.live]
-        if _size(group) < BATCH // 2:
-            return Piece(segment.join(parts or [group[0].part]), None, None)
-        folder = self._place / uuid.uuid4().hex
-        with store.reported(self._folder):
-            segment.write(parts, folder, durable=False)
-        for piece in group:
-            if piece.segment.name:  # it stays open for as long as it is needed
-                shutil.rmtree(self._place / piece.segment.name, ignore_errors=True)
-        return Piece(Segment.open(Files(folder, mapped=True, by_row=False)), None, None)
+        self._pieces[first:] = pieces.settled(self._pieces[first:], self._place)
 
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""
@@ -390,9 +314,8 @@ class IndexWriter:
             yield chunk
 
     def _refuse_known(self, ids: Sequence[str]) -> None:
-        owner, _ = self._find(ids)
-        if (owner >= 0).any():
-            known = [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]
+        owner, _ = pieces.find(self._pieces, ids)
+        if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
             raise InputError(
                 f"{_some(known, known=True)} in the index already; replace passages with `update` (--update)"
             )
@@ -406,11 +329,11 @@ class IndexWriter:
         count, cut = 0, []
         for chunk, (found, long) in in_order(recipe.read, groups, threads_of(recipe.reader, workers)):
             self._refuse_known([passage.id for passage in chunk])  # of an earlier chunk
-            self._pieces.append(Piece(found, None, None))
+            self._pieces.append(Piece(found))
             count += len(chunk)
             cut += long
             if len(self._pieces) - first >= FLUSH:
-                self._pieces[first:] = [self._joined(self._pieces[first:])]
+                self._pieces[first:] = [pieces.joined(self._pieces[first:], self._place)]
                 self._settle(start)
                 first = len(self._pieces)
             if progress is not None:
@@ -419,7 +342,7 @@ class IndexWriter:
         return count
 
     def _models(self) -> Recipe:
-        """The models, once they are needed, found to be those that made the index."""
+        """The models, loaded once they are needed; they must be those that made the index."""
         if self._recipe is None:
             index = self._index
             recipe = Recipe.of(self._reader(), index.similarity, index.form)
@@ -432,127 +355,23 @@ class IndexWriter:
             self._recipe = recipe
         return self._recipe
 
-    def _find(self, ids: Sequence[str]) -> tuple[IntArray, IntArray]:
-        """Which piece holds each id, -1 for none, and in which row."""
-        owner, rows = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
-        hashes = segment.hashes_of(ids)
-        for number, piece in enumerate(self._pieces):
-            found = piece.segment.find(ids, hashes)
-            there = found >= 0
-            if piece.gone is not None:
-                there[there] = ~piece.gone[found[there]]
-            owner[there], rows[there] = number, found[there]
-        return owner, rows
-
-    def _remove(self, owner: IntArray, rows: IntArray) -> None:
-        for number in np.unique(owner[owner >= 0]).tolist():
-            self._pieces[number] = self._pieces[number].without(rows[owner == number])
-
-    def _delete_ids(self, names: list[str], missing: str) -> int:
-        owner, rows = self._find(names)
-        if missing == "error" and (owner < 0).any():
-            unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
-            raise InputError(
-                f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
-            )
-        self._remove(owner, rows)
-        return int((owner >= 0).sum())
-
-    def _delete_where(self, condition: filters.Filter) -> int:
-        count = 0
-        for number, piece in enumerate(self._pieces):
-            found = matching(condition, piece.segment)
-            rows = np.flatnonzero(found if piece.gone is None else found & ~piece.gone)
-            if len(rows):
-                self._pieces[number] = piece.without(rows)
-                count += len(rows)
-        return count
-
-    def _sorted_out(
-        self, batch: list[Passage], first: int, missing: str
-    ) -> tuple[list[tuple[Segment, IntArray, list[Passage]]], list[Passage]]:
-        """Remove what passages replace; tell which only have other metadata, with their old rows, and which to read."""
+    def _sorted_out(self, batch: list[Passage], first: int, missing: str) -> tuple[list[Piece], list[Passage]]:
+        """Delete what a batch replaces; see :func:`semclass.index.pieces.replace_passages`."""
         ids = _ids(batch)
         check_unique(ids, "passage id")
-        owner, rows = self._find(ids)
-        if missing == "error" and (owner < 0).any():
-            unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
+        owner, rows = pieces.find(self._pieces, ids)
+        unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
+        if missing == "error" and unknown:
             raise InputError(f"{_some(unknown)} in the index; correct the ids, or add the passages")
         if len(twice := np.flatnonzero(owner >= first)):
             raise InputError(f"passage id {ids[twice[0]]!r} comes twice; ids must be unique")
-        same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
-        for number in np.unique(owner[owner >= 0]).tolist():
-            places = np.flatnonzero(owner == number)
-            held = self._pieces[number].segment
-            old = held.passages(rows[places])
-            new = [batch[place] for place in places.tolist()]
-            other = np.array([line_of(a) != line_of(b) for a, b in zip(old, new, strict=True)])
-            text = np.array([searchable(a) != searchable(b) for a, b in zip(old, new, strict=True)])
-            self._pieces[number] = self._pieces[number].without(rows[places[other]])
-            changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
-            kept = np.flatnonzero(other & ~text)
-            if len(kept):
-                same.append((held, rows[places[kept]], [new[place] for place in kept.tolist()]))
-        return same, changed
-
-
-def plan(pieces: Sequence[Piece]) -> list[Group]:
-    """Decide which segments are joined: see :class:`IndexWriter`."""
-    groups: list[Group] = []
-    for piece in pieces:
-        if not piece.live:
-            continue
-        group = [piece]
-        while (
-            piece.entry is None
-            and groups
-            and (groups[-1][-1].entry is None or _size(groups[-1]) < WIDER * _size(group))
-        ):
-            group = groups.pop() + group
-        groups.append(group)
-    return groups or [[pieces[0]]]
-
-
-def _size(group: Group) -> int:
-    return sum(piece.live for piece in group)
+        return pieces.replace_passages(self._pieces, batch, owner, rows)
 
 
 def compact(folder: str | Path) -> bool:
-    """Make an index one segment, and drop what was removed from it; see :meth:`IndexWriter.commit`.
-
-    Parameters
-    ----------
-    folder
-        Holds an index.
-
-    Returns
-    -------
-    bool
-        Whether there was anything to do.
-    """
+    """Make an index one segment, without deleted passages; whether there was anything to do."""
     with IndexWriter.open(folder) as writer:
         return writer.commit(compact=True)
-
-
-def _again(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> Piece:
-    """Rows of a segment with other metadata."""
-    order = np.argsort(rows)
-    chosen = np.zeros(len(held), np.bool_)
-    chosen[rows] = True
-    found = [passages[place] for place in order.tolist()]
-    made = replace(
-        segment.join([(held, chosen)]),
-        records=records_of([line_of(passage) for passage in found]),
-        columns=columns_of([passage.metadata for passage in found]),
-    )
-    return Piece(made, None, None)
-
-
-def _without_conditions(condition: filters.Filter) -> bool:
-    """Whether a filter matches everything: what is put together from optional parts may come out empty."""
-    if isinstance(condition, filters.Or):
-        return any(map(_without_conditions, condition.parts))
-    return isinstance(condition, filters.And) and all(map(_without_conditions, condition.parts))
 
 
 def _ids(passages: Sequence[Passage]) -> list[str]:

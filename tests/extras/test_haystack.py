@@ -26,6 +26,7 @@ from scripts import EXAMPLES, run_python
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 haystack = pytest.importorskip("haystack")
 
+from filter_oracle import matches  # noqa: E402
 from haystack import Document, Pipeline, SuperComponent, component  # noqa: E402
 from haystack.components.builders import PromptBuilder  # noqa: E402
 from haystack.components.evaluators import DocumentMRREvaluator, DocumentRecallEvaluator  # noqa: E402
@@ -427,7 +428,7 @@ class IndexAsStore:
     def filter_documents(self, filters_=None, **named):
         asked = named.get("filters", filters_)
         condition = filters.parse(to_where(asked) if asked else {})
-        return [item for item in self.documents if filters.matches(condition, item.meta, item.id)]
+        return [item for item in self.documents if matches(condition, item.meta, item.id)]
 
 
 class TestFilters(FilterDocumentsTest):

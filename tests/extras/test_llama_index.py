@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from filter_oracle import matches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts import EXAMPLES, run_python
@@ -30,7 +31,7 @@ from semclass import (
 )
 from semclass.documents.chunking import cut
 from semclass.heads.texts import TextLabels, TextModel
-from semclass.index.filters import matches, parse
+from semclass.index.filters import parse
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 

@@ -8,9 +8,8 @@ import pytest
 from conftest import FakeEncoder
 
 from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier, PassageIndex
-from semclass.context.build import build_context
-from semclass.context.window import by_document
-from semclass.index import writer
+from semclass.context.build import build_context, by_document
+from semclass.index import pieces
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.writer import IndexWriter
 
@@ -24,7 +23,7 @@ def passages(document, *texts):
 @pytest.fixture
 def index(tmp_path, monkeypatch):
     """Of three segments, from the last of which a passage was removed."""
-    monkeypatch.setattr(writer, "WIDER", 0)  # so that small segments are not joined
+    monkeypatch.setattr(pieces, "WIDER", 0)  # so that small segments are not joined
     PassageIndex.build(
         [*passages("a.md", "one", "two"), *passages("b.md", "three"), Passage("x", "alone")], reader=READER
     ).save(tmp_path)

@@ -21,9 +21,9 @@ from semclass import (
     PassageIndex,
     TruncationWarning,
 )
+from semclass.index.ingest import FORMS
 from semclass.index.passage_encoder import PassageReader
-from semclass.index.passage_index import FORMS
-from semclass.scoring import reduction
+from semclass.scoring import vectors
 from semclass.scoring.topk import SIMILARITIES
 
 BUILD = """
@@ -61,7 +61,7 @@ def test_what_is_saved_is_what_is_loaded(index, saved):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(index, name))
     rows = np.array([2, 0, 2])
     for name in ("tokens", "sentences", "terms", "records"):
-        ours, theirs = getattr(loaded, name), getattr(index, name)
+        ours, theirs = (getattr(found.segments[0], name) for found in (loaded, index))
         np.testing.assert_array_equal(ours.values, theirs.values)
         np.testing.assert_array_equal(ours.take(rows).values, theirs.take(rows).values)
         np.testing.assert_array_equal(ours.take(rows).offsets, theirs.take(rows).offsets)
@@ -129,7 +129,7 @@ def test_a_title_is_searched_with_the_text(ranker):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_vectors_that_are_not_used_are_not_written(ranker, corpus, tmp_path, monkeypatch, similarity):
-    monkeypatch.setattr(reduction, "MANY", len(corpus))
+    monkeypatch.setattr(vectors, "MANY", len(corpus))
     PassageIndex.build(corpus, reader=ranker.reader, similarity=similarity).save(tmp_path / "index")
     (segment,) = PassageIndex.load(tmp_path / "index").segments
     assert (segment.near is None) == (similarity == "l2")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from semclass.core.types import ragged
 from semclass.index import candidates
-from semclass.index.candidates import Asked, SearchedSegment, find
+from semclass.index.candidates import Search, SearchedSegment, find
 from semclass.index.records import Query, Scoring
 from semclass.scoring import bm25
 from semclass.scoring import vectors as dense
@@ -42,7 +42,7 @@ def part(
     return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 
 
-def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Asked:
+def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
     rng = np.random.default_rng(seed)
     query = Query(
         text="",
@@ -53,12 +53,13 @@ def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.n
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
     )
-    return Asked(query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
+    return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
 
-def by_scoring_all(parts: list[SearchedSegment], asked: Asked, n: int) -> tuple[np.ndarray, np.ndarray]:
+def by_scoring_all(asked: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
+    parts = asked.segments
     dense = np.concatenate([part.vectors.scores(asked.query.pooled) for part in parts])
-    lexical = bm25.scores([part.postings for part in parts], asked.known, asked.query.terms).astype(np.float64)
+    lexical = bm25.scores([part.postings for part in parts], asked.statistics, asked.query.terms).astype(np.float64)
     rows = np.arange(len(dense)) if asked.allowed is None else np.flatnonzero(asked.allowed)
     if asked.scoring.fusion == "linear":
         score = dense[rows] + asked.scoring.bm25_weight * lexical[rows]
@@ -111,8 +112,8 @@ class TestLargeCorpora:
     def test_what_is_found_is_what_scoring_all_finds(self, scoring, seed, n, share):
         allowed = None if share is None else np.random.default_rng(seed).random(503) < share
         asked = ask(SEGMENTS, seed, scoring, allowed)
-        found = find(SEGMENTS, asked, n)
-        rows, score = by_scoring_all(SEGMENTS, asked, n)
+        found = find(asked, n)
+        rows, score = by_scoring_all(asked, n)
         np.testing.assert_array_equal(found.rows, rows)
         np.testing.assert_array_equal(found.score, score)
         np.testing.assert_array_equal(found.score, sum(found.parts.values()))
@@ -128,20 +129,20 @@ class TestLargeCorpora:
         total = sum(map(len, parts))
         allowed = None if share is None else np.random.default_rng(seed).random(total) < share
         asked = ask(parts, seed, scoring, allowed)
-        found = find(parts, asked, n)
-        rows, score = by_scoring_all(parts, asked, n)
+        found = find(asked, n)
+        rows, score = by_scoring_all(asked, n)
         np.testing.assert_array_equal(found.rows, rows)
         np.testing.assert_array_equal(found.score, score)
 
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
         asked = ask(SEGMENTS, seed, scoring)
-        np.testing.assert_array_equal(find(REDUCED, asked, 5).rows, find(SEGMENTS, asked, 5).rows)
+        np.testing.assert_array_equal(find(replace(asked, segments=REDUCED), 5).rows, find(asked, 5).rows)
 
     def test_few_passages_are_looked_at(self, monkeypatch):
         looked_at, ranked = [], candidates.ranked
-        monkeypatch.setattr(candidates, "ranked", lambda *args: looked_at.append(len(args[2].rows)) or ranked(*args))
-        find(SEGMENTS, ask(SEGMENTS, 5, Scoring(0.1)), 1)
+        monkeypatch.setattr(candidates, "ranked", lambda *args: looked_at.append(len(args[1].rows)) or ranked(*args))
+        find(ask(SEGMENTS, 5, Scoring(0.1)), 1)
         assert looked_at[0] < 100
 
     def test_what_vectors_alone_find_is_looked_up_only_where_it_may_be_among_the_best(self, monkeypatch):
@@ -155,32 +156,32 @@ class TestLargeCorpora:
         monkeypatch.setattr(candidates, "_similar", watched)
         for seed in range(20):
             asked = ask(SEGMENTS, seed, Scoring(100.0))  # similarity decides between equal BM25 scores alone
-            rows, _ = candidates.likely(SEGMENTS, asked, 2, 1)
-            best = by_scoring_all(SEGMENTS, asked, 1)[0]
-            assert best in rows.rows or not bm25.weighted(asked.known, asked.query.terms)
+            rows, _ = candidates.likely(asked, 2, 1)
+            best = by_scoring_all(asked, 1)[0]
+            assert best in rows.rows or not bm25.weighted(asked.statistics, asked.query.terms)
         assert sum(looked_up) < sum(len(rows) for rows, *_ in near) / 2
 
     @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
     def test_where_bm25_finds_little_more_are_looked_at_by_vectors(self, monkeypatch, weight, terms, first):
         depths, likely = [], candidates.likely
-        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
         asked = ask(SEGMENTS, 1, Scoring(weight))
-        find(SEGMENTS, replace(asked, query=replace(asked.query, terms=np.array(terms, np.int64))), 1)
+        find(replace(asked, query=replace(asked.query, terms=np.array(terms, np.int64))), 1)
         assert depths[0] == first
 
     def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
         monkeypatch.setattr(candidates, "LOOKED_AT", 64)
         depths, likely = [], candidates.likely
-        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[2]) or likely(*args))
+        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
         for seed in range(10):
             asked = ask(SEGMENTS, seed, Scoring(0.1, "soft", 5.0))
-            np.testing.assert_array_equal(find(SEGMENTS, asked, 1).rows, by_scoring_all(SEGMENTS, asked, 1)[0])
+            np.testing.assert_array_equal(find(asked, 1).rows, by_scoring_all(asked, 1)[0])
         assert set(depths) == {2, 4}
 
 
 def test_fewer_than_asked_for_are_all_there_are():
-    found = find([SEGMENTS[1]], ask([SEGMENTS[1]], 1, Scoring(0.1)), 10)
+    found = find(ask([SEGMENTS[1]], 1, Scoring(0.1)), 10)
     assert sorted(found.rows.tolist()) == [0, 1, 2]
     assert found.match is None
-    nothing = find([SEGMENTS[1]], ask([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10)
+    nothing = find(ask([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10)
     assert nothing.rows.tolist() == []

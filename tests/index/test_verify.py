@@ -11,7 +11,7 @@ from test_writer import passages
 from semclass import ArtifactError, PassageClassifier, PassageIndex
 from semclass.core import artifacts
 from semclass.index.passage_encoder import PassageReader
-from semclass.index.passage_index import read_removed, removed_bytes
+from semclass.index.removal import read_removed, removed_bytes
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
 from semclass.scoring import reduction

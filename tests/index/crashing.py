@@ -23,8 +23,9 @@ from conftest import FakeEncoder
 from semclass import Passage, PassageClassifier, PassageIndex
 from semclass.index import build
 from semclass.index.build import build_index
+from semclass.index.manifest import generation_of
 from semclass.index.passage_encoder import PassageReader
-from semclass.index.store import AREA, generation_of
+from semclass.index.store import AREA
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 

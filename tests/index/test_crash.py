@@ -14,7 +14,7 @@ def test_an_index_is_all_of_the_old_or_all_of_the_new_whenever_its_writer_is_kil
     # a process of its own: models of other tests keep threads, and those do not live on in a fork
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, str(ROOT / "tests" / "crashing.py"), "3"]
+    command = [sys.executable, str(ROOT / "tests" / "index" / "crashing.py"), "3"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

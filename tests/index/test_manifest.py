@@ -10,7 +10,9 @@ from semclass import ArtifactError, PassageClassifier, PassageIndex
 from semclass.core import artifacts
 from semclass.index import store
 from semclass.index.build import build_index
+from semclass.index.lock import LOCK
 from semclass.index.passage_encoder import PassageReader
+from semclass.index.target import check_target
 from semclass.index.writer import IndexWriter
 
 READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
@@ -60,8 +62,8 @@ def test_an_index_stays_where_it_may_not_be_replaced(folder, changes, says):
     path = folder / "manifest.json"
     path.write_text("{" if changes is None else json.dumps({**json.loads(path.read_text()), **changes}))
     with pytest.raises(ArtifactError, match=f"holds an index .*{says}"):
-        store.check_target(folder, replace=False)
-    store.check_target(folder)
+        check_target(folder, replace=False)
+    check_target(folder)
 
 
 @pytest.mark.parametrize("name", ["keep.txt", "part-1", "journal.json.old", ".git"])
@@ -77,14 +79,14 @@ def test_a_folder_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "notes.txt").touch()
     for place in (tmp_path / ("a" * 300), tmp_path / "notes.txt" / "index"):
         with pytest.raises(ArtifactError, match=r"cannot be read: .*; name another folder"):
-            store.check_target(place)
+            check_target(place)
 
 
 def test_a_folder_without_an_index_needs_no_leave(tmp_path):
     (tmp_path / store.AREA).mkdir()  # what a build that was stopped leaves
-    (tmp_path / store.LOCK).touch()
-    store.check_target(tmp_path, replace=False)
-    store.check_target(tmp_path / "new", replace=False)
+    (tmp_path / LOCK).touch()
+    check_target(tmp_path, replace=False)
+    check_target(tmp_path / "new", replace=False)
 
 
 def test_what_somebody_put_beside_an_index_stays(folder):

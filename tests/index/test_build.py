@@ -216,6 +216,7 @@ def test_passages_of_one_sentence_are_read_once(fake_encoder):
 def test_however_many_passages_are_built_or_added_few_files_are_open(tmp_path, reader, monkeypatch):
     monkeypatch.setattr("semclass.index.writer.FLUSH", 2)
     monkeypatch.setattr("semclass.index.writer.BATCH", 2)
+    monkeypatch.setattr("semclass.index.pieces.SMALL", 1)
     opened, most = segment.Segment.open.__func__, []
 
     def counting(cls, *arguments):

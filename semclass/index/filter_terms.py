@@ -1,0 +1,68 @@
+"""Filters as they are written on a command line."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from semclass.core.checks import short
+from semclass.core.errors import InputError
+
+_TERM = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(>=|<=|!=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
+
+_TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+
+
+def read_terms(terms: Sequence[str]) -> dict[str, Any]:
+    """Read filters as they are written on a command line.
+
+    Parameters
+    ----------
+    terms
+        Each a comparison such as ``page>=3``, ``document=a.md``, ``lang!=de``, ``date<2025-01-01`` or a whole filter as
+        JSON, ``{"tags": {"$in": ["tax", "law"]}}``. A value that is a JSON number, string, true, false or null is read as
+        such, so that ``page=3`` is a number and ``page="3"`` a text; all else is text.
+
+    Returns
+    -------
+    dict
+        A filter that all terms must match, for :func:`semclass.index.filters.parse`.
+
+    Raises
+    ------
+    InputError
+        If a term is neither.
+    """
+    filters = [_term(term) for term in terms]
+    return filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
+
+
+def _term(term: str) -> dict[str, Any]:
+    if term.lstrip().startswith("{"):
+        try:
+            found: dict[str, Any] = json.loads(term)
+        except ValueError as error:
+            raise InputError(f"the filter {short(term)} is not valid JSON ({error})") from error
+        return found
+    parts = _TERM.fullmatch(term)
+    if parts is None:
+        raise InputError(
+            f"the filter {short(term)} must be a comparison such as page>=3, document=a.md or lang!=de (=, !=, <, <=, >, "
+            '>=), or JSON such as {"tags": {"$in": ["tax", "law"]}}'
+        )
+    path, operator, text = parts.groups()
+    if not text.strip() and operator not in ("=", "!="):
+        raise InputError(f"the filter {short(term)} compares with nothing; write a value behind {operator}")
+    return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}
+
+
+def _read_value(text: str) -> Any:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    infinite = isinstance(value, float) and not math.isfinite(value)
+    return text if infinite or isinstance(value, (list, dict)) else value

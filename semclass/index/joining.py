@@ -1,0 +1,171 @@
+"""Joining segments: the passages of all of them, one after another, without the deleted ones."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core import artifacts
+from semclass.core.files import Files
+from semclass.core.types import IntArray, Ragged
+from semclass.index import column_files
+from semclass.index.column_tables import concatenate
+from semclass.index.columns import Columns
+from semclass.index.segment import FLAT, PREFIX, RAGGED, REDUCED, Part, Segment, hash_table
+from semclass.scoring import bm25, vectors
+
+BLOCK = 4096
+"""Passages that are copied at a time: bounds memory, changes no value."""
+
+OPEN = 8
+"""Segments on the disk that are joined at a time: each takes about 20 file descriptors, of which a process has but so many,
+256 on some systems.
+"""
+
+
+def join(parts: Sequence[Part]) -> Segment:
+    """Join segments in memory."""
+    hashes, places = hash_table(_flat(parts, "row_hashes"))
+    flat: dict[str, Any] = {name: _flat(parts, name) for name in FLAT}
+    ragged: dict[str, Any] = {
+        name: Ragged(np.concatenate([*_ragged_blocks(parts, name)]), _offsets(parts, name)) for name in RAGGED
+    }
+    return Segment(
+        **flat,
+        **ragged,
+        postings=bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
+        columns=_columns(parts),
+        id_hashes=hashes,
+        id_rows=places,
+    )
+
+
+def write(
+    parts: Sequence[Part], folder: Path, *, durable: bool = True, reduced: bool = False
+) -> dict[str, dict[str, Any]]:
+    """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
+
+    With `durable` all of it survives a loss of power. With `reduced` many passages get reduced vectors, see
+    :func:`semclass.scoring.vectors.reduce_vectors`.
+    """
+    folder.mkdir(parents=True)
+    kept = sum(map(count, parts))
+    for name, file in FLAT.items():
+        _write(folder / f"{file}.npy", _flat_blocks(parts, name), kept)
+    for name, (values, place) in RAGGED.items():
+        offsets = _offsets(parts, name)
+        _write(folder / f"{values}.npy", _ragged_blocks(parts, name), int(offsets[-1]))
+        np.save(folder / f"{place}.npy", offsets)
+    hashes, rows = hash_table(_flat(parts, "row_hashes"))
+    np.save(folder / "id_hashes.npy", hashes)
+    np.save(folder / "id_rows.npy", rows)
+    column_files.save(_columns(parts), folder)
+    if len(parts) == 1 and parts[0][1] is None:
+        bm25.save(parts[0][0].postings, folder / "bm25")
+    else:
+        bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
+    if reduced and kept >= vectors.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+        codes, levels = (
+            np.load(folder / f"{FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
+        )
+        vectors.save(vectors.reduce_vectors(codes, levels), folder / REDUCED)
+    if durable:
+        artifacts.flush_all(folder)
+    return {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": artifacts.sha256_of(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def join_folders(folders: Sequence[Path], place: Path) -> list[Path]:
+    """Join neighbouring segments into folders within `place`, until :data:`OPEN` are left at most; others stay."""
+    found = list(folders)
+    while len(found) > OPEN:
+        joined = []
+        for first in range(0, len(found), OPEN):
+            some = found[first : first + OPEN]
+            joined.append(place / uuid.uuid4().hex)
+            write([opened(folder) for folder in some], joined[-1], durable=False)
+            for folder in some:
+                if folder.parent == place:
+                    shutil.rmtree(folder, ignore_errors=True)
+        found = joined
+    return found
+
+
+def opened(folder: Path) -> Part:
+    """Open a folder's segment to copy all of it: mapped, and without files that stay open."""
+    return Segment.open(Files(folder, mapped=True, by_row=False)), None
+
+
+def name_of(files: dict[str, dict[str, Any]]) -> str:
+    """The name of a segment with these files: the same passages have the same name."""
+    return PREFIX + hashlib.sha256(artifacts.dump_json(files)).hexdigest()[:16]
+
+
+def count(part: Part) -> int:
+    """How many passages are kept."""
+    segment, keep = part
+    return len(segment) if keep is None else int(keep.sum())
+
+
+def _write(path: Path, blocks: Iterator[npt.NDArray[Any]], rows: int) -> None:
+    """Write one array block by block; the first block gives dtype and item shape."""
+    first = next(blocks)
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(first.dtype), "fortran_order": False}
+        np.lib.format.write_array_header_1_0(file, {**header, "shape": (rows, *first.shape[1:])})
+        for block in chain([first], blocks):
+            # not through a memory map: a full disk would end the process and not raise an error
+            file.write(np.ascontiguousarray(block).data.cast("B") if block.size else b"")
+
+
+def _flat(parts: Sequence[Part], name: str) -> npt.NDArray[Any]:
+    return np.concatenate([*_flat_blocks(parts, name)])
+
+
+def _flat_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    yield getattr(parts[0][0], name)[:0]
+    for segment, keep in parts:
+        values = getattr(segment, name)
+        for begin in range(0, len(segment), BLOCK):
+            here = slice(begin, begin + BLOCK)
+            yield values[here] if keep is None else values[here][keep[here]]
+
+
+def _ragged_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any]]:
+    yield getattr(parts[0][0], name).values[:0]
+    for segment, keep in parts:
+        rows = getattr(segment, name)
+        for begin in range(0, len(rows), BLOCK):
+            end = min(begin + BLOCK, len(rows))
+            if keep is None or keep[begin:end].all():
+                yield rows.values[rows.offsets[begin] : rows.offsets[end]]
+            else:
+                chosen = begin + np.flatnonzero(keep[begin:end])
+                # through the memory map: in one go, and not row by row
+                yield Ragged(rows.values, rows.offsets).take(chosen).values
+
+
+def _offsets(parts: Sequence[Part], name: str) -> IntArray:
+    lengths = [np.zeros(1, np.int64)]
+    for segment, keep in parts:
+        rows = getattr(segment, name)
+        if len(rows):  # a lean index has none
+            lengths.append(rows.lengths() if keep is None else rows.lengths()[keep])
+    return np.cumsum(np.concatenate(lengths))
+
+
+def _columns(parts: Sequence[Part]) -> Columns:
+    if len(parts) == 1 and parts[0][1] is None:
+        return parts[0][0].columns
+    return concatenate((segment.columns, None if keep is None else np.flatnonzero(keep)) for segment, keep in parts)

@@ -1,0 +1,75 @@
+"""Opening the segments that a manifest names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, EncoderMismatchError
+from semclass.core.files import REMEDY, Files
+from semclass.index import manifest, shapes
+from semclass.index.manifest import Entry, Manifest
+from semclass.index.removal import read_removed
+from semclass.index.segment import Segment
+from semclass.scoring.bm25 import Removed
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an index was loaded from, and what it held then."""
+
+    folder: Path
+    manifest: Manifest
+    mapped: bool = False  # whether files are memory-mapped, see `PassageIndex.mapped`
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A segment of a folder, and what was deleted from it."""
+
+    entry: Entry
+    segment: Segment
+    removed: Removed | None
+
+
+def open_segments(
+    source: Source, known: Mapping[str, Opened], *, encoder: str | None = None, verify: bool = False
+) -> tuple[Source, list[Opened]]:
+    """Open what a manifest names, as far as it is not `known` by name; start again if it is replaced meanwhile."""
+    while True:
+        folder, found = source.folder, source.manifest
+        if encoder is not None and found.header["encoder"] != encoder:
+            raise EncoderMismatchError(
+                f"the index {folder} was made with encoder {found.header['encoder']}, but is used with {encoder}; "
+                f"name the encoder that made it (--encoder), or {REMEDY}"
+            )
+        try:
+            shapes.check_header(found.header, folder / artifacts.MANIFEST)
+            opened = [_open(source, entry, known.get(entry.name), verify=verify) for entry in found.segments]
+            shapes.check_alike([each.segment for each in opened], folder)
+            return source, opened
+        except ArtifactError:
+            newer = manifest.read(folder)
+            if newer == found:
+                raise
+            source = replace(source, manifest=newer)
+
+
+def _open(source: Source, entry: Entry, known: Opened | None, *, verify: bool) -> Opened:
+    folder = source.folder / entry.name
+    if known is None:
+        if source.mapped:
+            artifacts.check_files(folder, entry.files, REMEDY, hashes=verify)
+        segment = Segment.open(Files(folder, entry.files, hashes=verify, mapped=source.mapped), entry.name)
+        shapes.check(segment, source.manifest.header, entry.passages, folder)
+    else:
+        segment = known.segment
+    if not entry.removed:
+        return Opened(entry, segment, None)
+    if known is not None and known.entry.removed.get("name") == entry.removed["name"]:
+        return Opened(entry, segment, known.removed)
+    gone = read_removed(source.folder, entry.removed)
+    shapes.check_removed(segment, gone, entry.removed["passages"], source.folder / str(entry.removed["name"]))
+    return Opened(entry, segment, gone)

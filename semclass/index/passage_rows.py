@@ -1,0 +1,252 @@
+"""The passages of an index, by their rows, their ids and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_texts
+from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
+from semclass.index import filter_matching, filters
+from semclass.index.segment import Part, Segment, hashes_of
+from semclass.scoring import bm25
+from semclass.scoring.bm25 import Postings, Removed, Statistics
+
+MASKS = 8
+"""Filters whose passages are remembered."""
+
+BoolArray = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class PassageRows:
+    """The passages of segments, at least one, without deleted ones; the base of :class:`semclass.PassageIndex`."""
+
+    segments: tuple[Segment, ...]
+    removed: tuple[Removed | None, ...]
+
+    def __len__(self) -> int:
+        """Count the passages, without deleted ones."""
+        return self.statistics.passages
+
+    @cached_property
+    def starts(self) -> IntArray:
+        """First row of each segment, and the number of all rows; int64 of shape (segments + 1,)."""
+        return np.cumsum([0, *map(len, self.segments)], dtype=np.int64)
+
+    @cached_property
+    def live(self) -> BoolArray | None:
+        """Which rows are those of passages that are there, bool of shape (rows,); None if all are."""
+        if not any(gone is not None and len(gone.rows) for gone in self.removed):
+            return None
+        found = np.ones(self.starts[-1], np.bool_)
+        for first, gone in zip(self.starts.tolist(), self.removed, strict=False):
+            if gone is not None:
+                found[first + gone.rows] = False
+        return found
+
+    @cached_property
+    def rows(self) -> IntArray:
+        """Rows of the passages that are there, ascending, int64 of shape (len(index),)."""
+        return np.arange(self.starts[-1]) if self.live is None else np.flatnonzero(self.live)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Statistics of BM25 over all passages that are there."""
+        return bm25.statistics([segment.postings for segment in self.segments], self.removed)
+
+    @property
+    def idf(self) -> FloatArray:
+        """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
+        return self.statistics.idf
+
+    @cached_property
+    def pooled_codes(self) -> npt.NDArray[Any]:
+        """Pooled vectors as they are stored, float32 or int8 of shape (rows, dim)."""
+        return one_array([segment.pooled_codes for segment in self.segments])
+
+    @cached_property
+    def probabilities(self) -> FloatArray:
+        """P(class | passage), float32 of shape (rows, n_classes)."""
+        return one_array([segment.probabilities for segment in self.segments])
+
+    @cached_property
+    def terms(self) -> Ragged:
+        """Word-piece ids of whole passages; without rows in a lean index."""
+        return chained([segment.terms for segment in self.segments])
+
+    @cached_property
+    def postings(self) -> Postings:
+        """Postings of BM25, of all rows."""
+        parts = [segment.postings for segment in self.segments]
+        return parts[0] if len(parts) == 1 else bm25.merge(parts)
+
+    @property
+    def pooled(self) -> FloatArray:
+        """Pooled vectors, float32 of shape (rows, dim), for a look at all of them: int8 is widened at each access."""
+        return one_array([segment.pooled for segment in self.segments])
+
+    def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
+        """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""
+        if len(self.segments) == 1:
+            yield self.segments[0], np.arange(len(rows)), rows
+            return
+        owner = np.searchsorted(self.starts, rows, side="right") - 1
+        for number in np.unique(owner).tolist():
+            here = np.flatnonzero(owner == number)
+            yield self.segments[number], here, rows[here] - self.starts[number]
+
+    def _take(self, name: str, rows: IntArray) -> Ragged:
+        """Some rows of a ragged array."""
+        found = list(self._within(rows)) or [(self.segments[0], rows, rows)]
+        taken = chained([getattr(segment, name).take(local) for segment, _, local in found])
+        if len(found) == 1:
+            return taken
+        return taken.take(np.argsort(np.concatenate([here for _, here, _ in found])))
+
+    def parts(self) -> list[Part]:
+        """Each segment, and which of its passages are there."""
+        found: list[Part] = []
+        for segment, gone in zip(self.segments, self.removed, strict=True):
+            keep = None
+            if gone is not None and len(gone.rows):
+                keep = np.ones(len(segment), np.bool_)
+                keep[gone.rows] = False
+            found.append((segment, keep))
+        return found
+
+    def passage(self, row: int) -> Passage:
+        """Read one passage back, as it was handed in; `row` counts from 0."""
+        return self.passages(np.array([row]))[0]
+
+    def passages(self, rows: IntArray) -> list[Passage]:
+        """Read passages back.
+
+        Parameters
+        ----------
+        rows
+            Their places, int64 of shape (m,).
+
+        Returns
+        -------
+        list of Passage
+            As they were handed in.
+        """
+        found: dict[int, Passage] = {}
+        for segment, places, local in self._within(np.asarray(rows, np.int64)):
+            found |= zip(places.tolist(), segment.passages(local), strict=True)
+        return [found[place] for place in range(len(found))]
+
+    def find(self, ids: Sequence[str]) -> IntArray:
+        """Find passages by their ids.
+
+        Parameters
+        ----------
+        ids
+            m ids.
+
+        Returns
+        -------
+        ndarray
+            Their rows, -1 for an id that no passage has; int64 of shape (m,).
+        """
+        found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
+        for first, segment, gone in zip(self.starts.tolist(), self.segments, self.removed, strict=False):
+            rows = segment.find(ids, hashes)
+            if gone is not None:
+                rows[np.isin(rows, gone.rows)] = -1
+            found = np.where(rows >= 0, first + rows, found)
+        return found
+
+    def by_ids(self, ids: Sequence[str]) -> list[Passage]:
+        """Read passages by their ids, such as the parents of :func:`semclass.build_context`.
+
+        Parameters
+        ----------
+        ids
+            Any ids.
+
+        Returns
+        -------
+        list of Passage
+            In the order of the ids; none for an id that no passage has.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If an id is empty or not a string.
+        """
+        rows = self.find(check_texts(ids, "ids"))
+        return self.passages(rows[rows >= 0])
+
+    def by_documents(self, names: Sequence[str]) -> list[Passage]:
+        """Read all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
+
+        Parameters
+        ----------
+        names
+            Documents, as ``metadata["document"]`` names them; up to 512 characters each.
+
+        Returns
+        -------
+        list of Passage
+            In the order of the index; none for a document that no passage is of.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a name is empty or not a string.
+        """
+        condition = filters.parse({"document": {"$in": check_texts(names, "names")}})
+        return self.passages(np.flatnonzero(self._matching(condition)))  # used once, so not remembered
+
+    def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
+        """Tell which passages match a filter.
+
+        Parameters
+        ----------
+        where
+            A filter over the metadata, see :mod:`semclass.index.filters`; None matches all.
+
+        Returns
+        -------
+        ndarray
+            bool of shape (rows,); False for removed passages. It is remembered, and must not be changed.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the filter is not one.
+        """
+        if where is None:
+            return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live
+        condition = filters.parse(where)
+        key, known = repr(condition), self._masks
+        if key not in known:
+            # a new table each time: threads that read the old one are not disturbed
+            known = {**dict(list(known.items())[-MASKS + 1 :]), key: self._matching(condition)}
+            self.__dict__["_masks"] = known
+        return known[key]
+
+    def _matching(self, condition: filters.Filter) -> BoolArray:
+        found = np.concatenate(
+            [filter_matching.mask(condition, segment.columns, segment.find) for segment in self.segments]
+        )
+        return found if self.live is None else found & self.live
+
+    @cached_property
+    def _masks(self) -> dict[str, BoolArray]:
+        return {}
+
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+
+def one_array(parts: Sequence[npt.NDArray[Kind]]) -> npt.NDArray[Kind]:
+    """All parts in one array; a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

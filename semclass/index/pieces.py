@@ -1,0 +1,173 @@
+"""Segments while an index is being changed: which passages are deleted, and which segments are joined."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.files import Files
+from semclass.core.types import IntArray, Passage
+from semclass.index import joining, store
+from semclass.index.column_tables import columns_of
+from semclass.index.filter_matching import mask
+from semclass.index.filters import Filter
+from semclass.index.ingest import line_of, records_of
+from semclass.index.manifest import Entry
+from semclass.index.passage_encoder import searchable
+from semclass.index.segment import Part, Segment, hashes_of
+
+WIDER = 3
+"""How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
+1 + log(n) / log(WIDER) segments, and each passage is written again about as often as there are segments.
+"""
+
+SMALL = 4096
+"""New passages up to which a piece stays in memory; a larger one is written to the disk before the commit."""
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A segment while the index is being changed."""
+
+    segment: Segment
+    gone: npt.NDArray[np.bool_] | None = None  # which passages were deleted, (n,); None for none
+    entry: Entry | None = None  # how the manifest names it; None for a new one
+
+    @property
+    def live(self) -> int:
+        """How many passages are left."""
+        return len(self.segment) - (0 if self.gone is None else int(self.gone.sum()))
+
+    @property
+    def part(self) -> Part:
+        """What is kept."""
+        return self.segment, None if self.gone is None else ~self.gone
+
+    def without(self, rows: IntArray) -> Piece:
+        """The same with some more passages deleted."""
+        if not len(rows):
+            return self
+        gone = np.zeros(len(self.segment), np.bool_) if self.gone is None else self.gone.copy()
+        gone[rows] = True
+        return replace(self, gone=gone)
+
+
+Group = list[Piece]
+"""Neighbouring pieces that are to be one segment."""
+
+
+def find(pieces: Sequence[Piece], ids: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Which piece holds each id, -1 for none, and in which row; each int64 of shape (m,)."""
+    owner, rows = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
+    hashes = hashes_of(ids)
+    for number, piece in enumerate(pieces):
+        found = piece.segment.find(ids, hashes)
+        there = found >= 0
+        if piece.gone is not None:
+            there[there] = ~piece.gone[found[there]]
+        owner[there], rows[there] = number, found[there]
+    return owner, rows
+
+
+def delete(pieces: list[Piece], owner: IntArray, rows: IntArray) -> None:
+    """Delete what :func:`find` found."""
+    for number in np.unique(owner[owner >= 0]).tolist():
+        pieces[number] = pieces[number].without(rows[owner == number])
+
+
+def delete_where(pieces: list[Piece], condition: Filter) -> int:
+    """Delete the passages that match a filter; how many."""
+    before = sum(piece.live for piece in pieces)
+    for number, piece in enumerate(pieces):
+        found = mask(condition, piece.segment.columns, piece.segment.find)
+        pieces[number] = piece.without(np.flatnonzero(found if piece.gone is None else found & ~piece.gone))
+    return before - sum(piece.live for piece in pieces)
+
+
+def replace_passages(
+    pieces: list[Piece], batch: Sequence[Passage], owner: IntArray, rows: IntArray
+) -> tuple[list[Piece], list[Passage]]:
+    """Delete what a batch changes, at the places of :func:`find`.
+
+    Gives pieces with the passages of which only metadata changed, and the passages whose texts have to be read.
+    """
+    same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
+    for number in np.unique(owner[owner >= 0]).tolist():
+        places = np.flatnonzero(owner == number)
+        held = pieces[number].segment
+        old = held.passages(rows[places])
+        new = [batch[place] for place in places.tolist()]
+        other = np.array([line_of(a) != line_of(b) for a, b in zip(old, new, strict=True)])
+        text = np.array([searchable(a) != searchable(b) for a, b in zip(old, new, strict=True)])
+        pieces[number] = pieces[number].without(rows[places[other]])
+        changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
+        if len(kept := np.flatnonzero(other & ~text)):
+            same.append(_with_metadata(held, rows[places[kept]], [new[place] for place in kept.tolist()]))
+    return same, changed
+
+
+def plan(pieces: Sequence[Piece]) -> list[Group]:
+    """Decide which segments a commit joins: see :class:`semclass.IndexWriter`."""
+    groups: list[Group] = []
+    for piece in pieces:
+        if not piece.live:
+            continue
+        group = [piece]
+        while (
+            piece.entry is None and groups and (groups[-1][-1].entry is None or size(groups[-1]) < WIDER * size(group))
+        ):
+            group = groups.pop() + group
+        groups.append(group)
+    return groups or [[pieces[0]]]
+
+
+def settled(pieces: Sequence[Piece], place: Path) -> list[Piece]:
+    """Join each new piece with those before it that are no larger, so that few are searched for ids, and few are open."""
+    groups: list[Group] = []
+    for piece in pieces:
+        group = [piece]
+        while groups and groups[-1][-1].entry is None and size(groups[-1]) <= size(group):
+            group = groups.pop() + group
+        groups.append(group)
+    return [joined(group, place) for group in groups]
+
+
+def joined(group: Group, place: Path) -> Piece:
+    """Make one piece of new ones; within `place` on the disk, if it is not small."""
+    if len(group) == 1:
+        return group[0]
+    parts = [piece.part for piece in group if piece.live]
+    if size(group) < SMALL:
+        return Piece(joining.join(parts or [group[0].part]))
+    folder = place / uuid.uuid4().hex
+    with store.reported(place.parent):
+        joining.write(parts, folder, durable=False)
+    for piece in group:
+        if piece.segment.name:  # it stays open for as long as it is needed
+            shutil.rmtree(place / piece.segment.name, ignore_errors=True)
+    return Piece(Segment.open(Files(folder, mapped=True, by_row=False)))
+
+
+def size(group: Group) -> int:
+    """How many passages are left."""
+    return sum(piece.live for piece in group)
+
+
+def _with_metadata(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> Piece:
+    """Rows of a segment with other metadata."""
+    order = np.argsort(rows)
+    chosen = np.zeros(len(held), np.bool_)
+    chosen[rows] = True
+    found = [passages[place] for place in order.tolist()]
+    made = replace(
+        joining.join([(held, chosen)]),
+        records=records_of([line_of(passage) for passage in found]),
+        columns=columns_of([passage.metadata for passage in found]),
+    )
+    return Piece(made)
