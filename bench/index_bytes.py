@@ -70,7 +70,7 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
     queries = retriever.encode(list(dataset.questions.values())[:timed])
     pairs = [(query, retriever.candidates(query, 10, fusion="linear")) for query in queries]
     seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"}))
-    lengths = index.postings.lengths
+    lengths = index.segments[0].postings.lengths
     return {
         "form": form,
         "passages": len(index),

@@ -186,7 +186,8 @@ def dense(index: str, data: str, rounds: int) -> dict[str, Any]:
     seconds = float(np.median(timing.each(list(vectors), opened.dense_scores)))
     many = np.ones(READ_BYTES // 8, np.int64)
     bandwidth = many.nbytes / _best(many.max, 5)
-    codes, floats = opened.pooled_codes.nbytes, opened.pooled_codes.size * 4
+    held = [segment.pooled_codes for segment in opened.segments]
+    codes, floats = sum(each.nbytes for each in held), sum(each.size for each in held) * 4
     return {
         "passages": len(opened),
         "dense_ms": round(seconds * 1e3, 3),

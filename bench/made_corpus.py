@@ -315,14 +315,15 @@ def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequ
     """
     chosen = np.array(rows)
     real = PassageIndex.build([index.passage(row) for row in rows], reader=reader)
+    (segment,) = index.segments
     pairs = {
-        name: (getattr(index, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")
+        name: (getattr(segment, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")
     }
     same = {
         name: float(np.mean(made.values == found.values)) if np.array_equal(made.offsets, found.offsets) else 0.0
         for name, (made, found) in pairs.items()
     }
-    cosines = np.einsum("nd,nd->n", unit(index.pooled_codes[chosen].astype(np.float32)), unit(real.pooled))
+    cosines = np.einsum("nd,nd->n", unit(segment.pooled_codes[chosen].astype(np.float32)), unit(real.pooled))
     apart = np.abs(index.probabilities[chosen] - real.probabilities)
     return {
         "passages": len(rows),

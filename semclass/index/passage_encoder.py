@@ -24,27 +24,13 @@ _NOTHING = Ragged(np.zeros((0, 0), np.float32), np.zeros(1, np.int64))
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence of n passages.
+    """The evidence of n passages."""
 
-    Attributes
-    ----------
-    pooled
-        Vectors of the whole passages, as the encoder gives them, float32 of shape (n, dim).
-    probabilities
-        P(class | passage), float32 of shape (n, n_classes).
-    tokens
-        Ragged unit token vectors, one for each of `terms`, made sentence by sentence; float32 of item shape (token_dim,).
-    sentences
-        Ragged unit vectors of each passage's sentences, float32 of item shape (dim,); at least one for each passage.
-    terms
-        Ragged word-piece ids of the whole passages.
-    """
-
-    pooled: FloatArray
-    probabilities: FloatArray
-    tokens: Ragged
-    sentences: Ragged
-    terms: Ragged
+    pooled: FloatArray  #: vectors of the whole passages, as the encoder gives them, (n, dim)
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes)
+    tokens: Ragged  #: unit token vectors, one for each of `terms`, made sentence by sentence; float32
+    sentences: Ragged  #: unit vectors of each passage's sentences, at least one, float32 of item shape (dim,)
+    terms: Ragged  #: word-piece ids of the whole passages
 
     def take(self, rows: IntArray) -> Evidence:
         """Evidence of some passages, in the order asked for; a passage may come twice."""
@@ -59,21 +45,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class PassageReader:
-    """The models that read passages; many threads may share one.
+    """The models that read passages; many threads may share one."""
 
-    Attributes
-    ----------
-    classifier
-        The passage heads, with their encoder.
-    branch
-        Makes the token vectors; None: they are the encoder's view ``tokens``.
-    codebooks
-        Keep vectors in few bytes; None: an index keeps them in int8.
-    """
-
-    classifier: PassageClassifier
-    branch: Branch | None
-    codebooks: Codebooks | None
+    classifier: PassageClassifier  #: the passage heads, with their encoder
+    branch: Branch | None  #: makes the token vectors; None: they are the encoder's view ``tokens``
+    codebooks: Codebooks | None  #: store vectors in few bytes; None: an index stores them in int8
 
     @classmethod
     def load(
@@ -130,22 +106,11 @@ class PassageReader:
         return int(self.encoder.views["tokens"]) if self.branch is None else self.branch.dim
 
     def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
-        """Gather the evidence of passages.
+        """Evidence of n texts, see :func:`searchable`, and which of them are longer than the encoder reads.
 
         The pooled vector of a passage is a mean, in which the sentence that answers a question is diluted by its
-        neighbours; therefore sentences are read again, each by itself.
-
-        Parameters
-        ----------
-        texts
-            n texts, see :func:`searchable`.
-        sentences
-            Whether the vectors of tokens and sentences are wanted, which take as long as all else; if not, they are empty.
-
-        Returns
-        -------
-        tuple
-            The evidence, in the order of `texts`, and which of them are longer than the encoder reads.
+        neighbours; therefore sentences are read again, each by itself. Without `sentences`, which take as long as all else,
+        token and sentence vectors are empty.
         """
         items = list(texts)
         if not sentences:
@@ -156,12 +121,10 @@ class PassageReader:
         if one.all() or not one.any():
             return self._read(items, rows, at_once=bool(one.all()))
         groups = [np.flatnonzero(one), np.flatnonzero(~one)]
-        found = [
-            self._read(
-                [items[place] for place in group.tolist()], [rows[place] for place in group.tolist()], at_once=once
-            )
-            for group, once in zip(groups, (True, False), strict=True)
-        ]
+        found = []
+        for group, at_once in zip(groups, (True, False), strict=True):
+            places = group.tolist()
+            found.append(self._read([items[i] for i in places], [rows[i] for i in places], at_once=at_once))
         cut = sorted(int(group[row]) for group, (_, some) in zip(groups, found, strict=True) for row in some)
         return _joined([part for part, _ in found]).take(np.argsort(np.concatenate(groups))), tuple(cut)
 
@@ -186,19 +149,7 @@ class PassageReader:
         return evidence, cut
 
     def read_sentences(self, texts: Sequence[str]) -> tuple[Ragged, Ragged, Ragged]:
-        """Read passages sentence by sentence, and nothing else of them.
-
-        Parameters
-        ----------
-        texts
-            n texts.
-
-        Returns
-        -------
-        tuple of Ragged
-            Unit token vectors and unit vectors of the sentences of each passage, float32, and its word-piece ids, as many
-            as token vectors.
-        """
+        """Unit token vectors, unit vectors of the sentences, and word-piece ids of passages, read by sentences."""
         return self._read_sentences([split_sentences(text) for text in texts])
 
     def _read_sentences(self, rows: Sequence[Sequence[str]]) -> tuple[Ragged, Ragged, Ragged]:

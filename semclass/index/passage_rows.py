@@ -15,7 +15,7 @@ from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
 from semclass.index import filter_matching, filters
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
-from semclass.scoring.bm25 import Postings, Removed, Statistics
+from semclass.scoring.bm25 import Removed, Statistics
 
 MASKS = 8
 """Filters whose passages are remembered."""
@@ -66,11 +66,6 @@ class PassageRows:
         return self.statistics.idf
 
     @cached_property
-    def pooled_codes(self) -> npt.NDArray[Any]:
-        """Pooled vectors as they are stored, float32 or int8 of shape (rows, dim)."""
-        return one_array([segment.pooled_codes for segment in self.segments])
-
-    @cached_property
     def probabilities(self) -> FloatArray:
         """P(class | passage), float32 of shape (rows, n_classes)."""
         return one_array([segment.probabilities for segment in self.segments])
@@ -79,17 +74,6 @@ class PassageRows:
     def terms(self) -> Ragged:
         """Word-piece ids of whole passages; without rows in a lean index."""
         return chained([segment.terms for segment in self.segments])
-
-    @cached_property
-    def postings(self) -> Postings:
-        """Postings of BM25, of all rows."""
-        parts = [segment.postings for segment in self.segments]
-        return parts[0] if len(parts) == 1 else bm25.merge(parts)
-
-    @property
-    def pooled(self) -> FloatArray:
-        """Pooled vectors, float32 of shape (rows, dim), for a look at all of them: int8 is widened at each access."""
-        return one_array([segment.pooled for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
         """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""

@@ -19,42 +19,18 @@ from semclass.scoring.fusion import ALPHA
 
 @dataclass(frozen=True)
 class Query:
-    """A question, encoded once.
-
-    Attributes
-    ----------
-    text
-        The question.
-    pooled
-        Vector of the whole question as the encoder gives it, of any length, float32 of shape (dim,).
-    probabilities
-        P(class | question), float64 of shape (n_classes,); empty where it was not asked for.
-    fine
-        P(fine class | question), float64 of shape (n_fine_classes,); empty where it was not asked for.
-    tokens
-        Unit token vectors, float32 of shape (q, token_dim); none where they were not asked for.
-    weights
-        How much each of them counts, float32 of shape (q,), >= 0, sums to 1.
-    terms
-        Word-piece ids, shape (m,), m >= q.
-    """
+    """A question, encoded once."""
 
     text: str
-    pooled: FloatArray
-    probabilities: DoubleArray
-    fine: DoubleArray
-    tokens: FloatArray
-    weights: FloatArray
-    terms: npt.NDArray[Any]
+    pooled: FloatArray  #: vector of the whole question as the encoder gives it, of any length, (dim,)
+    probabilities: DoubleArray  #: P(class | question), (n_classes,); empty where it was not asked for
+    fine: DoubleArray  #: P(fine class | question), (n_fine_classes,); empty where it was not asked for
+    tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
+    weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
+    terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
-        """Refuse a question that was encoded without what it is now asked for: it would be ranked by something else.
-
-        Raises
-        ------
-        InputError
-            Naming what is not there, and how it comes there.
-        """
+        """Raise an InputError if the question was encoded without what is needed: its ranking would be another."""
         missing = {"classes": classes and not len(self.probabilities)}
         missing["tokens"] = tokens and len(self.terms) > 0 and not len(self.tokens)
         if names := [name for name, lacks in missing.items() if lacks]:
@@ -66,74 +42,32 @@ class Query:
 
 @dataclass(frozen=True)
 class Scoring:
-    """How passages are scored before they are re-ranked: fused scores of vectors and of BM25 + lambda * match.
+    """How passages are scored before they are re-ranked: fused scores of vectors and of BM25 + lambda * match."""
 
-    Attributes
-    ----------
-    bm25_weight
-        w of ``"linear"`` fusion, dense + w * BM25; at least 0.
-    match
-        Class match in the score, ``"soft"``, ``"hard"`` or None, see :func:`semclass.scoring.topk.class_match`.
-    match_weight
-        lambda, at least 0; nothing counts it without `match`.
-    fusion
-        One of :data:`semclass.scoring.fusion.METHODS`.
-    alpha
-        Weight of the vectors in ``"convex"`` fusion, from 0 to 1.
-    """
-
-    bm25_weight: float
-    match: str | None = None
-    match_weight: float = 0.0
-    fusion: str = "linear"
-    alpha: float = ALPHA
+    bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
+    match: str | None = None  #: class match in the score, "soft" or "hard", see semclass.scoring.topk.class_match
+    match_weight: float = 0.0  #: lambda, at least 0; without `match` it does not count
+    fusion: str = "linear"  #: one of semclass.scoring.fusion.METHODS
+    alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
 
 
 @dataclass(frozen=True)
 class Candidates:
-    """Passages to re-rank, in the order before re-ranking.
+    """n passages to re-rank, in the order before re-ranking."""
 
-    Attributes
-    ----------
-    rows
-        Number of each in its index, or its place in the list that was handed in; int64 of shape (n,).
-    dense, bm25
-        Similarity of the vectors, as the index has it, and BM25 score, float64 of shape (n,).
-    match
-        Class match, float64 of shape (n,); None where it was not asked for.
-    parts
-        What `score` is the sum of, weights included, by name; each float64 of shape (n,).
-    score
-        What they are ordered by, float64 of shape (n,).
-    probabilities
-        P(class | passage), float32 of shape (n, n_classes).
-    thresholds
-        Probability from which a passage has a class, float64 of shape (n_classes,).
-    tokens
-        Ragged unit token vectors, one for each of `terms`, float32.
-    sentences
-        Ragged unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one.
-    terms
-        Ragged word-piece ids.
-    idf
-        Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms.
-    passages
-        The passages themselves, from an index that hands them over with the scores; None: it is asked for them by `rows`.
-    """
-
-    rows: IntArray
-    dense: DoubleArray
-    bm25: DoubleArray
-    match: DoubleArray | None
-    parts: dict[str, DoubleArray]
-    score: DoubleArray
-    probabilities: FloatArray
-    thresholds: DoubleArray
-    tokens: Ragged
-    sentences: Ragged
-    terms: Ragged
-    idf: FloatArray
-    passages: tuple[Passage, ...] | None = None
+    rows: IntArray  #: number of each in its index, or its place in the list that was handed in, (n,)
+    dense: DoubleArray  #: similarity of the vectors, as the index has it, (n,)
+    bm25: DoubleArray  #: BM25 score, (n,)
+    match: DoubleArray | None  #: class match, (n,); None where it was not asked for
+    parts: dict[str, DoubleArray]  #: what `score` is the sum of, weights included, by name; each (n,)
+    score: DoubleArray  #: what they are ordered by, (n,)
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes)
+    thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
+    tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
+    sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
+    terms: Ragged  #: word-piece ids
+    idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
+    passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
 
     def __len__(self) -> int:
         """Count them."""
@@ -141,7 +75,7 @@ class Candidates:
 
 
 def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
-    """Tokens, sentences and terms of n candidates that nothing will look into: rows without anything."""
+    """Tokens, sentences and terms of n candidates that nothing will look at: empty rows."""
     nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
     return nothing, nothing, nothing
 
@@ -198,28 +132,15 @@ class SearchIndex(Protocol):
 
 @dataclass(frozen=True)
 class Order:
-    """A new order of candidates.
+    """A new order of n candidates."""
 
-    Attributes
-    ----------
-    order
-        Places in the old order, best first; int64 of shape (n,).
-    score
-        New score of each candidate, in the *old* order, float64 of shape (n,).
-    components
-        Signals that were computed, by name, each float64 of shape (n,), in the old order.
-    parts
-        What `score` is the sum of, weights included, by name; float64 of shape (n,), in the old order. Empty for a score
-        from a head, whose parts are worked out from `features` when they are asked for.
-    features
-        Pair features that a head made the score of, float32 of shape (n, n_features), in the old order; None for a sum.
-    """
-
-    order: IntArray
-    score: DoubleArray
-    components: dict[str, DoubleArray]
+    order: IntArray  #: places in the old order, best first, (n,)
+    score: DoubleArray  #: new score of each candidate, in the old order, (n,)
+    components: dict[str, DoubleArray]  #: signals that were computed, by name, in the old order, each (n,)
+    #: what `score` is the sum of, weights included, by name, in the old order, each (n,). Empty for a score from a head,
+    #: whose parts are worked out from `features` when they are asked for
     parts: dict[str, DoubleArray]
-    features: FloatArray | None = None
+    features: FloatArray | None = None  #: pair features of a head's score, in the old order, (n, n_features); else None
 
 
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
@@ -236,28 +157,7 @@ def make_hits(
     k: int,
     explanations: Sequence[Explanation] | None = None,
 ) -> list[Hit]:
-    """Describe the first k of a ranking.
-
-    Parameters
-    ----------
-    passages
-        One for each of `candidates`, in the old order.
-    candidates
-        What was ranked.
-    found
-        How.
-    classes
-        Names of the passage classes.
-    k
-        How many.
-    explanations
-        Of the first k in the new order, or None.
-
-    Returns
-    -------
-    list of Hit
-        Best first.
-    """
+    """The first k hits of a ranking; `passages` are those of `candidates`, `explanations` those of the first k."""
     columns: dict[str, list[float]] = {"dense": candidates.dense.tolist(), "bm25": candidates.bm25.tolist()}
     if candidates.match is not None:
         columns["match"] = candidates.match.tolist()

@@ -23,7 +23,6 @@ from semclass.index import column_files
 from semclass.index.columns import Columns
 from semclass.scoring import bm25, vectors
 from semclass.scoring.bm25 import Postings
-from semclass.scoring.quantisation import from_int8
 from semclass.scoring.vectors import Reduced, Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
@@ -77,13 +76,6 @@ class Segment:
     def __len__(self) -> int:
         """Count the passages."""
         return len(self.pooled_codes)
-
-    @property
-    def pooled(self) -> FloatArray:
-        """Pooled vectors, float32 of shape (n, dim): int8 is widened at each access."""
-        if self.pooled_codes.dtype == np.float32:
-            return self.pooled_codes
-        return from_int8(self.pooled_codes, self.pooled_levels)
 
     def vectors(self, similarity: str) -> Vectors:
         """`pooled_codes`, laid out to be compared with questions; kept, as that takes time and memory."""

@@ -3,7 +3,6 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 from conftest import Counting, FakeEncoder
@@ -175,9 +174,6 @@ def test_bad_passages_are_refused(tmp_path, reader):
         build_index(tmp_path / "index", passages(*range(20), 3), reader=reader)
     with pytest.raises(InputError, match="text of passage 'a' is empty"):
         build_index(tmp_path / "other", [Passage("a", " ")], reader=reader)
-    (tmp_path / "thesis.doc").write_text("years of work")
-    with pytest.raises(ArtifactError, match="holds other things"):
-        build_index(tmp_path, passages(1), reader=reader)
 
 
 def test_an_index_that_is_built_meanwhile_stays_where_it_may_not_be_replaced(tmp_path, reader):
@@ -196,20 +192,6 @@ def test_long_passages_are_named_once_however_many_threads_read(tmp_path, ranker
     with pytest.warns(TruncationWarning, match="2 of 9 passages are longer .*'1'") as caught:
         build_index(tmp_path / "index", items, reader=ranker.reader, workers=3)
     assert len(caught) == 1
-
-
-def test_passages_of_one_sentence_are_read_once(fake_encoder):
-    encoder = Counting()
-    reader = PassageReader(PassageClassifier(encoder, None), None, None)
-    long = "the first sentence is this one here. the second sentence is that one there."
-    found, _ = reader.read(["a red boat", long, "a green hill", long])
-    assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
-    assert encoder.seen.count("the first sentence is this one here.") == 1
-    for row, text in enumerate(["a red boat", long, "a green hill", long]):
-        alone, _ = reader.read([text])
-        for name in ("tokens", "sentences", "terms"):
-            np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
-        np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc")

@@ -160,7 +160,7 @@ def test_filters_of_a_command_line(terms, where):
     parse(where)
 
 
-@pytest.mark.parametrize("term", ["page", ">=3", "{broken", "=", ""])
+@pytest.mark.parametrize("term", ["page", ">=3", "{broken", "=", "", "page>=", "date< "])
 def test_a_term_that_is_no_filter(term):
     with pytest.raises(InputError, match="the filter"):
         read_terms([term])
@@ -179,9 +179,3 @@ def test_metadata_that_went_through_json_are_found_alike(metadata):
     again = json.loads(json.dumps(metadata))
     condition = parse({"$or": [{"a": {"$gte": 0}}, {"b": "a"}]})
     assert matches(condition, metadata) == matches(condition, again)
-
-
-@pytest.mark.parametrize("term", ["page>=", "date< "])
-def test_a_comparison_with_nothing_is_refused(term):
-    with pytest.raises(InputError, match="compares with nothing"):
-        read_terms([term])

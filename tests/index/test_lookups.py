@@ -38,12 +38,8 @@ def index(tmp_path, monkeypatch):
 
 
 def test_passages_are_read_by_their_ids_in_the_order_of_the_ids(index):
-    assert [passage.text for passage in index.by_ids(["d.md#2", "x", "a.md#1", "x"])] == [
-        "seven",
-        "alone",
-        "one",
-        "alone",
-    ]
+    texts = [passage.text for passage in index.by_ids(["d.md#2", "x", "a.md#1", "x"])]
+    assert texts == ["seven", "alone", "one", "alone"]
     assert index.by_ids(["a.md#2"]) == passages("a.md", "one", "two")[1:]
 
 
@@ -53,13 +49,8 @@ def test_ids_that_no_passage_has_are_left_out(index):
 
 
 def test_passages_are_read_by_their_documents_in_the_order_of_the_index(index):
-    assert [passage.text for passage in index.by_documents(["d.md", "c.md", "a.md"])] == [
-        "one",
-        "two",
-        "four",
-        "five",
-        "seven",
-    ]
+    texts = [passage.text for passage in index.by_documents(["d.md", "c.md", "a.md"])]
+    assert texts == ["one", "two", "four", "five", "seven"]
     assert index.by_documents(["nothing"]) == index.by_documents([]) == []
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import MODELS
+from conftest import MODELS, Counting
 
 from semclass import PassageClassifier
 from semclass.encoders.token_encoder import QUESTION, SENTENCE, Branch
@@ -48,3 +48,17 @@ def test_without_a_branch_the_view_tokens_is_read(fake_encoder):
     assert reader.interaction == "tokens"
     assert evidence.tokens.lengths().tolist() == [3, 3]
     np.testing.assert_allclose(np.linalg.norm(evidence.sentences.values, axis=1), 1, atol=1e-5)
+
+
+def test_passages_of_one_sentence_are_read_once():
+    encoder = Counting()
+    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    long = "the first sentence is this one here. the second sentence is that one there."
+    found, _ = reader.read(["a red boat", long, "a green hill", long])
+    assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
+    assert encoder.seen.count("the first sentence is this one here.") == 1
+    for row, text in enumerate(["a red boat", long, "a green hill", long]):
+        alone, _ = reader.read([text])
+        for name in ("tokens", "sentences", "terms"):
+            np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
+        np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])

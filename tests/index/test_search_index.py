@@ -70,11 +70,12 @@ def test_what_looks_at_every_passage_says_that_it_cannot(index, ranker):
 
 def test_impacts_times_idf_are_the_scores(index, ranker):
     (query,) = ranker.encode([QUESTION])
-    average = float(index.postings.lengths.mean())
+    (segment,) = index.segments
+    average = float(segment.postings.lengths.mean())
     wanted = index.lexical_scores(query.terms)
     found = []
     for first, last in ((0, 12), (12, 30)):  # blocks change nothing
-        terms, values = bm25.impacts(index.postings, first, last, average)
+        terms, values = bm25.impacts(segment.postings, first, last, average)
         for row in range(last - first):
             here = slice(terms.offsets[row], terms.offsets[row + 1])
             assert (np.diff(terms.values[here]) > 0).all()

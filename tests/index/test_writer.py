@@ -143,8 +143,9 @@ def test_an_index_of_each_form_is_changed_and_is_as_if_built_anew(of_form, form)
     index = PassageIndex.load(folder)
     anew = PassageIndex.build(index.passages(index.rows), reader=reader, form=form)
     assert {item.id: item.metadata.get("page") for item in index.passages(index.rows)} == {"b": 7, "c": 0, "d": None}
-    np.testing.assert_array_equal(index.postings.lengths, anew.postings.lengths)
-    np.testing.assert_array_equal(index.postings.passages, anew.postings.passages)
+    ours, theirs = (found.segments[0].postings for found in (index, anew))
+    np.testing.assert_array_equal(ours.lengths, theirs.lengths)
+    np.testing.assert_array_equal(ours.passages, theirs.passages)
     for text in ("green hill", "a boat", "lake"):
         assert dict(ranking(index, reader, text)) == pytest.approx(dict(ranking(anew, reader, text)), abs=1e-6)
 
@@ -167,19 +168,12 @@ def test_an_update_that_changes_nothing_is_no_change(folder, reader):
 
 
 def test_a_block_that_fails_changes_nothing(folder, reader):
-    before = sorted(path.name for path in folder.rglob("*"))
-
-    def mistaken():
-        with IndexWriter.open(folder, reader=reader) as changed:
-            changed.add(passages(20))
-            changed.delete(["1"])
-            raise KeyError("a mistake of the caller")
-
-    with pytest.raises(KeyError):
-        mistaken()
-    assert sorted(path.name for path in folder.rglob("*") if path.name != ".lock") == [
-        name for name in before if name != ".lock"
-    ]
+    before = {path.name for path in folder.rglob("*")}
+    with pytest.raises(KeyError), IndexWriter.open(folder, reader=reader) as changed:  # noqa: PT012 - the block is meant
+        changed.add(passages(20))
+        changed.delete(["1"])
+        raise KeyError("a mistake of the caller")
+    assert {path.name for path in folder.rglob("*")} - {".lock"} == before - {".lock"}
     assert len(PassageIndex.load(folder)) == 20
 
 
@@ -222,12 +216,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(folder, reader, monkeypatch):
         assert (folder / "manifest.json").read_bytes() == before
         assert changed.commit(), "what was to be written is still known when there is space again"
     assert len(PassageIndex.load(folder)) == 21
-    assert sorted(path.name.partition("-")[0] for path in folder.iterdir()) == [
-        ".lock",
-        "manifest.json",
-        "segment",
-        "segment",
-    ]
+    assert len(list(folder.glob("segment-*"))) == 2
 
 
 def test_passages_are_removed_by_a_filter(folder, reader):
