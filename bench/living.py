@@ -339,7 +339,7 @@ def split(index: PassageIndex, folder: Path, n: int) -> None:
     """Write an index of one segment as one of n."""
     (segment,) = index.segments
     folder.mkdir()
-    with locked(folder), store.beside(folder) as place:
+    with locked(folder), store.staging(folder) as place:
         entries = []
         for rows in np.array_split(np.arange(len(segment)), n):
             keep = np.zeros(len(segment), np.bool_)

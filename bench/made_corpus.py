@@ -314,7 +314,7 @@ def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequ
         median cosine of a made vector and the real one; ``class_difference``, the mean distance of class probabilities.
     """
     chosen = np.array(rows)
-    real = PassageIndex.build([index.passage(row) for row in rows], reader=reader)
+    (real,) = PassageIndex.build([index.passage(row) for row in rows], reader=reader).segments
     (segment,) = index.segments
     pairs = {
         name: (getattr(segment, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")
@@ -323,8 +323,9 @@ def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequ
         name: float(np.mean(made.values == found.values)) if np.array_equal(made.offsets, found.offsets) else 0.0
         for name, (made, found) in pairs.items()
     }
-    cosines = np.einsum("nd,nd->n", unit(segment.pooled_codes[chosen].astype(np.float32)), unit(real.pooled))
-    apart = np.abs(index.probabilities[chosen] - real.probabilities)
+    mine, theirs = (unit(codes.astype(np.float32)) for codes in (segment.pooled_codes[chosen], real.pooled_codes))
+    cosines = np.einsum("nd,nd->n", mine, theirs)
+    apart = np.abs(segment.probabilities[chosen] - real.probabilities)
     return {
         "passages": len(rows),
         **{name: round(value, 5) for name, value in same.items()},

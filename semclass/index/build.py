@@ -126,7 +126,7 @@ def build_index(
         with store.reported(folder):
             area = _Area(folder / AREA, _identity(recipe), resume=resume)
         _fill(area, chain([first], groups), recipe, progress, threads)
-        with store.beside(folder) as place, store.committing(folder):
+        with store.staging(folder) as place, store.committing(folder):
             folders = joining.join_folders([area.folder / done.name for done in area.done], place)
             entry = store.install([joining.opened(path) for path in folders], folder, place, recipe.similarity)
             made = Manifest(header_of(recipe.header()), (entry,), manifest.generation_of(folder) + 1)
@@ -187,11 +187,11 @@ class _Area:
 
     def add(self, group: _Group) -> None:
         """Write a group."""
-        beside, name = self.folder / ".part", f"part-{group.number:06}"
-        for path in (beside, self.folder / name):
+        staged, name = self.folder / ".part", f"part-{group.number:06}"
+        for path in (staged, self.folder / name):
             shutil.rmtree(path, ignore_errors=True)
-        files = joining.write([(part, None) for part in group.parts], beside)
-        beside.rename(self.folder / name)
+        files = joining.write([(part, None) for part in group.parts], staged)
+        staged.rename(self.folder / name)
         artifacts.flush(self.folder)
         self.done.append(Done(name, group.passages, group.digest, group.long, files))
         values = {"identity": self.identity, "done": [asdict(done) for done in self.done]}

@@ -1,8 +1,8 @@
 """The passage index: everything about passages that does not depend on the question, computed once.
 
 An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names them
-(:mod:`semclass.index.store`). A loaded index is a snapshot: whoever changes the folder (:mod:`semclass.index.writer`) does
-not disturb it, and :meth:`PassageIndex.refresh` gives the newer one. How its files are read, and why, says
+(:mod:`semclass.index.store`). A loaded index is a snapshot: changes of the folder (:mod:`semclass.index.writer`) do not
+reach it, and :meth:`PassageIndex.refresh` gives the newer one. How its files are read, and why, says
 :mod:`semclass.core.files`.
 """
 
@@ -62,7 +62,7 @@ class PassageIndex(PassageRows):
     segments
         The passages, at least one segment.
     removed
-        What was removed from each segment; None for one of which all is there.
+        What was deleted from each segment; None for nothing.
     tuned
         What ``semclass tune`` found, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
     source
@@ -137,7 +137,7 @@ class PassageIndex(PassageRows):
         return bm25.scores([segment.postings for segment in self.segments], self.statistics, terms)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
-        """Similarity and BM25 score of every row, each float64 of shape (rows,); those of removed passages mean nothing."""
+        """Similarity and BM25 score of every row, each float64 of shape (rows,); those of deleted passages mean nothing."""
         return self.dense_scores(query.pooled), self.lexical_scores(query.terms).astype(np.float64)
 
     def candidates(
@@ -281,7 +281,7 @@ class PassageIndex(PassageRows):
         """
         folder = Path(folder)
         check_target(folder)
-        with locked(folder), store.beside(folder) as place, store.committing(folder):
+        with locked(folder), store.staging(folder) as place, store.committing(folder):
             self._check_current(folder)
             entry = store.install(self.parts(), folder, place, self.similarity)
             generation = manifest.generation_of(folder) + 1
@@ -368,15 +368,11 @@ class PassageIndex(PassageRows):
     @classmethod
     def _of(cls, source: Source, opened: Sequence[Opened]) -> PassageIndex:
         """The index of opened segments."""
-        header = source.manifest.header
+        header = dict(source.manifest.header)
+        header["classes"] = tuple(header["classes"])
+        header["thresholds"] = np.array(header["thresholds"], np.float64)
         return cls(
-            encoder=str(header["encoder"]),
-            interaction=str(header["interaction"]),
-            classes=tuple(header["classes"]),
-            thresholds=np.array(header["thresholds"], np.float64),
-            similarity=str(header["similarity"]),
-            form=str(header["form"]),
-            codebooks=str(header["codebooks"]),
+            **header,
             segments=tuple(each.segment for each in opened),
             removed=tuple(each.removed for each in opened),
             tuned=source.manifest.tuned,

@@ -42,13 +42,10 @@ class PassageRows:
     @cached_property
     def live(self) -> BoolArray | None:
         """Which rows are those of passages that are there, bool of shape (rows,); None if all are."""
-        if not any(gone is not None and len(gone.rows) for gone in self.removed):
+        parts = self.parts()
+        if all(keep is None for _, keep in parts):
             return None
-        found = np.ones(self.starts[-1], np.bool_)
-        for first, gone in zip(self.starts.tolist(), self.removed, strict=False):
-            if gone is not None:
-                found[first + gone.rows] = False
-        return found
+        return np.concatenate([np.ones(len(segment), np.bool_) if keep is None else keep for segment, keep in parts])
 
     @cached_property
     def rows(self) -> IntArray:
@@ -200,7 +197,7 @@ class PassageRows:
         Returns
         -------
         ndarray
-            bool of shape (rows,); False for removed passages. It is remembered, and must not be changed.
+            bool of shape (rows,); False for deleted passages. It is kept for the next search, and must not be changed.
 
         Raises
         ------

@@ -122,7 +122,7 @@ class Segment:
         hashes = hashes_of(ids) if hashes is None else hashes
         first = np.searchsorted(self.id_hashes, hashes, side="left")
         count = np.searchsorted(self.id_hashes, hashes, side="right") - first
-        # as good as always one; two ids of one hash are told apart by their records
+        # almost always one; two ids of the same hash are distinguished by their records
         for more in range(int(count.max(initial=0))):
             asked = np.flatnonzero(count > more)
             rows = self.id_rows[first[asked] + more].astype(np.int64)

@@ -1,7 +1,7 @@
 """Whether the arrays of an index fit together: then nothing that is searched leads beyond an array.
 
-Hashes tell that files are those that the manifest names, and not that who wrote it meant well. All checks here take one
-pass over each array; what takes more, :mod:`semclass.index.verify` looks at.
+Hashes say that files are those that the manifest names, not that the manifest was written in good faith. All checks here
+take one pass over each array; :mod:`semclass.index.verify` does what takes more.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ OURS = re.compile(
 
 
 @contextlib.contextmanager
-def beside(folder: Path) -> Iterator[Path]:
+def staging(folder: Path) -> Iterator[Path]:
     """Give an empty folder within that of the index, for what is being written; it is gone afterwards."""
     place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
     try:
@@ -115,7 +115,7 @@ def _names(found: Manifest | None) -> set[str]:
 
 
 def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> None:
-    """Remove what is named in full as `what` says: other names that only begin alike are somebody else's."""
+    """Remove what is not in `named` and whose full name matches `what`; similar names belong to others."""
     for path in folder.iterdir():
         if path.name in named or not what.fullmatch(path.name):
             continue

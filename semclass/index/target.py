@@ -13,7 +13,7 @@ from semclass.index.manifest import PROTOCOL, read
 from semclass.index.store import AREA, OURS
 
 _IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
-"""Names that a build writes in :data:`AREA`; a folder that holds others is somebody else's."""
+"""Names that a build writes in :data:`AREA`; a folder that holds others was not made by a build."""
 
 
 def check_target(folder: str | Path, *, replace: bool = True) -> None:

@@ -38,15 +38,15 @@ NAMED = 3
 class IndexWriter:
     """Changes an index; :meth:`open` gives one for a ``with`` block.
 
-    Nothing that it does can be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
+    Its changes cannot be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
     exception changes nothing that was not committed. There is one writer at a time; readers may be many, and see the index
     as it was when they opened it until they ask for a newer one, see :meth:`semclass.PassageIndex.refresh`. Threads
     may share a writer, and take turns; a child process may not.
 
     A commit makes the new passages one segment, joined with those before it that have less than `WIDER` times as
     many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al.
-    1996). A segment of which more than half was removed is written again without that. Joining copies rows; nothing is
-    encoded again.
+    1996). A segment of which more than half was deleted is written again without those passages. Joining copies rows;
+    nothing is encoded again.
     """
 
     def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:
@@ -83,7 +83,7 @@ class IndexWriter:
         Yields
         ------
         IndexWriter
-            What it did is committed at the end of the block, unless that is left by an exception.
+            Its changes are committed at the end of the block, unless that is left by an exception.
 
         Raises
         ------
@@ -94,7 +94,7 @@ class IndexWriter:
         manifest.read(folder)  # before a lock is left in a folder that holds no index
         with locked(folder):
             store.clean(folder, manifest.read(folder))
-            with store.beside(folder) as place:
+            with store.staging(folder) as place:
                 load = PassageReader.load if reader is None else reader if callable(reader) else lambda: reader
                 writer = cls(folder, place, load)
                 try:
