@@ -30,7 +30,9 @@ def answers(question: str, sentences: list[str]) -> list[float]:
 
 def search(folder: str, question: str) -> list[semclass.Hit]:
     retriever = semclass.HybridRetriever.load(folder, threads=1, verify=False)
-    many: list[list[semclass.Hit]] = retriever.search_many([question], 5, method="match-soft", weights={"match_soft": 0.2})
+    many: list[list[semclass.Hit]] = retriever.search_many(
+        [question], 5, method="match-soft", weights={"match_soft": 0.2}
+    )
     some = retriever.search(question, k=3, where={"page": {"$gte": 3}}, weights={"alpha": 0.5})
     return [
         *many[0],

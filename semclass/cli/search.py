@@ -67,7 +67,7 @@ def search(
 
     INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
     """
-    from semclass.index.filters import read_terms
+    from semclass.index.filter_terms import read_terms
 
     if not as_context and (budget or window):
         raise InputError("--budget and --window are for --context; give it, too, or neither of them")

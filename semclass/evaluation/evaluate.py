@@ -19,8 +19,8 @@ from semclass.documents.readers import read_corpus
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, MEASURES, MethodResult, check_measures, measure
-from semclass.index import store
 from semclass.index.build import build_index
+from semclass.index.manifest import PROTOCOL
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method
@@ -69,7 +69,7 @@ def cached_index(
         reader.interaction,
         similarity,
         str(form),
-        str(store.PROTOCOL),
+        str(PROTOCOL),
     ]
     if reader.codebooks:
         identity.append(reader.codebooks.fingerprint)

@@ -20,7 +20,7 @@ from semclass.index import column_files
 from semclass.index.column_tables import concatenate
 from semclass.index.columns import Columns
 from semclass.index.segment import FLAT, PREFIX, RAGGED, REDUCED, Part, Segment, hash_table
-from semclass.scoring import bm25, vectors
+from semclass.scoring import postings, reduction
 
 BLOCK = 4096
 """Passages that are copied at a time: bounds memory, changes no value."""
@@ -41,7 +41,7 @@ def join(parts: Sequence[Part]) -> Segment:
     return Segment(
         **flat,
         **ragged,
-        postings=bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
+        postings=postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts]),
         columns=_columns(parts),
         id_hashes=hashes,
         id_rows=places,
@@ -54,7 +54,7 @@ def write(
     """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
 
     With `durable` all of it survives a loss of power. With `reduced` many passages get reduced vectors, see
-    :func:`semclass.scoring.vectors.reduce_vectors`.
+    :func:`semclass.scoring.reduction.reduce_vectors`.
     """
     folder.mkdir(parents=True)
     kept = sum(map(count, parts))
@@ -69,14 +69,14 @@ def write(
     np.save(folder / "id_rows.npy", rows)
     column_files.save(_columns(parts), folder)
     if len(parts) == 1 and parts[0][1] is None:
-        bm25.save(parts[0][0].postings, folder / "bm25")
+        postings.save(parts[0][0].postings, folder / "bm25")
     else:
-        bm25.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
-    if reduced and kept >= vectors.MANY and parts[0][0].pooled_codes.dtype == np.int8:
+        postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
+    if reduced and kept >= reduction.MANY and parts[0][0].pooled_codes.dtype == np.int8:
         codes, levels = (
             np.load(folder / f"{FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
         )
-        vectors.save(vectors.reduce_vectors(codes, levels), folder / REDUCED)
+        reduction.save(reduction.reduce_vectors(codes, levels), folder / REDUCED)
     if durable:
         artifacts.flush_all(folder)
     return {

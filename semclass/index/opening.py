@@ -13,7 +13,7 @@ from semclass.index import manifest, shapes
 from semclass.index.manifest import Entry, Manifest
 from semclass.index.removal import read_removed
 from semclass.index.segment import Segment
-from semclass.scoring.bm25 import Removed
+from semclass.scoring.postings import Removed
 
 
 @dataclass(frozen=True)

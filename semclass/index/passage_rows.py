@@ -15,7 +15,8 @@ from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
 from semclass.index import filter_matching, filters
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
-from semclass.scoring.bm25 import Removed, Statistics
+from semclass.scoring.bm25 import Statistics
+from semclass.scoring.postings import Removed
 
 MASKS = 8
 """Filters whose passages are remembered."""

@@ -16,7 +16,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.npy import array_of
 from semclass.index.manifest import REMOVED
-from semclass.scoring.bm25 import Removed
+from semclass.scoring.postings import Removed
 
 _ARRAYS = ("rows", "document_frequencies", "terms")
 

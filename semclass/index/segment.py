@@ -21,9 +21,10 @@ from semclass.core.files import REMEDY, Files
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged
 from semclass.index import column_files
 from semclass.index.columns import Columns
-from semclass.scoring import bm25, vectors
-from semclass.scoring.bm25 import Postings
-from semclass.scoring.vectors import Reduced, Vectors
+from semclass.scoring import postings, reduction
+from semclass.scoring.postings import Postings
+from semclass.scoring.reduction import Reduced
+from semclass.scoring.vectors import Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
 """The tokens, sentences and terms of a lean index."""
@@ -45,13 +46,13 @@ RAGGED = {
 
 FILES = (
     *(f"{name}.npy" for name in (*FLAT.values(), *chain(*RAGGED.values()), "id_hashes", "id_rows")),
-    *(f"bm25/{name}.npy" for name in bm25.PARTS),
+    *(f"bm25/{name}.npy" for name in postings.PARTS),
     column_files.VALUES,
     column_files.DIRECTORY,
 )
 """Files of each segment."""
 
-MORE = tuple(f"{REDUCED}/{name}.npy" for name in vectors.PARTS)
+MORE = tuple(f"{REDUCED}/{name}.npy" for name in reduction.PARTS)
 """Files that a large segment has as well."""
 
 
@@ -70,7 +71,7 @@ class Segment:
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
     id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
-    near: Reduced | None = None  # for many int8 vectors, see `MANY` of semclass.scoring.vectors
+    near: Reduced | None = None  # for many int8 vectors, see `MANY` of semclass.scoring.reduction
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:
@@ -142,11 +143,11 @@ class Segment:
             return cls(
                 **flat,
                 **rows,
-                postings=bm25.load(files, "bm25/"),
+                postings=postings.load(files, "bm25/"),
                 columns=column_files.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
-                near=vectors.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
+                near=reduction.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
                 name=name,
             )
         except ArtifactError:

@@ -23,7 +23,7 @@ from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.pieces import Group, Piece
 from semclass.index.removal import write_removed
-from semclass.scoring import bm25
+from semclass.scoring.postings import count_removed
 
 FLUSH = 16
 """Chunks of new passages that are joined at a time, on the disk if they are many."""
@@ -286,7 +286,7 @@ class IndexWriter:
             if piece in self._before:
                 return piece.entry
             if piece.gone is not None and piece.live * 2 >= len(piece.segment):
-                gone = bm25.removed(piece.segment.postings, np.flatnonzero(piece.gone))
+                gone = count_removed(piece.segment.postings, np.flatnonzero(piece.gone))
                 return replace(piece.entry, removed=write_removed(self._folder, gone))
         similarity = str(self._manifest.header["similarity"])
         return store.install([piece.part for piece in group], self._folder, self._place, similarity)
