@@ -25,13 +25,8 @@ from haystack.utils import Secret
 
 from semclass import Context, PassageIndex, Ranker, build_context
 from semclass.documents.chunking import cut
-from semclass.integrations.haystack import (
-    SemclassQueryRouter,
-    SemclassRanker,
-    SemclassRetriever,
-    to_hits,
-    to_passages,
-)
+from semclass.integrations.haystack import SemclassRanker, SemclassRetriever, to_hits, to_passages
+from semclass.integrations.haystack_router import SemclassQueryRouter
 from steps import (
     ANSWER,
     HYDE,

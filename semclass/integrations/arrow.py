@@ -13,39 +13,25 @@ Importing this module without pyarrow raises the error that names the extra.
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from semclass.core import artifacts
 from semclass.core.checks import check_choice, check_positive, check_probability, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
-from semclass.core.types import Encoder
-from semclass.encoders.bulk import CHUNK, encode_quietly, quietly, warn_of_cuts
-from semclass.encoders.onnx_encoder import open_models
-from semclass.heads.entailment import EntailmentClassifier
-from semclass.heads.passages import PassageClassifier
-from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import HUB, TextModel, open_encoder
-
-EXTRA = "spark"
+from semclass.encoders.bulk import quietly
+from semclass.heads.texts import HUB
+from semclass.integrations.arrow_columns import EXTRA, array_of, arrow_type, fault_of, holds_strings, texts_of
+from semclass.integrations.arrow_models import Values, identity_of, models_root, open_model
 
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
     pa = import_extra("pyarrow", EXTRA)
-
-Values: TypeAlias = Mapping[str, Any]
-"""A sequence of values, one for each text, by the name of the output."""
-
-Model: TypeAlias = Callable[..., Values]
-"""Takes a list of texts for each column that is read."""
 
 OUTPUTS: Mapping[str, Mapping[str, str]] = {
     "questions": {
@@ -81,8 +67,6 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
 
 ERROR = "error"
 """Column that says why a row has no outputs."""
-
-_FOLDERS = {"questions": "questions", "passages": "passages", "pairs": "entailment"}
 
 
 @dataclass(frozen=True)
@@ -191,9 +175,9 @@ class Job:
         """
         kept = [schema.field(name) for name in self.kept(schema.names)]
         for name in self.columns:
-            if not _holds_strings(schema.field(name).type):
+            if not holds_strings(schema.field(name).type):
                 raise InputError(f"column {name!r} holds {schema.field(name).type}; texts must be strings")
-        return pa.schema([*kept, *(pa.field(name, _arrow_type(kind)) for name, kind in self.added.items())])
+        return pa.schema([*kept, *(pa.field(name, arrow_type(kind)) for name, kind in self.added.items())])
 
     @property
     def added(self) -> dict[str, str]:
@@ -225,25 +209,25 @@ class Job:
 
     def _added(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The added columns of a batch."""
-        columns = [_texts(batch.column(name)) for name in self.columns]
-        wrong = [[_fault(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
+        columns = [texts_of(batch.column(name)) for name in self.columns]
+        wrong = [[fault_of(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
         error = [next(filter(None, faults), None) for faults in zip(*wrong, strict=True)]
         rows = [row for row, fault in enumerate(error) if fault is None]
         found = self._run([[texts[row] for row in rows] for texts in columns])
-        arrays = [_array(found[name], rows, batch.num_rows, OUTPUTS[self.task][name]) for name in self.outputs]
+        arrays = [array_of(found[name], rows, batch.num_rows, OUTPUTS[self.task][name]) for name in self.outputs]
         return [*arrays, pa.array(error, pa.string())]
 
     def _run(self, columns: list[list[str]]) -> Values:
         """Outputs of texts without fault; no models are opened where there are none."""
         if not columns[0]:
             return {name: [] for name in self.outputs}
-        found = _identity(self.task, self.models, self.encoder)
+        found = identity_of(self.task, self.models, self.encoder)
         if found != self.identity:
             raise ArtifactError(
-                f"the models in {_root(self.models)} are others than those that the job was made with: install the same "
-                "version of semclass, and the same models, on every machine"
+                f"the models in {models_root(self.models)} are others than those that the job was made with: install the "
+                "same version of semclass, and the same models, on every machine"
             )
-        model = _open(self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity)
+        model = open_model(self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity)
         if "truncated" not in self.outputs:
             return model(*columns)
         values, cut = quietly(lambda: model(*columns))
@@ -381,11 +365,11 @@ def _job(
         prefix=prefix,
         models=where,
         encoder=used,
-        identity=_identity(task, where, used),
+        identity=identity_of(task, where, used),
         min_probability=min_probability,
         threads=check_positive(threads, "threads"),
     )
-    _open(job.task, job.models, job.encoder, job.threads, job.min_probability, job.identity)
+    open_model(job.task, job.models, job.encoder, job.threads, job.min_probability, job.identity)
     return job
 
 
@@ -396,183 +380,6 @@ def _names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     for name in (found := tuple(names)):
         if not isinstance(name, str):
             raise InputTypeError(f"{argument} must be a list of strings, but holds {short(name)}")
-    return found
-
-
-# -- models -----------------------------------------------------------------------------------------------------------
-
-
-def _root(models: str | None) -> Path:
-    """Folder of the models, the shipped one if None."""
-    return artifacts.default_models() if models is None else Path(models)
-
-
-def _identity(task: str, models: str | None, encoder: str | None) -> str:
-    """SHA-256 over the manifests of the models that a task uses; these hold the hash of every file."""
-    root = _root(models)
-    folders = [] if task == "encode" else [root if task == "texts" else root / _FOLDERS[task]]
-    if encoder is not None:
-        folders += [] if encoder.startswith(HUB) else [Path(encoder)]
-    else:
-        folders.append((_root(None) if task == "texts" else root) / "encoder")
-    return hashlib.sha256(b"".join(map(_manifest, folders))).hexdigest()
-
-
-def _manifest(folder: Path) -> bytes:
-    """A folder's manifest, as it is on disk."""
-    try:
-        return (folder / artifacts.MANIFEST).read_bytes()
-    except OSError as error:
-        raise ArtifactError(
-            f"{folder / artifacts.MANIFEST} cannot be read ({error.strerror}); every machine that runs the job needs the "
-            "models at the same path, or shipped to it"
-        ) from error
-
-
-# An engine that keeps its worker processes, as Spark does, runs partition after partition with the same sessions. The
-# identity is part of the key: a folder that was written anew is opened anew.
-@lru_cache(maxsize=4)
-def _open(
-    task: str, models: str | None, encoder: str | None, threads: int, min_probability: float | None, identity: str
-) -> Model:
-    """Open the models of a task, once for each process."""
-    least = min_probability or 0.0
-    if task == "texts":
-        return _of_texts(TextModel.load(_root(models), encoder=encoder, threads=threads), min_probability)
-    used = None if encoder is None else open_encoder(encoder, threads)
-    if task == "questions":
-        return _of_questions(QuestionClassifier.load(models, encoder=used, threads=threads), least)
-    if task == "passages":
-        return _of_passages(PassageClassifier.load(models, encoder=used, threads=threads))
-    if task == "pairs":
-        return _of_pairs(EntailmentClassifier.load(models, encoder=used, threads=threads))
-    return _of_vectors(open_models(models, used, threads)[1])
-
-
-def _of_questions(classifier: QuestionClassifier, least: float) -> Model:
-    def run(texts: list[str]) -> Values:
-        found = classifier.predict(texts, min_probability=least)
-        return {
-            "label": [item.label for item in found],
-            "probability": [item.probability for item in found],
-            "fine": [item.fine for item in found],
-            "fine_probability": [item.fine_probability for item in found],
-            "probabilities": [list(item.probabilities.items()) for item in found],
-            "fine_probabilities": [list(item.fine_probabilities.items()) for item in found],
-        }
-
-    return run
-
-
-def _of_passages(classifier: PassageClassifier) -> Model:
-    def run(texts: list[str]) -> Values:
-        found = classifier.predict(texts)
-        return {
-            "labels": [list(item.labels) for item in found],
-            "probabilities": [list(item.probabilities.items()) for item in found],
-        }
-
-    return run
-
-
-def _of_texts(model: TextModel, least: float | None) -> Model:
-    def run(texts: list[str]) -> Values:
-        found = model.predict(texts, min_probability=least)
-        return {
-            "label": [str(item.label) for item in found],
-            "probability": [item.probability for item in found],
-            "labels": [list(map(str, item.labels)) for item in found],
-            "probabilities": [[(str(name), value) for name, value in item.probabilities.items()] for item in found],
-        }
-
-    return run
-
-
-def _of_pairs(classifier: EntailmentClassifier) -> Model:
-    def run(questions: list[str], sentences: list[str]) -> Values:
-        found = classifier.predict(zip(questions, sentences, strict=True))
-        return {"label": [item.label for item in found], "probability": [item.probability for item in found]}
-
-    return run
-
-
-def _of_vectors(encoder: Encoder) -> Model:
-    def run(texts: list[str]) -> Values:
-        parts, cut = [], []
-        for start in range(0, len(texts), CHUNK):
-            encoding, rows = encode_quietly(encoder, texts[start : start + CHUNK], ("pooled",))
-            parts.append(encoding.rows("pooled"))
-            cut += [start + row for row in rows]
-        warn_of_cuts(cut, len(texts))
-        return {"vector": np.concatenate(parts)}
-
-    return run
-
-
-# -- Arrow ------------------------------------------------------------------------------------------------------------
-
-
-def _holds_strings(kind: pa.DataType) -> bool:
-    """Whether a column may hold texts; one of nulls alone may."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return any(
-        check(kind)
-        for check in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_null)
-    )
-
-
-def _texts(column: pa.Array) -> list[Any]:
-    """Texts of a column: strings, None for nulls, and bytes where a text is not valid UTF-8."""
-    try:
-        texts: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:  # Spark and Parquet let any bytes pass as a string
-        return [_decoded(item) for item in column.cast(pa.large_binary()).to_pylist()]
-    return texts
-
-
-def _fault(text: str | bytes | None, name: str) -> str | None:
-    """What is wrong with a text of a column; None if nothing is."""
-    if text is None:
-        return f"{name} is null"
-    if isinstance(text, bytes):
-        return f"{name} is not valid UTF-8"
-    return None if text.strip() else f"{name} is empty"
-
-
-def _decoded(item: bytes | None) -> str | bytes | None:
-    """A text of its bytes; the bytes where they are none."""
-    try:
-        return None if item is None else item.decode()
-    except UnicodeDecodeError:
-        return item
-
-
-def _array(values: Any, rows: list[int], count: int, kind: str) -> pa.Array:
-    """An Arrow array of `count` values: those of `rows` as given, the others null."""
-    if isinstance(values, np.ndarray):
-        lengths = np.zeros(count, np.int32)
-        lengths[rows] = values.shape[1]
-        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(lengths, dtype=np.int32)])
-        return pa.ListArray.from_arrays(
-            pa.array(offsets), pa.array(values.ravel()), type=_arrow_type(kind), mask=pa.array(lengths == 0)
-        )
-    spread: list[Any] = [None] * count
-    for row, value in zip(rows, values, strict=True):
-        spread[row] = value
-    return pa.array(spread, _arrow_type(kind))
-
-
-def _arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a type in Spark's words."""
-    found: pa.DataType = {
-        "string": pa.string(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "array<string>": pa.list_(pa.string()),
-        "array<float>": pa.list_(pa.float32()),
-        "map<string,double>": pa.map_(pa.string(), pa.float64()),
-    }[kind]
     return found
 
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.heads.texts import HUB
-from semclass.integrations.arrow import EXTRA, Job, classify_job, encode_job, quoted
+from semclass.integrations.arrow import Job, classify_job, encode_job, quoted
+from semclass.integrations.arrow_columns import EXTRA
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -134,12 +134,12 @@ def test_models_are_opened_once_for_each_worker_process(spark, folder):
     def counting(batches):
         import pyarrow as pa
 
-        from semclass.integrations.arrow import _open
+        from semclass.integrations.arrow_models import open_model
 
         for _ in job(batches):
             pass
         pids = pa.array([os.getpid()], pa.int64())
-        yield pa.RecordBatch.from_arrays([pids, pa.array([_open.cache_info().misses])], ["pid", "opened"])
+        yield pa.RecordBatch.from_arrays([pids, pa.array([open_model.cache_info().misses])], ["pid", "opened"])
 
     rows = spark.read.parquet(str(folder)).repartition(8).mapInArrow(counting, "pid long, opened long").collect()
     assert len(rows) == 8

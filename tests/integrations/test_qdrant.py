@@ -23,10 +23,10 @@ from semclass import (
     QuestionClassifier,
     Ranker,
 )
-from semclass.cli.main import main
+from semclass.cli import main
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.writer import IndexWriter
-from semclass.integrations import qdrant
+from semclass.integrations import qdrant_upload
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -352,7 +352,7 @@ def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, 
 
 @pytest.mark.parametrize("form", ["standard", "exact"])
 def test_requests_are_as_large_as_a_server_takes(client, collection, corpus, ranker, monkeypatch, form):
-    monkeypatch.setattr(qdrant, "REQUEST", 100_000)
+    monkeypatch.setattr(qdrant_upload, "REQUEST", 100_000)
     long = Passage("long", " ".join(corpus[0].text for _ in range(15)))
     index = PassageIndex.build([*corpus, long], reader=ranker.reader, form=form)
     sent, done, upsert = [], [], client.upsert

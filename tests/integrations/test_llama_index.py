@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
 import pickle
-import sys
-import threading
 from copy import deepcopy
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from filter_oracle import matches
-from hypothesis import given, settings
+from conftest import ROOT
+from hypothesis import given
 from hypothesis import strategies as st
 from scripts import EXAMPLES, run_python
 
@@ -23,7 +19,6 @@ from semclass import (
     IndexWriter,
     InputError,
     InputTypeError,
-    MissingExtraError,
     Passage,
     PassageIndex,
     Reranker,
@@ -31,19 +26,16 @@ from semclass import (
 )
 from semclass.documents.chunking import cut
 from semclass.heads.texts import TextLabels, TextModel
-from semclass.index.filters import parse
+from semclass.index.filters import matches, parse
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 
 from llama_index.core import Document, Settings
 from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
-from llama_index.core.chat_engine import ContextChatEngine
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
-from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
-from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.query_engine import (
@@ -58,7 +50,6 @@ from llama_index.core.schema import (
     ImageNode,
     IndexNode,
     MetadataMode,
-    NodeRelationship,
     NodeWithScore,
     QueryBundle,
     TextNode,
@@ -67,18 +58,13 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from semclass.integrations.llama_index import (
-    SemclassRerank,
-    SemclassRetriever,
-    SemclassSelector,
-    to_hits,
-    to_passages,
-    to_where,
-)
+from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever
+from semclass.integrations.llama_index_filters import to_where
+from semclass.integrations.llama_index_nodes import to_hits, to_passages
+from semclass.integrations.llama_index_selector import SemclassSelector
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
 
-ROOT = Path(__file__).parent.parent.parent
 QUESTION = "When was the lighthouse finished?"
 TEXTS = [
     "The lighthouse was built of granite by the engineer Ada Merriweather.",
@@ -160,14 +146,6 @@ def test_nodes_of_the_sentence_splitter_come_back_as_they_were(nodes, hybrid):
     assert hits[0].node.prev_node.node_id in by_id
 
 
-def test_an_ingestion_pipeline_feeds_an_index(documents, ranker):
-    nodes = IngestionPipeline(transformations=[SentenceSplitter(chunk_size=60, chunk_overlap=0)]).run(
-        documents=documents
-    )
-    index = PassageIndex.build(to_passages(nodes), reader=ranker.reader)
-    assert SemclassRetriever(HybridRetriever(index, ranker)).retrieve("What does a return ticket cost?")
-
-
 def test_a_context_in_the_metadata_is_indexed_but_not_in_the_text():
     node = TextNode(text="It took 35 minutes.", metadata={"context": "About the ferry Kittiwake.", "secret": "x"})
     node.excluded_embed_metadata_keys = ["secret"]
@@ -232,11 +210,6 @@ def test_nodes_without_text_cannot_be_indexed(node):
         to_passages([node])
 
 
-def test_what_is_no_node_is_refused():
-    with pytest.raises(InputTypeError, match=r"one is 'text'"):
-        to_passages(["text"])
-
-
 def test_a_damaged_node_is_named(ranker):
     index = PassageIndex.build([Passage("a", "A text.", {"_node_content": "{"})], reader=ranker.reader)
     with pytest.raises(InputError, match=r"passage 'a' has a '_node_content'"):
@@ -246,35 +219,10 @@ def test_a_damaged_node_is_named(ranker):
 # retriever
 
 
-def test_the_retriever_gives_what_search_gives(plain):
-    hits = plain.search(QUESTION, 2, rerank=None, fusion="convex")
-    got = SemclassRetriever(plain, similarity_top_k=2, rerank=None, fusion="convex").retrieve(QUESTION)
-    assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
-    json.dumps([node.to_dict() for node in got])
-
-
-def test_the_retriever_waits_in_a_thread(plain, monkeypatch):
-    retriever, threads = SemclassRetriever(plain), []
-    search = HybridRetriever.search
-
-    def seen(self, *args, **kwargs):
-        threads.append(threading.current_thread())
-        return search(self, *args, **kwargs)
-
-    monkeypatch.setattr(HybridRetriever, "search", seen)
-
-    async def several():
-        return await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(4)))
-
-    assert asyncio.run(several()) == [retriever.retrieve(QUESTION)] * 4
-    assert [thread is threading.main_thread() for thread in threads] == [False] * 4 + [True]
-
-
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"reranker": "x"}, InputError, r"'reranker' is no option; allowed are match, rerank, by"),
-        ({"explain": True}, InputError, "'explain' is no option"),
+        ({"reranker": "x"}, InputError, r"has 'reranker'; allowed are match, rerank, by"),
         ({"similarity_top_k": 0}, InputError, "similarity_top_k is 0"),
         ({"filters": {"a": 1}}, InputTypeError, "must be LlamaIndex MetadataFilters"),
     ],
@@ -375,28 +323,6 @@ def test_filters_and_where_hold_together(plain):
 # postprocessor
 
 
-def test_nodes_are_ranked_as_the_reranker_ranks_passages(reranker):
-    hits = reranker.rerank(QUESTION, [Passage(f"n{place}", text) for place, text in enumerate(TEXTS)], k=3)
-    ranked = SemclassRerank(reranker, top_n=3).postprocess_nodes(found(), query_str=QUESTION)
-    assert [(node.node_id, node.score) for node in ranked] == [(hit.id, hit.score) for hit in hits]
-    assert ranked[0].node_id == "n2"
-    assert all(type(node.score) is float for node in ranked)
-
-
-def test_nodes_that_are_handed_in_are_copied(reranker):
-    nodes = found(
-        metadata={"tags": ["a"]}, relationships={NodeRelationship.SOURCE: TextNode(id_="d").as_related_node_info()}
-    )
-    before = [node.model_copy(deep=True) for node in nodes]
-    ranked = SemclassRerank(reranker, keep_retrieval_score=True).postprocess_nodes(nodes, QueryBundle(QUESTION))
-    for node in ranked:
-        node.node.metadata["tags"].append("b")
-        node.node.relationships.clear()
-        node.node.text = ""
-        node.score = 7.0
-    assert nodes == before
-
-
 def test_the_score_of_the_retriever_is_kept_for_code_and_not_for_models(reranker):
     nodes = found(metadata={"page": 1})
     nodes[0].score = None
@@ -435,10 +361,6 @@ def test_a_question_is_needed(reranker):
         SemclassRerank(reranker).postprocess_nodes(found(), query_str=" ")
 
 
-def test_no_nodes_are_no_nodes_and_load_no_models():
-    assert SemclassRerank(models="nowhere").postprocess_nodes([], query_str=QUESTION) == []
-
-
 def test_nodes_without_text_come_last_without_a_score(reranker):
     picture = NodeWithScore(node=ImageNode(id_="picture", image_path="x.png", metadata={"page": 1}), score=2.0)
     blank = NodeWithScore(node=TextNode(id_="blank", text=" \n "), score=1.5)
@@ -459,26 +381,6 @@ def test_equal_texts_and_ids_that_come_twice_keep_their_order(reranker):
     assert len({node.score for node in ranked}) == 1
 
 
-def test_a_threshold_is_of_the_new_score(reranker):
-    ranked = SemclassRerank(reranker).postprocess_nodes(found(), query_str=QUESTION)
-    sure = SemclassRerank(reranker, score_threshold=ranked[1].score).postprocess_nodes(found(), query_str=QUESTION)
-    assert [node.node_id for node in sure] == [node.node_id for node in ranked[:2]]
-    assert SemclassRerank(reranker, score_threshold=1.0).postprocess_nodes(found(), query_str=QUESTION) == []
-
-
-def test_details_tell_the_rest_of_a_hit_to_code_alone(plain, reranker):
-    (hit,) = plain.search(QUESTION, 1)
-    (node,) = SemclassRetriever(plain, similarity_top_k=1, details=True).retrieve(QUESTION)
-    told = node.metadata["semclass"]
-    assert (told["labels"], told["rank"], told["rank_before"]) == (list(hit.labels), 1, hit.rank_before)
-    assert (told["probabilities"], told["components"]) == (hit.probabilities, hit.components)
-    (again,) = SemclassRerank(reranker, top_n=1, details=True).postprocess_nodes([node], query_str=QUESTION)
-    assert again.metadata["semclass"]["rank_before"] == 1
-    for each in (node, again):
-        json.dumps(each.to_dict())
-        assert all("semclass" not in each.get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED))
-
-
 def test_nodes_become_a_context_with_sources(hybrid):
     nodes = SemclassRetriever(hybrid, similarity_top_k=2, details=True).retrieve(QUESTION)
     hits = to_hits(nodes)
@@ -492,13 +394,6 @@ def test_nodes_become_a_context_with_sources(hybrid):
     assert to_hits([TextNode(id_="a", text="x")])[0].score == 0.0
     with pytest.raises(InputTypeError, match="one is 'x'"):
         to_hits(["x"])
-
-
-def test_options_are_those_of_the_reranker(reranker):
-    options = {"rerank": "integrated", "by": "class"}
-    hits = reranker.rerank(QUESTION, [Passage(f"n{place}", text) for place, text in enumerate(TEXTS)], **options)
-    ranked = SemclassRerank(reranker, options=options).postprocess_nodes(found(), query_str=QUESTION)
-    assert [(node.node_id, node.score) for node in ranked] == [(hit.id, hit.score) for hit in hits]
 
 
 @pytest.mark.parametrize(
@@ -530,16 +425,6 @@ def test_odd_and_huge_texts_are_ranked(reranker, text):
     ranked = SemclassRerank(reranker).postprocess_nodes(found([text, *TEXTS]), query_str=QUESTION)
     assert len(ranked) == 5
     assert all(0 <= node.score <= 1 for node in ranked)
-
-
-@settings(max_examples=25)
-@given(texts=st.lists(st.text(max_size=30), max_size=6), top_n=st.integers(1, 8))
-def test_any_texts_give_each_node_once_in_falling_order(reranker, texts, top_n):
-    nodes = found(texts)
-    ranked = SemclassRerank(reranker, top_n=top_n).postprocess_nodes(nodes, query_str=QUESTION)
-    assert len({node.node_id for node in ranked}) == len(ranked) == min(top_n, len(nodes))
-    scores = [node.score for node in ranked]
-    assert scores == sorted(scores, key=lambda score: (score is None, -(score or 0)))
 
 
 def test_a_postprocessor_is_written_and_read_and_loads_its_models_late(reranker, monkeypatch):
@@ -578,7 +463,7 @@ def test_a_copy_shares_the_models(reranker):
     assert (
         copy.postprocess_nodes(found(), query_str=QUESTION) == made.postprocess_nodes(found(), query_str=QUESTION)[:1]
     )
-    assert copy._reranker is reranker
+    assert copy._loaded.given is reranker
 
 
 def test_events_and_callbacks_tell_of_re_ranking(reranker):
@@ -626,22 +511,6 @@ def test_the_query_engine_answers_from_the_best_nodes(engine):
     assert "October 1874" in response.source_nodes[0].text
     assert "October 1874" in str(response)  # the model repeats its prompt, which holds the nodes
     assert QUESTION in str(response)
-
-
-def test_the_query_engine_answers_asynchronously(engine):
-    response = asyncio.run(engine.aquery(QUESTION))
-    assert response.source_nodes == engine.query(QUESTION).source_nodes
-
-
-def test_a_chat_engine_answers_from_the_best_nodes(hybrid, reranker):
-    chat = ContextChatEngine.from_defaults(
-        SemclassRetriever(hybrid, rerank=None),
-        llm=MockLLM(),
-        node_postprocessors=[SemclassRerank(reranker, top_n=1)],
-        memory=ChatMemoryBuffer.from_defaults(llm=MockLLM()),
-    )
-    (node,) = asyncio.run(chat.achat(QUESTION)).source_nodes
-    assert "October 1874" in node.text
 
 
 def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
@@ -866,10 +735,3 @@ def test_the_example_answers_with_sources():
     assert "A return ticket costs 12.40 euros" in answer
     assert "lighthouse.md" in sources
     assert "ferry.md" in sources
-
-
-def test_without_the_framework_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "llama_index.core", None)
-    monkeypatch.delitem(sys.modules, "semclass.integrations.llama_index")
-    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[llama-index\]"'):
-        importlib.import_module("semclass.integrations.llama_index")

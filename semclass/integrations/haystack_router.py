@@ -1,0 +1,212 @@
+"""Components for Haystack 3 (extra ``haystack``): a router and a classifier of queries, by the answer type they ask for.
+
+They keep to what :mod:`semclass.integrations.haystack` says of its components.
+"""
+
+# ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from semclass.core.checks import check_probability, check_text, check_texts, check_unique
+from semclass.core.errors import InputError, import_extra
+from semclass.core.taxonomy import ABSTAIN, COARSE
+from semclass.core.waiting import in_thread
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import TextModel
+from semclass.integrations import shared
+
+import_extra("haystack", "haystack")
+
+from haystack import component
+
+from semclass.integrations.haystack import HaystackComponent
+
+UNMATCHED = "unmatched"
+"""Output of a router for queries that go to no other, as Haystack's own routers call it."""
+
+
+@component
+class SemclassQueryRouter(HaystackComponent):
+    """Sends a query to the output of its class: there is one output for each class, and ``unmatched``.
+
+    Parameters
+    ----------
+    classes
+        Names of the outputs. Of the shipped taxonomy any coarse and fine classes, such as ``["NUM:date", "NUM", "HUM"]``: a
+        query goes to its fine class if that is among them, else to its coarse one. The six coarse classes if None.
+    model
+        Folder that :meth:`semclass.TextClassifier.save` wrote: a taxonomy of your own, whose classes must then be named.
+    min_probability
+        In [0, 1]; a query whose class is less probable goes to ``unmatched``. None keeps the limit of the `model`.
+    models, encoder
+        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.Ranker.load`.
+    threads
+        Threads of the encoder.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an argument is not allowed; for a class that the model does not have, when it is loaded.
+
+    Examples
+    --------
+    >>> router = SemclassQueryRouter(["NUM", "HUM"], min_probability=0.5)
+    >>> router.run(query="When was the bridge opened?")
+    {'NUM': 'When was the bridge opened?'}
+    >>> router.run(query="Where is the bridge?")
+    {'unmatched': 'Where is the bridge?'}
+    """
+
+    def __init__(
+        self,
+        classes: list[str] | None = None,
+        *,
+        model: str | Path | None = None,
+        min_probability: float | None = None,
+        models: str | Path | None = None,
+        encoder: str | Path | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._take_models(models, encoder, threads)
+        if classes is None and model is not None:
+            raise InputError(f"name the classes of {model} that have an output: classes=[...]")
+        self.classes = list(COARSE) if classes is None else check_texts(classes, "classes")
+        check_unique(self.classes, "class")
+        if reserved := {UNMATCHED, ABSTAIN}.intersection(self.classes):
+            raise InputError(
+                f"classes has {min(reserved)!r}, which is no class; queries of no class go to {UNMATCHED!r}"
+            )
+        self.model = shared.path_text(model, "model")
+        self.min_probability = _limit(min_probability)
+        component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
+
+    def run(self, query: str) -> dict[str, str]:
+        """Send a query on.
+
+        Parameters
+        ----------
+        query
+            A non-empty text.
+
+        Returns
+        -------
+        dict
+            The query, under the name of one output.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the query is empty or not a string.
+        """
+        found = _classified(self._model(), query, self.min_probability)
+        labels = [found["fine_label"], found["label"]] if "fine_label" in found else [found["label"]]
+        return {next((name for name in labels if name in self.classes), UNMATCHED): query}
+
+    run_async = in_thread(run, name="run_async")
+
+    def _model(self) -> QuestionClassifier | TextModel:
+        found = self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)
+        known = [str(name) for name in found.classes]
+        known += found.fine_classes if isinstance(found, QuestionClassifier) else ()
+        if missing := [name for name in self.classes if name not in known]:
+            raise InputError(f"classes has {missing[0]!r}, which the model does not have; it has {', '.join(known)}")
+        return found
+
+
+@component
+class SemclassQueryClassifier(HaystackComponent):
+    """Tells which type of answer a query asks for, with calibrated probabilities.
+
+    Its outputs can be conditions of a ``ConditionalRouter``, or part of a prompt.
+
+    Parameters
+    ----------
+    model
+        Folder that :meth:`semclass.TextClassifier.save` wrote: a taxonomy of your own, which has no fine classes. The
+        shipped taxonomy if None.
+    min_probability
+        In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None keeps the limit of the `model`.
+    models, encoder, threads
+        As for :class:`SemclassQueryRouter`.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> found = SemclassQueryClassifier().run(query="When was the bridge opened?")
+    >>> found["label"], found["fine_label"], round(found["probability"], 2)
+    ('NUM', 'NUM:date', 0.98)
+    """
+
+    def __init__(
+        self,
+        model: str | Path | None = None,
+        *,
+        min_probability: float | None = None,
+        models: str | Path | None = None,
+        encoder: str | Path | None = None,
+        threads: int = 1,
+    ) -> None:
+        self._take_models(models, encoder, threads)
+        self.model = shared.path_text(model, "model")
+        self.min_probability = _limit(min_probability)
+        outputs: dict[str, Any] = {"label": str, "probability": float, "probabilities": dict[str, float]}
+        fine = {f"fine_{name}": kind for name, kind in outputs.items()} if model is None else {}
+        component.set_output_types(self, **outputs, **fine)
+
+    def run(self, query: str) -> dict[str, Any]:
+        """Classify a query.
+
+        Parameters
+        ----------
+        query
+            A non-empty text.
+
+        Returns
+        -------
+        dict
+            ``label``, its ``probability``, and ``probabilities``, those of all classes; for the shipped taxonomy also
+            ``fine_label``, ``fine_probability`` and ``fine_probabilities``.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If the query is empty or not a string.
+        """
+        return _classified(self._model(), query, self.min_probability)
+
+    run_async = in_thread(run, name="run_async")
+
+    def _model(self) -> QuestionClassifier | TextModel:
+        return self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)
+
+
+def _classified(model: QuestionClassifier | TextModel, query: str, least: float | None) -> dict[str, Any]:
+    """Classify a query, as the outputs of a classifier name the results."""
+    check_text(query, "query")
+    if isinstance(model, TextModel):
+        (text,) = model.predict([query], min_probability=least)
+        return {
+            "label": str(text.label),
+            "probability": text.probability,
+            "probabilities": {str(name): value for name, value in text.probabilities.items()},
+        }
+    (found,) = model.predict([query], min_probability=least or 0.0)
+    return {
+        "label": found.label,
+        "probability": found.probability,
+        "probabilities": dict(found.probabilities),
+        "fine_label": found.fine,
+        "fine_probability": found.fine_probability,
+        "fine_probabilities": dict(found.fine_probabilities),
+    }
+
+
+def _limit(value: float | None) -> float | None:
+    return None if value is None else check_probability(value, "min_probability")

@@ -1,0 +1,176 @@
+"""LangChain: a router by answer type, beside the retriever and the compressor of :mod:`semclass.integrations.langchain`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.taxonomy import ABSTAIN
+from semclass.core.types import QuestionLabel
+from semclass.heads.questions import QuestionClassifier
+from semclass.integrations import shared
+from semclass.integrations.langchain import path_field
+
+try:
+    from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableLambda, RunnableSerializable
+    from langchain_core.runnables.base import coerce_to_runnable
+    from langchain_core.runnables.utils import get_unique_config_specs
+    from pydantic import ConfigDict, Field, field_validator, model_validator
+except ImportError:
+    import_extra("langchain_core", "langchain")  # names the extra
+    raise
+
+
+class SemclassRouter(RunnableSerializable[Any, Any]):
+    """Hands its input on to one of several runnables, by the type of answer that the question asks for.
+
+    The runnable of the fine class is taken if there is one, then that of the coarse class, then the default. Its runs have
+    the tag ``route:CLASS``, and in their metadata the class as ``semclass_label`` and its ``semclass_probability``.
+
+    Attributes
+    ----------
+    routes
+        Class, such as ``"NUM"`` or ``"NUM:date"``, to runnable, or what LangChain makes one of: a function, a dict.
+    default
+        For all other questions, and for those that are less certain than `min_probability`.
+    min_probability
+        In [0, 1]; the probability that a class must have to choose its route.
+    input_key
+        Where the question stands in an input that is a mapping; an input that is a string is the question.
+    models, threads
+        See :meth:`semclass.QuestionClassifier.load`.
+    classifier
+        A loaded classifier in place of a path: ``ranker.questions`` shares one encoder with the rest.
+    """
+
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
+
+    routes: dict[str, Runnable]
+    default: Runnable | None = None
+    min_probability: float = Field(default=0.0, ge=0, le=1)
+    input_key: str = "question"
+    models: str | None = None
+    threads: int = Field(default=1, ge=1)
+    classifier: Any = Field(default=None, exclude=True, repr=False)
+    loaded: Any = Field(default_factory=shared.Lazy, exclude=True, repr=False)
+
+    _paths = field_validator("models", mode="before")(path_field)
+
+    @field_validator("routes", mode="before")
+    @classmethod
+    def _coerce_routes(cls, routes: Any) -> Any:
+        is_table = isinstance(routes, Mapping)
+        return {name: coerce_to_runnable(step) for name, step in routes.items()} if is_table else routes
+
+    @field_validator("default", mode="before")
+    @classmethod
+    def _coerce_default(cls, default: Any) -> Any:
+        return None if default is None else coerce_to_runnable(default)
+
+    @model_validator(mode="after")
+    def _check(self) -> SemclassRouter:
+        if self.classifier is not None:
+            shared.check_kind(self.classifier, QuestionClassifier, "classifier")
+        return self
+
+    @classmethod
+    def is_lc_serializable(cls) -> bool:
+        """Whether LangChain may write this as JSON: yes, where it is set by a path."""
+        return True
+
+    def to_json(self) -> Any:
+        """Give what LangChain writes: the fields; of a loaded classifier no more than that it cannot be written."""
+        return self.to_json_not_implemented() if self.classifier is not None else super().to_json()
+
+    @property
+    def config_specs(self) -> list[ConfigurableFieldSpec]:
+        """What can be configured: what can be in the routes."""
+        steps = [*self.routes.values(), *([] if self.default is None else [self.default])]
+        specs: list[ConfigurableFieldSpec] = get_unique_config_specs(
+            spec for step in steps for spec in step.config_specs
+        )
+        return specs
+
+    def invoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Choose a route and invoke it with the input; `kwargs` are for the route."""
+        return self._step().invoke(input, config, **kwargs)
+
+    async def ainvoke(self, input: Any, config: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Choose a route and await it."""
+        return await self._step().ainvoke(input, config, **kwargs)
+
+    def stream(
+        self,
+        input: Any,  # noqa: A002
+        config: Any = None,
+        **kwargs: Any,
+    ) -> Iterator[Any]:
+        """Choose a route and give what it streams."""
+        yield from self._step().stream(input, config, **kwargs)
+
+    async def astream(
+        self,
+        input: Any,  # noqa: A002
+        config: Any = None,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Choose a route and give what it streams."""
+        async for chunk in self._step().astream(input, config, **kwargs):
+            yield chunk
+
+    def _step(self) -> RunnableLambda:
+        """The choice as a runnable: LangChain runs what a function gives, with its callbacks, and streams it."""
+        return RunnableLambda(self._choose, name=self.get_name())
+
+    def _choose(self, value: Any, **kwargs: Any) -> Runnable:
+        label = self._opened().predict([self._question(value)], min_probability=self.min_probability)[0]
+        sure = label.label != ABSTAIN
+        fine = sure and label.fine in self.routes and label.fine_probability >= self.min_probability
+        name = label.fine if fine else label.label
+        step = self.routes.get(name, self.default)
+        if step is None:
+            raise InputError(_lost(label, self.routes))
+        chance = label.fine_probability if fine else label.probability
+        bound = step.bind(**kwargs) if kwargs else step
+        return bound.with_config(
+            tags=[f"route:{name if name in self.routes else 'default'}"],
+            metadata={"semclass_label": name, "semclass_probability": chance},
+        )
+
+    def _question(self, value: Any) -> str:
+        if not isinstance(value, Mapping):
+            return value if isinstance(value, str) else _refused(value, self.input_key)
+        if self.input_key not in value:
+            raise InputError(
+                f"the input has no {self.input_key!r}, only {', '.join(map(repr, value)) or 'nothing'}; name the key of "
+                "the question with input_key="
+            )
+        question: str = value[self.input_key]
+        return question
+
+    def _opened(self) -> QuestionClassifier:
+        used: QuestionClassifier = self.classifier or self.loaded.get(
+            shared.load_classifier, self.models, None, self.threads
+        )
+        known = {*used.classes, *used.fine_classes}
+        if unknown := [name for name in self.routes if name not in known]:
+            raise InputError(
+                f"routes has {', '.join(map(repr, unknown))}, which is no class of the models; they have "
+                f"{', '.join(sorted(known))}"
+            )
+        return used
+
+
+def _lost(label: QuestionLabel, routes: Mapping[str, Any]) -> str:
+    best = max(label.probabilities, key=label.probabilities.__getitem__)
+    why = (
+        "less certain than min_probability"
+        if label.label == ABSTAIN
+        else f"for which there is no route among {', '.join(map(repr, routes)) or 'none'}"
+    )
+    return f"the question asks for {best} ({label.probability:.2f}), {why}; give a default"
+
+
+def _refused(value: object, key: str) -> str:
+    raise InputTypeError(f"the input must be a question or a mapping with {key!r}, not {type(value).__name__}")

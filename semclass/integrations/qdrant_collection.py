@@ -1,0 +1,169 @@
+"""What semclass keeps in a collection of Qdrant: the server's answers, the record of an index, ids and payloads."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError, InputError, import_extra
+from semclass.core.types import IntArray, Passage
+from semclass.index import filters
+from semclass.integrations.qdrant_filters import to_qdrant
+from semclass.scoring.bm25 import Statistics
+
+KIND = "qdrant-index"
+
+PAGE = 2048
+"""Points of a request while statistics are counted."""
+
+_RECORD = "semclass"
+"""Key of the collection's metadata below which the index describes itself."""
+
+_FIELDS = (
+    *("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks"),
+    *("passages", "average_length", "frequencies", "tuned"),
+)
+
+_REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
+
+SHOWN = ("_id", "text", "metadata")
+"""Keys of a payload that hold a passage."""
+
+CODES = ("tokens", "sentences", "terms")
+"""Keys of a payload that hold what re-ranking reads."""
+
+
+def open_client(client: Any, options: Mapping[str, Any]) -> Any:
+    """A client for an address."""
+    if not isinstance(client, str):
+        if given := [name for name, value in options.items() if value is not None]:
+            raise InputError(f"{given[0]} goes with the address of a server; a client was given, which has its own")
+        return client
+    return import_extra("qdrant_client", "qdrant").QdrantClient(url=client, **options)
+
+
+def client_models() -> Any:
+    """The client's module of requests."""
+    return import_extra("qdrant_client.models", "qdrant")
+
+
+@dataclass(frozen=True)
+class Server:
+    """A client whose methods raise errors of the server and of the network as :class:`ArtifactError`."""
+
+    client: Any
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of the client."""
+        return partial(_ask, self.client, name)
+
+
+def _ask(client: Any, name: str, *args: Any, **options: Any) -> Any:
+    over_http = import_extra("qdrant_client.http.exceptions", "qdrant").ApiException
+    over_grpc = import_extra("grpc", "qdrant").RpcError
+    try:
+        return getattr(client, name)(*args, **options)
+    except (over_http, over_grpc) as error:
+        given = getattr(client, "init_options", {})
+        address = str(given.get("url") or given.get("host") or "").rpartition("@")[2]  # without a password
+        raise ArtifactError(
+            f"the Qdrant server {address} does not answer {name} as it should: {error}; is the address right, is it up, "
+            "does it need more time (timeout=, in seconds, of QdrantClient)?"
+        ) from error
+
+
+def read_record(server: Server, collection: str) -> dict[str, Any]:
+    """Read what a collection says of itself."""
+    record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
+    where = f"collection {collection!r}"
+    if record is None:
+        raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
+    artifacts.check_protocol(record, where, KIND)
+    if missing := [name for name in _FIELDS if name not in record]:
+        raise ArtifactError(f"{where} has no field {missing[0]!r}; {_REMEDY}")
+    return record
+
+
+def write_record(server: Server, collection: str, record: Mapping[str, Any]) -> None:
+    """Write what a collection says of itself, in one step."""
+    described = {"protocol": artifacts.PROTOCOL, "kind": KIND, **record}
+    server.update_collection(collection, metadata={_RECORD: described})
+
+
+def pack(found: Statistics) -> str:
+    """Document frequencies as text: 32 bits each, one more than they are, or 0 for what is no term; compressed."""
+    numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
+    return base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode()
+
+
+def unpack(record: Mapping[str, Any]) -> Statistics:
+    """Read the statistics of a record."""
+    try:
+        numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
+    except (ValueError, zlib.error) as error:
+        raise ArtifactError(f"the statistics of the collection are damaged ({error}); {_REMEDY}") from error
+    counts = np.maximum(numbers - 1, 0)
+    return Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
+
+
+def point_id(name: str) -> int:
+    """Number of the point that holds a passage: 63 bits of a hash of its id.
+
+    Two of a million passages share a number with a probability of 5e-8, two of a hundred million with one of 5e-4. Adding
+    the second is refused; within one upload it would take the first one's place.
+    """
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def read_filter(where: Mapping[str, Any] | None) -> Any:
+    """A filter as the client takes it."""
+    return None if where is None else to_qdrant(filters.parse(where), key="metadata", point_id=point_id)
+
+
+def passage_of(payload: Mapping[str, Any]) -> Passage:
+    """Read the passage of a payload."""
+    return Passage(payload["_id"], payload["text"], payload["metadata"])
+
+
+def terms_of(point: Any) -> npt.NDArray[Any]:
+    """Term ids of a point, from its sparse vector."""
+    found = (point.vector or {}).get("bm25")
+    return np.array([] if found is None else found.indices, np.int64)
+
+
+def terms_by_point(server: Server, collection: str, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
+    """Terms of the passages with these ids, by point, of those that are there."""
+    numbers = {point_id(name): name for name in names}
+    old = {}
+    for start in range(0, len(names), PAGE):
+        points = server.retrieve(
+            collection, list(numbers)[start : start + PAGE], with_payload=["_id"], with_vectors=["bm25"]
+        )
+        for point in points:
+            if point.payload["_id"] != numbers[point.id]:
+                raise InputError(
+                    f"the ids {numbers[point.id]!r} and {point.payload['_id']!r} have the same hash; change one"
+                )
+            old[point.id] = terms_of(point)
+    return old
+
+
+def count_terms(terms: Mapping[int, npt.NDArray[Any]], size: int) -> IntArray:
+    """In how many of some passages each term is, int64 of shape (size,)."""
+    return np.bincount(np.concatenate([np.zeros(0, np.int64), *terms.values()]), minlength=size)
+
+
+def changed_by(statistics: Statistics, more: int, frequencies: IntArray) -> Statistics:
+    """Statistics with so many passages more, in which terms are so often."""
+    # what several processes changed at a time may have been counted wrongly, but is never below 0
+    counts = np.maximum(statistics.document_frequencies + frequencies, 0)
+    return replace(statistics, passages=max(statistics.passages + more, 0), document_frequencies=counts)

@@ -1,0 +1,240 @@
+"""Requests that search a collection of Qdrant, and what is read of the answers.
+
+One request has the server compute
+
+    dense + w * BM25 + lambda * match,
+
+as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by
+vector and the best by BM25, and every route scores all of them. A second request reads the components of the n best back,
+from which the score is summed here; the engine's own number, in float32, decides only which passages these are. For other
+fusions the server gives the two lists and the scores of all that is in either; they are fused here, and a third request
+reads the n best.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.index.ingest import decoded
+from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.records import Query, Scoring, sum_of
+from semclass.integrations.qdrant_collection import CODES, SHOWN, Server, client_models
+from semclass.scoring import fusion
+from semclass.scoring.quantisation import Codebook
+from semclass.scoring.topk import class_match, unit
+
+
+class Route(NamedTuple):
+    """One way to score a passage: the vector that is compared, what with, and the weight of the result."""
+
+    using: str
+    vector: Any
+    weight: float
+
+
+def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) -> list[Route]:
+    """What the question is compared with, and what the results are multiplied with."""
+    models = client_models()
+    pooled = unit(query.pooled) if similarity == "cosine" else query.pooled
+    # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): passages bring |p|**2 / 2 as one component more
+    dense = np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled
+    routes = [Route("dense", dense.tolist(), 1.0)]
+    terms, counts = np.unique(query.terms, return_counts=True)
+    known = idf[terms] > 0
+    if known.any():
+        weights = (counts * idf[terms])[known]
+        sparse = models.SparseVector(indices=terms[known].tolist(), values=weights.tolist())
+        routes.append(Route("bm25", sparse, scoring.bm25_weight))
+    if scoring.match is not None:
+        asked, nothing = query.probabilities, np.zeros_like(query.probabilities)
+        if scoring.match == "hard":
+            asked, nothing = nothing, (np.arange(len(asked)) == asked.argmax()).astype(np.float64)
+        routes.append(Route("classes", [*asked.tolist(), *nothing.tolist()], scoring.match_weight))
+    return routes
+
+
+@dataclass(frozen=True)
+class Search:
+    """The requests of one search: where they go, and what the points of an answer hold."""
+
+    server: Server
+    collection: str
+    exact: bool  # in full, not through the HNSW graph
+    classes: bool  # points come with their class vectors
+    codes: bool  # points come with the codes that re-ranking reads
+
+    def best(self, routes: Sequence[Route], n: int, depth: int, where: Any) -> list[Any]:
+        """The one request that scores: points with payload and class vector, best first."""
+        models = client_models()
+        params = models.SearchParams(exact=True) if self.exact else None
+        counting = [route for route in routes if route.weight > 0]
+        # thousands of passages share a class, so that the best by class are as good as any
+        finding = [route for route in counting if route.using != "classes"]
+
+        def best() -> list[Any]:
+            return [
+                models.Prefetch(query=route.vector, using=route.using, filter=where, limit=depth, params=params)
+                for route in finding
+            ]
+
+        # every route scores what any of them found: what a flat prefetch lacks would count as 0
+        nested = [
+            models.Prefetch(
+                prefetch=best(), query=route.vector, using=route.using, limit=len(finding) * depth, params=params
+            )
+            for route in counting
+        ]
+        names = [f"$score[{place}]" for place in range(len(counting))]
+        terms = [models.MultExpression(mult=[route.weight, name]) for route, name in zip(counting, names, strict=True)]
+        return list(
+            self.server.query_points(
+                self.collection,
+                prefetch=nested,
+                query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
+                limit=n,
+                with_payload=[*SHOWN, *(CODES if self.codes else ())],
+                with_vectors=["classes"] if self.classes else False,
+            ).points
+        )
+
+    def lists(self, routes: Sequence[Route], depth: int, where: Any) -> list[Any]:
+        """The first points of each list, by vector and by BM25, with id and class vector, in order of the ids."""
+        models = client_models()
+        requests = [
+            models.QueryRequest(
+                query=models.NearestQuery(nearest=route.vector),
+                using=route.using,
+                filter=where,
+                limit=depth,
+                params=models.SearchParams(exact=True) if self.exact else None,
+                with_payload=["_id"],
+                with_vector=["classes"] if self.classes else False,
+            )
+            for route in routes
+            if route.using != "classes"
+        ]
+        responses = self.server.query_batch_points(self.collection, requests)
+        found = {point.id: point for response in responses for point in response.points}
+        return sorted(found.values(), key=lambda point: point.payload["_id"])
+
+    def read(self, points: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """The same points with all that is shown, and which they are: one that was deleted meanwhile is left out."""
+        read = self.server.retrieve(
+            self.collection,
+            [point.id for point in points],
+            with_payload=[*SHOWN, *(CODES if self.codes else ())],
+        )
+        found = {point.id: point for point in read}
+        kept = [place for place, point in enumerate(points) if point.id in found]
+        return [found[points[place].id] for place in kept], kept
+
+    def components(self, points: Sequence[int], routes: Sequence[Route]) -> dict[str, dict[int, float]]:
+        """Similarity and BM25 score of some points, by name and point; a point without any of the terms has no BM25."""
+        models = client_models()
+        read: dict[str, dict[int, float]] = {"dense": {}, "bm25": {}}
+        asked = [route for route in routes if route.using in read]
+        if not points:
+            return read
+        these = models.Filter(must=[models.HasIdCondition(has_id=list(points))])
+        requests = [
+            models.QueryRequest(
+                query=models.NearestQuery(nearest=route.vector),
+                using=route.using,
+                filter=these,
+                limit=len(points),
+                params=models.SearchParams(exact=True),  # these very points, not those that a graph comes by
+            )
+            for route in asked
+        ]
+        responses = self.server.query_batch_points(self.collection, requests)
+        for route, response in zip(asked, responses, strict=True):
+            read[route.using] = {point.id: point.score for point in response.points}
+        return read
+
+
+class Scored(NamedTuple):
+    """Scores of m points, each of shape (m,); probabilities of shape (m, n_classes)."""
+
+    dense: DoubleArray
+    bm25: DoubleArray
+    match: DoubleArray | None
+    parts: dict[str, DoubleArray]
+    score: DoubleArray
+    probabilities: FloatArray
+
+    def take(self, order: IntArray) -> dict[str, Any]:
+        """Scores of some points, as arguments of :class:`semclass.index.records.Candidates`."""
+        return {
+            "dense": self.dense[order],
+            "bm25": self.bm25[order],
+            "match": None if self.match is None else self.match[order],
+            "parts": {name: values[order] for name, values in self.parts.items()},
+            "score": self.score[order],
+            "probabilities": self.probabilities[order],
+        }
+
+
+def score(
+    points: Sequence[Any],
+    read: Mapping[str, Mapping[int, float]],
+    query: Query,
+    scoring: Scoring,
+    similarity: str,
+    thresholds: DoubleArray,
+    depth: int | None,
+) -> Scored:
+    """Fuse the components that were read of points, as an embedded index does; `depth` is that of the lists."""
+    # a part of the similarity that is the same for all passages, see routes_of
+    offset = 1 - float(query.pooled @ query.pooled) / 2 if similarity == "l2" else 0.0
+    dense = np.array([read["dense"][point.id] for point in points], np.float64) + offset
+    lexical = np.array([read["bm25"].get(point.id, 0.0) for point in points], np.float64)
+    classes = [point.vector["classes"][: len(thresholds)] if len(thresholds) else [] for point in points]
+    probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
+    w, alpha = scoring.bm25_weight, scoring.alpha
+    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=depth).parts
+    matched = None
+    if scoring.match is not None:
+        matched = class_match(query.probabilities, probabilities, thresholds, scoring.match)
+        parts["match"] = scoring.match_weight * matched
+    return Scored(dense, lexical, matched, parts, sum_of(parts), probabilities)
+
+
+def read_evidence(
+    points: Sequence[Any], passages: Sequence[Passage], reader: PassageReader, *, form: str, quantised: bool
+) -> tuple[Ragged, Ragged, Ragged]:
+    """What re-ranking needs of candidates, see :meth:`semclass.PassageIndex.evidence`."""
+    sizes = (
+        reader.encoder.views["tokens"] if reader.branch is None else reader.branch.dim,
+        reader.encoder.views["pooled"],
+    )
+    if not points:
+        tokens, sentences = (Ragged(np.zeros((0, size), np.float32), np.zeros(1, np.int64)) for size in sizes)
+        return tokens, sentences, Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
+    if form == "lean":
+        return reader.read_sentences([searchable(passage) for passage in passages])
+    books = reader.codebooks if quantised else None
+    terms = _bytes(points, "terms", np.dtype("<u4"), 1)
+    tokens = _vectors(points, "tokens", None if books is None else books.tokens, sizes[0])
+    sentences = _vectors(points, "sentences", None if books is None else books.sentences, sizes[1])
+    return tokens, sentences, Ragged(terms.values[:, 0], terms.offsets)
+
+
+def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -> Ragged:
+    """Rows of `width` values each, from the payloads."""
+    pieces = [base64.b64decode(point.payload[name]) for point in points]
+    lengths = np.array([len(piece) // (dtype.itemsize * width) for piece in pieces], np.int64)
+    values = np.frombuffer(b"".join(pieces), dtype).reshape(-1, width)
+    return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
+
+
+def _vectors(points: Sequence[Any], name: str, book: Codebook | None, dim: int) -> Ragged:
+    """Unit vectors from codes, as the index decodes them."""
+    dtype, width = (np.dtype(np.int8), dim) if book is None else (np.dtype(np.uint8), book.parts)
+    found = _bytes(points, name, dtype, width)
+    return Ragged(decoded(found.values, book), found.offsets)

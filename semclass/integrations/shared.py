@@ -1,0 +1,236 @@
+"""What the adapters for frameworks share: loading models, passing options on, checks, and hits as metadata."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from inspect import signature
+from typing import Any, NamedTuple, NoReturn, TypeVar
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from semclass.core.checks import check_choice, check_positive, check_text, short
+from semclass.core.errors import InputError, InputTypeError
+from semclass.core.types import Encoder, Hit, Passage
+from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import TextModel, open_encoder
+from semclass.index.records import make_hits
+from semclass.ranking.models import RERANKERS, SIGNALS
+from semclass.ranking.reranker import Reranker, at_least
+from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.scoring.topk import unit
+
+DETAILS = "semclass"
+"""Field of a document's metadata that holds the details of a hit."""
+
+T = TypeVar("T")
+
+# -- loading ----------------------------------------------------------------------------------------------------------
+
+_ENCODERS: WeakValueDictionary[tuple[str | None, str | None, int], Encoder] = WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+def load_encoder(models: str | None, encoder: str | None, threads: int) -> Encoder:
+    """Load an encoder, the largest part of all models, unless something in this process holds it already."""
+    key = (models if encoder is None else None, encoder, threads)
+    with _LOADING:
+        found = _ENCODERS.get(key)
+        if found is None:
+            found = open_encoder(encoder, threads) if encoder is not None else open_models(models, None, threads)[1]
+            _ENCODERS[key] = found
+        return found
+
+
+def load_reranker(models: str | None, encoder: str | None, threads: int) -> Reranker:
+    """Load a re-ranker over the shared encoder."""
+    return Reranker.load(models, encoder=load_encoder(models, encoder, threads))
+
+
+def load_retriever(index: str, models: str | None, encoder: str | None, threads: int) -> HybridRetriever:
+    """Open an index, with models over the shared encoder."""
+    return HybridRetriever.load(index, models=models, encoder=load_encoder(models, encoder, threads))
+
+
+def load_classifier(
+    models: str | None, encoder: str | None, threads: int, model: str | None = None
+) -> QuestionClassifier | TextModel:
+    """Load the question classifier, or the text model in the folder `model`, over the shared encoder."""
+    shared = load_encoder(models, encoder, threads)
+    if model is not None:
+        return TextModel.load(model, encoder=shared)
+    return QuestionClassifier.load(models, encoder=shared)
+
+
+class Lazy:
+    """Loads a value once, whichever thread asks first; copies share it, and a pickle holds none.
+
+    A value that is `given` is never loaded.
+    """
+
+    def __init__(self, given: Any = None) -> None:
+        self.given = given
+        self._lock = threading.Lock()
+        self._values: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, load: Callable[..., T], *key: Any) -> T:
+        """Give the value of ``load(*key)``, which is called at the first time only."""
+        if self.given is not None:
+            given: T = self.given
+            return given
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = load(*key)
+            value: T = self._values[key]
+            return value
+
+    def clear(self) -> None:
+        """Let go of all values."""
+        self._values.clear()
+
+    def __eq__(self, other: object) -> bool:
+        """All are equal: what is loaded follows from other fields of the owner."""
+        return isinstance(other, Lazy)
+
+    __hash__ = object.__hash__
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Lazy:
+        return self
+
+    def __reduce__(self) -> tuple[type[Lazy], tuple[()]]:
+        return Lazy, ()
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def path_text(path: object, name: str) -> str | None:
+    """Write a path as text, which JSON can hold."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise InputTypeError(f"{name} must be a path or a name, not {short(path)}")
+    return None if path is None else os.fspath(path)
+
+
+def check_kind(value: object, kind: type, name: str) -> None:
+    """Refuse what is not an object of a class of semclass."""
+    if not isinstance(value, kind):
+        raise InputTypeError(f"{name} must be a semclass.{kind.__name__}, not {short(value)}")
+
+
+def check_items(items: Iterable[Any], kind: type, name: str) -> list[Any]:
+    """Copy a sequence of a framework's documents into a list; one bare document is refused, as it is a common slip."""
+
+    def refuse(wrong: object) -> NoReturn:
+        library = kind.__module__.partition(".")[0]
+        raise InputTypeError(f"{name} must be a list of {library}.{kind.__name__}, and has {short(wrong)}")
+
+    if isinstance(items, (str, Mapping, kind)) or not isinstance(items, Iterable):
+        refuse(items)
+    given = list(items)
+    for item in given:
+        if not isinstance(item, kind):
+            refuse(item)
+    return given
+
+
+def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: str) -> None:
+    """Refuse options that a method does not take (`k` has a name of its own in each framework), and unknown methods."""
+    parameters = signature(method).parameters.values()
+    allowed = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name != "k"]
+    if unknown := [option for option in options if option not in allowed]:
+        raise InputError(f"{name} has {', '.join(map(repr, unknown))}; allowed are {', '.join(allowed)}")
+    if "rerank" in options:
+        check_choice(options["rerank"], RERANKERS if method is HybridRetriever.search else RERANKERS[1:], "rerank")
+    if "by" in options:
+        check_choice(options["by"], SIGNALS, "by")
+
+
+# -- searching and re-ranking -----------------------------------------------------------------------------------------
+
+
+def search(
+    retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any], stand_ins: Sequence[str] = ()
+) -> list[Hit]:
+    """Search; where texts stand in for the question (HyDE), the mean of their vectors chooses the candidates."""
+    if not stand_ins or list(stand_ins) == [question]:
+        return retriever.search(question, k, **options)
+    check_text(question, "question")
+    rerank = options.get("rerank", "integrated")
+    if rerank is None and options.get("explain"):
+        raise InputError("explain needs a method of re-ranking where other texts are searched by; set rerank")
+    encode = retriever.ranker.encode
+    vectors = [read.pooled for read in encode([check_text(each) for each in stand_ins], classes=False, tokens=False)]
+    mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
+    asked = encode([question], classes=options.get("match") is not None, tokens=False)
+    query = replace(asked[0], pooled=mean)
+    depth = k if rerank is None else max(k, check_positive(options.get("candidates", CANDIDATES), "candidates"))
+    shared = signature(HybridRetriever.candidates).parameters
+    scoring = {name: value for name, value in options.items() if name in shared}
+    found = retriever.candidates(query, depth, evidence=False, **scoring)
+    passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
+    if rerank is None:
+        return make_hits(passages, found, retriever.order(query, found, rerank=None), retriever.index.classes, k)
+    ids = [passage.id for passage in passages]
+    return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})
+
+
+class Text(NamedTuple):
+    """What is read of a document: its text, and the metadata that count, such as a title."""
+
+    text: str
+    metadata: Mapping[str, Any] = {}
+
+
+def rerank(
+    reranker: Reranker,
+    question: str,
+    texts: Sequence[Text],
+    k: int | None,
+    threshold: float | None,
+    options: Mapping[str, Any],
+) -> list[tuple[int, Hit]]:
+    """Re-rank texts, best first: the place of each in `texts` and its hit; those that are blank are left out."""
+    # documents may lack ids or share them: their places are unique
+    passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.text.strip()]
+    hits = reranker.rerank(question, passages, k=k, **options)
+    return [(int(hit.id), hit) for hit in at_least(hits, threshold)]
+
+
+# -- hits and metadata ------------------------------------------------------------------------------------------------
+
+
+def details_of(hit: Hit, *, wanted: bool) -> dict[str, Any]:
+    """Give the metadata that tell the rest of a hit, as JSON can hold it: none unless they or explanations are wanted."""
+    if not wanted and hit.explanation is None:
+        return {}
+    details = {
+        "labels": list(hit.labels),
+        "probabilities": dict(hit.probabilities),
+        "components": dict(hit.components),
+        "rank": hit.rank,
+        "rank_before": hit.rank_before,
+    }
+    return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
+
+
+def read_hit(
+    name: str, text: str, metadata: Mapping[str, Any], score: object, rank: int, *, drop: Sequence[str] = ()
+) -> Hit:
+    """Make a hit of a document at place `rank`, from 1, with the details that an earlier step wrote."""
+    written = metadata.get(DETAILS)
+    known: Mapping[str, Any] = written if isinstance(written, Mapping) else {}
+    return Hit(
+        id=name,
+        text=text,
+        metadata={key: value for key, value in metadata.items() if key != DETAILS and key not in drop},
+        score=float(score) if isinstance(score, (int, float)) else 0.0,
+        rank=rank,
+        rank_before=known.get("rank_before", rank),
+        components=known.get("components", {}),
+        labels=tuple(known.get("labels", ())),
+        probabilities=known.get("probabilities", {}),
+    )
