@@ -1,4 +1,4 @@
-"""What can be told of an index on Qdrant without its client; the rest is in tests/extras/test_qdrant.py."""
+"""What can be told of an index on Qdrant without its client; the rest is in tests/integrations/test_qdrant.py."""
 
 from __future__ import annotations
 

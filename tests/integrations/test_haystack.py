@@ -8,11 +8,8 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,12 +21,11 @@ from scripts import EXAMPLES, run_python
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 pytest.importorskip("haystack")
 
-from haystack import Document, Pipeline, SuperComponent, component
+from haystack import Document, Pipeline, component
 from haystack.components.builders import PromptBuilder
-from haystack.components.evaluators import DocumentMRREvaluator, DocumentRecallEvaluator
 from haystack.components.joiners import BranchJoiner, DocumentJoiner
 from haystack.components.rankers import LostInTheMiddleRanker
-from haystack.components.retrievers import InMemoryBM25Retriever, MultiQueryTextRetriever
+from haystack.components.retrievers import InMemoryBM25Retriever
 from haystack.components.routers import ConditionalRouter
 from haystack.core.errors import DeserializationError, PipelineConnectError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
@@ -185,6 +181,12 @@ class TestRanker:
 
 
 class TestRetriever:
+    def test_several_queries_at_a_time(self, folder):
+        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
+        found = many.run(queries=[WHEN, WHO])["documents"]
+        assert {item.id for item in found} == {"when", "who"}
+        assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
+
     def test_top_k(self, folder):
         retriever = SemclassRetriever(folder, models=MODELS, top_k=2)
         assert [len(retriever.run(WHEN, None, k)["documents"]) for k in (None, 1, 3)] == [2, 1, 3]
@@ -207,12 +209,6 @@ class TestRetriever:
         assert ids("merge", early) == ["when"]
         assert ids(FilterPolicy.MERGE, {"operator": "OR", "conditions": [early]}) == ["when"]
         assert ids(FilterPolicy.MERGE, {}) == ["when", "who"]
-
-    def test_several_queries_at_a_time(self, folder):
-        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
-        found = many.run(queries=[WHEN, WHO])["documents"]
-        assert {item.id for item in found} == {"when", "who"}
-        assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
 
     @pytest.mark.parametrize(
         ("options", "error"),
@@ -583,29 +579,6 @@ class TestPipelines:
             assert [item.id for item in made.run({"router": {"query": WHO}})["joiner"]["value"]] == ["who"]
             assert made.run({"router": {"query": "Where is it?"}}) == {"router": {"unmatched": "Where is it?"}}
 
-    def test_evaluators_of_haystack_measure_it(self, folder):
-        pipeline = Pipeline()
-        pipeline.add_component("mrr", DocumentMRREvaluator())
-        pipeline.add_component("recall", DocumentRecallEvaluator())
-        truth = [[Document(content=TEXTS["when"])], [Document(content=TEXTS["who"])]]
-        retriever = SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1)
-        found = [retriever.run(query)["documents"] for query in (WHEN, WHO)]
-        data = {"ground_truth_documents": truth, "retrieved_documents": found}
-        measured = pipeline.run({"mrr": data, "recall": data})
-        assert (measured["mrr"]["score"], measured["recall"]["score"]) == (1.0, 1.0)
-
-    def test_as_a_part_of_a_super_component(self, folder):
-        pipeline = Pipeline()
-        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, rerank=None))
-        pipeline.add_component("ranker", SemclassRanker(MODELS, top_k=1))
-        pipeline.connect("retriever", "ranker.documents")
-        search = SuperComponent(
-            pipeline=pipeline,
-            input_mapping={"query": ["retriever.query", "ranker.query"], "filters": ["retriever.filters"]},
-            output_mapping={"ranker.documents": "documents"},
-        )
-        assert search.run(query=WHO)["documents"][0].id == "who"
-
     def test_documents_of_haystack_have_no_field_that_a_copy_would_lose(self):
         # a field that is added to documents is kept by dataclasses.replace, but filters must know of it
         names = {item.name for item in fields(Document)} - {"id", "meta"}
@@ -664,50 +637,3 @@ class TestExample:
         assert "Ada Merriweather designed the tower. [1]" in answer
         assert "41 metres" in answer
         assert "lighthouse.md#3" in answer
-
-    def test_asks_the_model_that_is_named(self, run):
-        with model_server() as (address, seen):
-            done = run("--base-url", address, "--model", "some-model", "--api-key", "sesame", "Who designed the tower?")
-        assert done.returncode == 0, done.stderr
-        assert {(body["model"], key) for body, key in seen} == {("some-model", "Bearer sesame")}
-        prompts = [body["messages"][-1]["content"].split()[0].rstrip(":") for body, _ in seen]
-        assert set(prompts) == {"PLACE", "REWRITE", "SUBQUESTIONS", "HYDE", "ANSWER"}
-        # a model that is of no help does no harm: its words are no question, and the sources are still found
-        assert "Ada Merriweather" in done.stdout.partition("\nAnswer:\n")[0]
-
-    def test_a_model_without_a_name_is_asked_for(self, run):
-        done = run("--base-url", "http://127.0.0.1:9/v1")
-        assert done.returncode != 0
-        assert "name the model" in done.stderr
-
-
-@contextmanager
-def model_server():
-    """A model that says nothing, and remembers what it was asked."""
-    seen = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            seen.append((body, self.headers["Authorization"]))
-            choice = {"index": 0, "message": {"role": "assistant", "content": ""}, "finish_reason": "stop"}
-            sent = {"id": "x", "created": 0, "model": "m", "object": "chat.completion", "choices": [choice]}
-            text = json.dumps(sent).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/v1", seen
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

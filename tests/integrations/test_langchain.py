@@ -17,7 +17,6 @@ pytest.importorskip("langchain_tests", reason="langchain-tests is not installed"
 
 from conftest import MODELS
 from langchain_classic.retrievers import ContextualCompressionRetriever, EnsembleRetriever
-from langchain_classic.retrievers.document_compressors import DocumentCompressorPipeline
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
@@ -362,14 +361,6 @@ def test_an_ensemble_with_a_retriever_of_another_kind(retriever, documents):
     assert ids(asyncio.run(ensemble.ainvoke(QUESTION))) == ids(given)
 
 
-def test_a_pipeline_of_compressors(compressor, documents):
-    first = compressor.model_copy(update={"top_n": 10, "rerank_kwargs": {"rerank": "integrated"}})
-    pipeline = DocumentCompressorPipeline(transformers=[first, compressor])
-    best = pipeline.compress_documents(documents, QUESTION)
-    assert [best[0].id, len(best)] == ["lighthouse-3", 3]
-    assert asyncio.run(pipeline.acompress_documents(documents, QUESTION)) == best
-
-
 def test_a_chain_that_answers_from_a_context(retriever):
     prompt = ChatPromptTemplate.from_template("{context}\n\n{question}")
     model = RunnableLambda(lambda value: value.to_string().splitlines()[1])
@@ -513,14 +504,6 @@ def test_a_router_of_paths_travels_as_json_with_its_routes(folder):
 
 
 # -- documents, passages and hits -------------------------------------------------------------------------------------
-
-
-def test_documents_become_an_index_and_keep_their_ids_and_metadata(ranker, documents):
-    made = SemclassRetriever.from_documents(iter(documents), ranker=ranker, k=2)
-    best = made.invoke(QUESTION)[0]
-    assert (best.id, best.metadata["place"]) == ("lighthouse-3", 2)
-    with pytest.raises(InputError):
-        SemclassRetriever.from_documents([], ranker=ranker)
 
 
 def test_documents_without_ids_get_the_same_ones_each_time():

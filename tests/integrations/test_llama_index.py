@@ -37,7 +37,6 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
 from llama_index.core.node_parser import SentenceSplitter
-from llama_index.core.postprocessor import LongContextReorder, SimilarityPostprocessor
 from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     RouterQueryEngine,
@@ -488,13 +487,6 @@ def test_events_and_callbacks_tell_of_re_ranking(reranker):
     assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 1
 
 
-def test_other_postprocessors_go_before_and_after(reranker):
-    nodes = found()
-    for processor in (SimilarityPostprocessor(similarity_cutoff=0.75), SemclassRerank(reranker), LongContextReorder()):
-        nodes = processor.postprocess_nodes(nodes, query_str=QUESTION)
-    assert sorted(node.node_id for node in nodes) == ["n0", "n1", "n2"]
-
-
 # query engines
 
 
@@ -529,11 +521,6 @@ def test_what_hyde_found_is_re_ranked_for_the_question(plain):
     hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, alpha=1.0)
     assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
     assert [hit.id for hit in hits] == ["p2", "p3"]
-
-
-def test_the_question_itself_as_the_text_to_embed_changes_nothing(plain):
-    retriever = SemclassRetriever(plain)
-    assert retriever.retrieve(QueryBundle(QUESTION, custom_embedding_strs=[QUESTION])) == retriever.retrieve(QUESTION)
 
 
 def test_hyde_where_nothing_matches_finds_nothing(plain):
