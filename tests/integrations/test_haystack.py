@@ -25,7 +25,7 @@ from haystack import Document, Pipeline, component
 from haystack.components.builders import PromptBuilder
 from haystack.components.joiners import BranchJoiner, DocumentJoiner
 from haystack.components.rankers import LostInTheMiddleRanker
-from haystack.components.retrievers import InMemoryBM25Retriever
+from haystack.components.retrievers import InMemoryBM25Retriever, MultiQueryTextRetriever
 from haystack.components.routers import ConditionalRouter
 from haystack.core.errors import DeserializationError, PipelineConnectError
 from haystack.document_stores.in_memory import InMemoryDocumentStore
