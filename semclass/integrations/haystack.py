@@ -201,7 +201,7 @@ class SemclassRetriever(HaystackComponent):
     """Finds the passages of a saved index that answer a query: BM25 and vectors, then re-ranking.
 
     It is a text retriever in Haystack's sense (``run(query, filters, top_k)``), such as ``MultiQueryTextRetriever`` takes.
-    An open index stays as it was opened until :meth:`close`.
+    An open index stays as it was opened until ``close()``.
 
     Parameters
     ----------

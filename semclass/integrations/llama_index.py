@@ -42,7 +42,7 @@ _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "exc
 class SemclassRetriever(BaseRetriever):
     """Retrieves from a semclass index.
 
-    Nodes have the ids of passages. Those that :func:`to_passages` made an index of come back as they were, with the
+    Nodes have the ids of passages. Those that ``to_passages`` made an index of come back as they were, with the
     metadata that the index has of them now; other passages as ``TextNode``, whose source is the document that their
     metadata name (``document`` or ``doc``). Scores are those of :class:`semclass.Hit`.
 
@@ -57,7 +57,8 @@ class SemclassRetriever(BaseRetriever):
     similarity_top_k
         How many nodes to give, at least 1.
     filters
-        Which passages may be found, see :func:`to_where`; together with `where`, if both are there.
+        Which passages may be found, see :func:`semclass.integrations.llama_index_filters.to_where`; together with `where`,
+        if both are there.
     details
         Whether ``metadata["semclass"]`` has the rest of a hit: ``labels``, ``probabilities``, ``components``, ``rank``,
         ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.

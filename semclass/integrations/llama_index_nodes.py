@@ -50,7 +50,7 @@ _TITLE = "title"
 
 
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
-    """Make passages of nodes, for an index whose hits :class:`SemclassRetriever` gives back as the same nodes.
+    """Make passages of nodes, for an index whose hits a ``SemclassRetriever`` gives back as the same nodes.
 
     Parameters
     ----------
