@@ -25,8 +25,9 @@ from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import Hit, Passage
 from semclass.core.waiting import in_thread
 from semclass.integrations import shared
+from semclass.ranking.methods import DEFAULT
 from semclass.ranking.reranker import Reranker
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.ranking.retriever import HybridRetriever
 
 import_extra("haystack", "haystack")
 
@@ -87,9 +88,9 @@ class SemclassRanker(HaystackComponent):
         How many documents to give, at least 1.
     score_threshold
         Least probability that a document answers the query; least score where the method has no probability
-        (``by="class"``). All documents if None.
-    rerank, by
-        Method, see :meth:`semclass.Ranker.order`.
+        (``"class-stable"``). All documents if None.
+    method
+        A method that re-ranks, see :data:`semclass.ranking.methods.METHODS`.
     meta_fields_to_embed
         Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``, where a document has them.
     details
@@ -118,17 +119,15 @@ class SemclassRanker(HaystackComponent):
         threads: int = 1,
         top_k: int = 10,
         score_threshold: float | None = None,
-        rerank: str = "learned",
-        by: str = "entailment",
+        method: str = "learned",
         meta_fields_to_embed: list[str] | None = None,
         details: bool = False,
     ) -> None:
         self._take_models(models, encoder, threads)
         self.top_k = check_positive(top_k, "top_k")
         self.score_threshold = _threshold(score_threshold)
-        self.rerank = rerank
-        self.by = by
-        shared.check_options({"rerank": rerank, "by": by}, Reranker.rerank, "the ranker")
+        self.method = method
+        shared.check_options({"method": method}, Reranker.rerank, "the ranker")
         self.meta_fields_to_embed = check_texts(meta_fields_to_embed or [], "meta_fields_to_embed")
         self.details = details
 
@@ -169,8 +168,7 @@ class SemclassRanker(HaystackComponent):
         check_text(query, "query")
         unique = _deduplicated(documents)
         texts = [shared.Text(self._text(item)) for item in unique]
-        options = {"rerank": self.rerank, "by": self.by}
-        hits = shared.rerank(self._model(), query, texts, limit, threshold, options)
+        hits = shared.rerank(self._model(), query, texts, limit, threshold, {"method": self.method})
         ranked = [
             replace(
                 unique[place],
@@ -220,9 +218,9 @@ class SemclassRetriever(HaystackComponent):
     top_k
         How many documents to give, at least 1.
     candidates
-        How many are re-ranked; at least `top_k` are.
-    rerank, by, match
-        Methods, see :meth:`semclass.HybridRetriever.search`; ``rerank=None`` where a ranker follows.
+        How many are re-ranked, at least `top_k`; None: as many as the method names.
+    method
+        One of :data:`semclass.ranking.methods.METHODS`; ``"convex"`` where a ranker follows.
     details
         As for :class:`SemclassRanker`.
 
@@ -242,10 +240,8 @@ class SemclassRetriever(HaystackComponent):
         filters: dict[str, Any] | None = None,
         filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
         top_k: int = 10,
-        candidates: int = CANDIDATES,
-        rerank: str | None = "integrated",
-        by: str = "entailment",
-        match: str | None = None,
+        candidates: int | None = None,
+        method: str = DEFAULT,
         details: bool = False,
     ) -> None:
         self._take_models(models, encoder, threads)
@@ -259,11 +255,9 @@ class SemclassRetriever(HaystackComponent):
             filter_policy if isinstance(filter_policy, FilterPolicy) else FilterPolicy.from_str(filter_policy)
         )
         self.top_k = check_positive(top_k, "top_k")
-        self.candidates = check_positive(candidates, "candidates")
-        self.rerank = rerank
-        self.by = by
-        self.match = match
-        shared.check_options({"rerank": rerank, "by": by}, HybridRetriever.search, "the retriever")
+        self.candidates = None if candidates is None else check_positive(candidates, "candidates")
+        self.method = method
+        shared.check_options({"method": method}, HybridRetriever.search, "the retriever")
         self.details = details
 
     @component.output_types(documents=list[Document])
@@ -298,9 +292,7 @@ class SemclassRetriever(HaystackComponent):
         if filters and self.filters and self.filter_policy is FilterPolicy.MERGE:
             asked = {"operator": "AND", "conditions": [self.filters, filters]}
         options = {
-            "rerank": self.rerank,
-            "by": self.by,
-            "match": self.match,
+            "method": self.method,
             "candidates": self.candidates,
             "where": to_where(asked) if asked else None,
         }

@@ -197,7 +197,7 @@ def score(
     classes = [point.vector["classes"][: len(thresholds)] if len(thresholds) else [] for point in points]
     probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
     w, alpha = scoring.bm25_weight, scoring.alpha
-    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, kind=None, depth=depth).parts
+    parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
     matched = None
     if scoring.match is not None:
         matched = class_match(query.probabilities, probabilities, thresholds, scoring.match)

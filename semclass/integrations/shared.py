@@ -12,16 +12,16 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_positive, check_text, short
+from semclass.core.checks import check_positive, check_text, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import TextModel, open_encoder
 from semclass.index.records import make_hits
-from semclass.ranking.models import RERANKERS, SIGNALS
+from semclass.ranking.methods import DEFAULT, find_method
 from semclass.ranking.reranker import Reranker, at_least
-from semclass.ranking.retriever import CANDIDATES, HybridRetriever
+from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import unit
 
 DETAILS = "semclass"
@@ -143,10 +143,8 @@ def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: 
     allowed = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY and each.name != "k"]
     if unknown := [option for option in options if option not in allowed]:
         raise InputError(f"{name} has {', '.join(map(repr, unknown))}; allowed are {', '.join(allowed)}")
-    if "rerank" in options:
-        check_choice(options["rerank"], RERANKERS if method is HybridRetriever.search else RERANKERS[1:], "rerank")
-    if "by" in options:
-        check_choice(options["by"], SIGNALS, "by")
+    if "method" in options:
+        find_method(options["method"], options.get("fusion"), reranking=method is not HybridRetriever.search)
 
 
 # -- searching and re-ranking -----------------------------------------------------------------------------------------
@@ -159,21 +157,21 @@ def search(
     if not stand_ins or list(stand_ins) == [question]:
         return retriever.search(question, k, **options)
     check_text(question, "question")
-    rerank = options.get("rerank", "integrated")
-    if rerank is None and options.get("explain"):
-        raise InputError("explain needs a method of re-ranking where other texts are searched by; set rerank")
-    encode = retriever.ranker.encode
+    method = find_method(options.get("method", DEFAULT), options.get("fusion"))
+    if method.rerank is None and options.get("explain"):
+        raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
+    encode, weights = retriever.ranker.encode, retriever.used(options.get("weights"))
     vectors = [read.pooled for read in encode([check_text(each) for each in stand_ins], classes=False, tokens=False)]
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
-    asked = encode([question], classes=options.get("match") is not None, tokens=False)
+    asked = encode([question], classes=method.match is not None, tokens=False)
     query = replace(asked[0], pooled=mean)
-    depth = k if rerank is None else max(k, check_positive(options.get("candidates", CANDIDATES), "candidates"))
-    shared = signature(HybridRetriever.candidates).parameters
-    scoring = {name: value for name, value in options.items() if name in shared}
-    found = retriever.candidates(query, depth, evidence=False, **scoring)
+    wanted = check_positive(options.get("candidates") or method.candidates, "candidates")
+    depth = k if method.rerank is None else max(k, wanted)
+    found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=options.get("where"))
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
-    if rerank is None:
-        return make_hits(passages, found, retriever.order(query, found, rerank=None), retriever.index.classes, k)
+    if method.rerank is None:
+        order = retriever.ranker.order(query, found, method)
+        return make_hits(passages, found, order, retriever.index.classes, k)
     ids = [passage.id for passage in passages]
     return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})
 
