@@ -33,12 +33,8 @@ SECTIONS = {
     "few_labels": "a taxonomy of 77 or 150 intents with few labels, beside logistic regressions",
     "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
     "living": "building against encoding, adding and removing passages, killed writers, segments",
-    "concurrency": "callers that share one retriever",
-    "memory": "memory of one process over many searches",
     "service": "semclass serve: load beside the library, and clients that no service wants",
     "engines": "do the embedded index, Qdrant's local mode and its Rust core give the same scores",
-    "bulk": "classifying questions in bulk, one process beside Spark",
-    "billion": "on paper: what a billion passages would take, at the rates of scale",
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.
 
@@ -109,7 +105,7 @@ def main(
     bench = Bench(data.absolute(), work, results, quick, again, fine_tune, network, endpoint, model, key)
     started, failed = time.perf_counter(), []
     for name in [*(sections or SECTIONS), "report"]:
-        bench.say(f"{name}: {SECTIONS.get(name, 'REPORT.md and report.html of all results')}")
+        bench.say(f"{name}: {SECTIONS.get(name, 'REPORT.md of all results')}")
         try:
             if name == "report":
                 report.write(results)

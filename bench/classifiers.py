@@ -35,10 +35,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def misspelt(text: str, rng: random.Random) -> str:
-    """Swap two letters, or leave out, add or replace one, anywhere in one word of three letters or more.
-
-    Simpler than what the head was trained with, and without its preference for neighbouring keys.
-    """
+    """Swap two letters, or leave out, add or replace one, anywhere in one word of three letters or more."""
     words = text.split(" ")
     places = [place for place, word in enumerate(words) if len(word) >= 3 and word.isalpha()]
     if not places:

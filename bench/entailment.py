@@ -98,13 +98,7 @@ def run(bench: Bench) -> dict[str, Any]:
 
 
 def training_pairs(data: Path, questions: int | None) -> dict[str, list[Any]]:
-    """Pairs of training questions, drawn at random if not all are wanted: each with a sentence that answers, and one not.
-
-    Returns
-    -------
-    dict
-        ``pairs`` and ``labels``, 1 or 0, in turns.
-    """
+    """Pairs of training questions, drawn at random if not all are wanted."""
     sentences = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
     asked = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
     place = {record["_id"]: row for row, record in enumerate(sentences)}

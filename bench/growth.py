@@ -1,34 +1,32 @@
-"""Steps of the section ``scale``: what a corpus of some size takes, and what batches, candidates and callers do."""
+"""Steps of the section ``scale``: what a corpus of some size takes, and BM25 and the encoder beside their peers."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial, wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bench import made_corpus, timing
 from bench.peers.lexical import rank_bm25
+from bench.peers.rows import NO_ORIGINAL, original
 from bench.steps import peak_megabytes
-from semclass import HybridRetriever
+from semclass import HybridRetriever, OnnxEncoder
 from semclass.core import artifacts
+from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
-from semclass.scoring import bm25, postings
-from semclass.scoring.reduction import Reduced
+from semclass.scoring import bm25
 from semclass.scoring.topk import top_k
-from semclass.scoring.vectors import Vectors
 
 SEARCHES = 200
 """Searches after which the memory of a service is looked at."""
@@ -114,24 +112,12 @@ def lean(index: str, folder: str) -> dict[str, Any]:
 
 
 def comparing_all(index: PassageIndex) -> PassageIndex:
-    """The same index without what spares it to compare a question with every vector."""
+    """The same index without cells: a question is compared with every vector."""
     return replace(index, segments=tuple(replace(part, near=None) for part in index.segments))
 
 
 def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: bool = False) -> dict[str, Any]:
-    """Time to open, memory after opening and after searches, times of searches and of their parts, and what they miss.
-
-    Parameters
-    ----------
-    index, data
-        Folders.
-    timed
-        Searches whose time is taken.
-    searches
-        Searches after which memory is looked at.
-    every
-        Whether questions are compared with every vector, though the index has what spares that.
-    """
+    """Time to open, memory after opening and after searches, times of searches and of their parts, and what they miss."""
     asked = questions(data, searches)
     memory = {"imported": resident()}
     started = time.perf_counter()
@@ -181,49 +167,8 @@ def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     return round(float(np.mean(found)), 4)
 
 
-INNER: dict[str, tuple[tuple[Any, str], ...]] = {
-    "dense": ((Vectors, "scores"), (Vectors, "scores_at"), (Reduced, "nearest")),
-    "bm25": ((bm25, "best"), (bm25, "scores"), (bm25, "scores_at")),
-}
-"""What finding candidates calls for each of its parts."""
-
-
-@contextlib.contextmanager
-def watching() -> Iterator[dict[str, float]]:
-    """Add up the seconds that finding candidates spends in each of :data:`INNER`, while it does all else as always."""
-    spent, deep = dict.fromkeys(INNER, 0.0), [0]
-
-    def watched(name: str, job: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        deep[0] += 1
-        started = time.perf_counter()
-        try:
-            return job(*arguments, **options)
-        finally:
-            deep[0] -= 1
-            if not deep[0]:  # what one of them calls of the others is in its own time
-                spent[name] += time.perf_counter() - started
-
-    with contextlib.ExitStack() as before:
-        for name, places in INNER.items():
-            for owner, attribute in places:
-                job = getattr(owner, attribute)
-                before.callback(setattr, owner, attribute, job)
-                setattr(owner, attribute, _method(partial(watched, name, job), job))
-        yield spent
-
-
-def _method(watched: Callable[..., Any], job: Callable[..., Any]) -> Callable[..., Any]:
-    """A function, which a class can bind, of what it cannot."""
-
-    @wraps(job)
-    def call(*arguments: Any, **options: Any) -> Any:
-        return watched(*arguments, **options)
-
-    return call
-
-
 def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
-    """Median milliseconds of what a search with ``learned`` is made of; ``dense`` and ``bm25`` are parts of ``find``."""
+    """Median milliseconds of what a search with ``learned`` is made of."""
     index, reader = retriever.embedded, retriever.ranker.reader
     taken: dict[str, list[float]] = {}
 
@@ -235,10 +180,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
 
     for text in texts:
         query = take("encode", lambda text=text: timing.encode(retriever, text, {"rerank": "learned"}))
-        with watching() as spent:
-            found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False, fusion="linear"))
-        for name, seconds in spent.items():
-            taken.setdefault(name, []).append(seconds)
+        found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False, fusion="linear"))
         tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, reader))
         whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
         take("order", lambda query=query, whole=whole: retriever.order(query, whole, rerank="learned"))
@@ -246,103 +188,8 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 
 
-def load(index: str, data: str, encoder_threads: int, blas: int, few: bool) -> dict[str, Any]:
-    """Batches, candidates and callers on one index.
-
-    Parameters
-    ----------
-    index, data
-        Folders.
-    encoder_threads
-        As a caller of the library sets them.
-    blas
-        Threads of numpy's BLAS, which the environment sets; with more than one, only callers are measured.
-    few
-        Whether to ask few questions.
-    """
-    retriever = HybridRetriever.load(index, threads=encoder_threads)
-    asked, said = questions(data, 32 if few else 512), {"threads": encoder_threads, "blas": blas}
-    for text in asked[: timing.WARM_UP]:
-        retriever.search(text)
-    # threads of BLAS that wait for each other are slow enough to be seen in few questions
-    called = asked if blas == 1 else asked[: len(asked) // 8 if len(asked) > 100 else len(asked) // 2]
-    found = {"callers": [{**said, **row} for row in callers(retriever, called)]}
-    if blas == 1:
-        found["batches"] = [{**said, **row} for row in batches(retriever, asked)]
-        found["candidates"] = [{**said, **row} for row in candidates(retriever, asked[:100])]
-    return found
-
-
-BATCHES = (1, 8, 64, 512)
-CANDIDATES = (10, 50, 100)
-CALLERS = (1, 8, 32)
-
-ROUNDS = 3
-"""Rounds in which every size of a batch has its turn; the median counts."""
-
-
-def batches(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Questions classified, and searched for, a batch at a time."""
-    jobs: dict[str, Callable[[Sequence[str]], Any]] = {
-        "classify": retriever.ranker.questions.predict,
-        "search": retriever.search_many,
-    }
-    sizes = [size for size in BATCHES if size <= len(asked)]
-    taken: dict[tuple[str, int], list[float]] = {(name, size): [] for name in jobs for size in sizes}
-    for _ in range(ROUNDS):
-        for name, size in taken:
-            started = time.perf_counter()
-            for begin in range(0, len(asked), size):
-                jobs[name](asked[begin : begin + size])
-            taken[name, size].append(time.perf_counter() - started)
-    for (name, size), values in taken.items():
-        seconds = float(np.median(values))
-        yield {
-            "job": name,
-            "batch": size,
-            "ms_per_question": round(seconds / len(asked) * 1e3, 4),
-            "per_second": round(len(asked) / seconds, 1),
-        }
-
-
-def candidates(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Searches that re-rank more or fewer passages."""
-    jobs = {
-        str(count): lambda text, count=count: retriever.search(text, candidates=count)  # type: ignore[misc]
-        for count in CANDIDATES
-    }
-    for name, values in timing.by_turns(asked, jobs).items():
-        yield {"candidates": int(name), **timing.percentiles({"search_ms": values}, 1e3, 3)}
-
-
-def callers(retriever: HybridRetriever, asked: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Several threads that share a retriever, each asking its next question as soon as it has an answer."""
-
-    def timed(text: str) -> float:
-        started = time.perf_counter()
-        retriever.search(text)
-        return time.perf_counter() - started
-
-    for count in CALLERS:
-        with ThreadPoolExecutor(count) as pool:
-            list(pool.map(timed, asked[: 2 * count]))
-            started = time.perf_counter()
-            seconds = list(pool.map(timed, asked))
-            wall = time.perf_counter() - started
-        yield {
-            "callers": count,
-            "per_second": round(len(asked) / wall, 1),
-            **timing.percentiles({"search_ms": seconds}, 1e3, 3),
-        }
-
-
 def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
-    """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns.
-
-    rank-bm25 has another inverse document frequency; it is given ours, which changes no time, so that one can see that both
-    compute the same. Each gives the scores of all passages, of which the same function takes the best 10; ``best`` is how a
-    search of many passages finds the best 10, without scoring all.
-    """
+    """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns."""
     opened = PassageIndex.load(index, verify=False)
     encoder = PassageReader.load().encoder
     words = np.array(encoder.vocabulary, dtype=object)
@@ -355,7 +202,7 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
     memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
     started = time.perf_counter()
-    postings.count_terms(opened.terms, encoder.is_term)
+    bm25.postings(opened.terms, encoder.is_term)
     seconds["semclass_build_s"] = round(time.perf_counter() - started, 2)
     before = resident()
     asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]
@@ -381,6 +228,48 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
         **seconds,
         **memory,
     }
+
+
+def passages(data: str, limit: int) -> list[str]:
+    """Real passages of four sentences."""
+    return [item.text for item in islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), limit)]
+
+
+def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
+    """The int8 encoder against sentence-transformers with float32 weights: questions one by one, passages in batches."""
+    folder = original()
+    if folder is None:
+        raise MissingExtraError(NO_ORIGINAL["skipped"])
+    library = import_extra("sentence_transformers", "bench")
+    torch = import_extra("torch", "bench")
+    torch.set_num_threads(1)
+    peer, ours = library.SentenceTransformer(str(folder), device="cpu"), OnnxEncoder.load(batch_size=batch)
+
+    def torch_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return peer.encode(list(texts), batch_size=batch, normalize_embeddings=True, show_progress_bar=False)
+
+    def our_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return ours.encode(texts).rows("pooled")
+
+    jobs = {"semclass": our_encode, "peer": torch_encode}
+    texts, read = questions(data, asked), passages(data, batch * batches)
+    single = timing.by_turns([[text] for text in texts], jobs)
+    grouped = timing.by_turns([read[begin : begin + batch] for begin in range(0, len(read), batch)], jobs, block=1)
+    cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:batch])]
+    rows = []
+    for kind, taken, count, vectors in (("question", single, 1, cosines[0]), ("passage", grouped, batch, cosines[1])):
+        each = {name: [seconds / count for seconds in values] for name, values in taken.items()}
+        rows.append(
+            {
+                "text": kind,
+                "at_a_time": count,
+                "texts": count * len(taken["peer"]),
+                **timing.percentiles({f"{name}_ms": values for name, values in each.items()}, 1e3, 3),
+                "ratio": round(float(np.median(each["peer"]) / np.median(each["semclass"])), 2),
+                "mean_cosine": round(float(vectors.mean()), 4),
+            }
+        )
+    return {"rows": rows}
 
 
 def place_of(work: Path) -> Path:

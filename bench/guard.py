@@ -76,19 +76,7 @@ class GuardError(SemclassError):
 
 @dataclass(frozen=True)
 class Texts:
-    """The fixed set.
-
-    Attributes
-    ----------
-    questions
-        Fine class and text.
-    passages
-        Classes, separated by spaces, and text.
-    ranked
-        Id and text.
-    asked
-        Id of the passage that answers, and question.
-    """
+    """The fixed set."""
 
     questions: tuple[tuple[str, str], ...]
     passages: tuple[tuple[str, str], ...]
@@ -160,10 +148,7 @@ def passages(models: Path) -> Scores:
 
 
 def entailment(models: Path) -> Scores:
-    """Passages that answer against their neighbours, each by its best sentence: area under the curve, and mean probability.
-
-    The first sees what is ranked wrong, the second what is said with less right: a head can lose one and keep the other.
-    """
+    """Passages that answer against their neighbours, each by its best sentence."""
     stats = import_extra("scipy.stats", "eval")
     classifier = EntailmentClassifier.load(models)
     ids = [name for name, _ in texts().ranked]
@@ -241,20 +226,7 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
 
 
 def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
-    """Scores of the models on the fixed set.
-
-    Parameters
-    ----------
-    models
-        Folder laid out like the shipped ``models/``.
-    suites
-        Which of :data:`SUITES`.
-
-    Returns
-    -------
-    dict
-        By model folder and name of the score.
-    """
+    """Scores of the models on the fixed set."""
     found: Scores = {}
     for name in suites:
         found |= SUITES[name](models)
@@ -312,19 +284,7 @@ def measure_test_sets(models: Path, data: Path) -> Scores:
 
 @dataclass(frozen=True)
 class Finding:
-    """A score beside its record.
-
-    Attributes
-    ----------
-    model, measure
-        Which.
-    recorded
-        What it was; None if there is no record.
-    found
-        What it is.
-    where
-        What was measured on, and where the record is.
-    """
+    """A score beside its record."""
 
     model: str
     measure: str
@@ -413,16 +373,7 @@ def _manifest(models: Path, name: str) -> str:
 def new_record(
     models: Path, scores: Scores, test_sets: Scores, old: Mapping[str, Any], reason: str | None
 ) -> dict[str, Any]:
-    """The record of these scores; what is recorded of other models stays.
-
-    A score of a model that has not changed, within the tolerance of its record, stays as it was recorded: another processor
-    may round otherwise, and records would drift.
-
-    Raises
-    ------
-    GuardError
-        If a score sinks and no reason is given.
-    """
+    """The record of these scores; what is recorded of other models stays."""
     entries: dict[str, Any] = {}
     lowered = list(old.get("lowered", []))
     for model in scores:

@@ -42,19 +42,7 @@ def request(path: str, body: bytes, *, headers: Iterable[str] = (), host: str = 
 
 @dataclass
 class Load:
-    """What a run of requests came to.
-
-    Attributes
-    ----------
-    statuses
-        How many answers of each status; :data:`CLOSED` for none.
-    latencies
-        Seconds from the first byte sent to the last byte read, for each answer.
-    seconds
-        Of the whole run.
-    client_seconds
-        Processor time of the client.
-    """
+    """What a run of requests came to."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)

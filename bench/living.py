@@ -18,16 +18,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import growth, readme, scale, timing
+from bench import readme, scale
 from bench.steps import ROOT, Bench, StepError
-from semclass import HybridRetriever, Passage, PassageIndex
+from semclass import Passage, PassageIndex
 from semclass.core import artifacts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import MissingExtraError, import_extra
@@ -35,12 +35,9 @@ from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.bulk import CHUNK, encode_quietly
 from semclass.encoders.onnx_encoder import STATES
-from semclass.index import store
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, in_order
-from semclass.index.lock import locked
-from semclass.index.manifest import Manifest
-from semclass.index.passage_encoder import Evidence, PassageReader, searchable
+from semclass.index.passage_encoder import PassageReader, searchable
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
@@ -50,12 +47,6 @@ BUILT = 2 * CHUNK
 ROUNDS = 1
 """Rounds in which everything that is compared has its turn, every second one backwards."""
 
-STREAMED = (5_000, 20_000)
-"""Passages of builds that encode nothing, by which memory and all work but encoding are told."""
-
-READ = 256
-"""Passages that they are made of."""
-
 LARGE = 100_000
 """Passages of the made index that is changed and searched."""
 
@@ -63,9 +54,6 @@ ADDED, UPDATED, DELETED = 1_000, 100, 1_000
 """Passages of each change."""
 
 FORMS = ("standard", "lean")
-
-SEGMENTS = 8
-"""Segments of the index that is searched beside one of a single segment."""
 
 CRASHING = ROOT / "tests" / "crashing.py"
 """Kills writers."""
@@ -84,10 +72,6 @@ def run(bench: Bench) -> dict[str, Any]:
         bench.step(f"living/build/{workers}", "bench.living:builds", workers=workers, **arguments)
         for workers in (available_threads(),)
     ]
-    streams = [
-        bench.step(f"living/stream/{n}", "bench.living:stream", data=data, n=n, read=16 if few else READ)
-        for n in ((500, 1_000) if few else STREAMED)
-    ]
     part = 50 if few else 1
     numbers = {"add": ADDED // part, "update": UPDATED // part, "delete": DELETED // part}
     changed = bench.step("living/changes", "bench.living:changes", index=index, data=data, rounds=ROUNDS, **numbers)
@@ -95,14 +79,11 @@ def run(bench: Bench) -> dict[str, Any]:
     killed = bench.step(
         "living/kills", "bench.living:kills", script=CRASHING, hashed=hashed, stride=QUICK_STRIDE if few else 1
     )
-    searched = bench.step("living/segments", "bench.living:segments", index=index, data=data, timed=8 if few else 100)
     rows = [row for found in builds for row in found["rows"]]
     best = {row["form"]: row for row in rows if row["workers"] == available_threads()}
     return {
         "what": {
             "built": "the first passages of squad4, from a file of JSON lines",
-            "streams": "the same passages again and again under other ids, read once and remembered: no encoding is in "
-            "these figures",
             "changed": f"a made index of {changed['passages']} passages, see bench/made_corpus.py; what is added is real",
             "threads": "a worker is a thread that reads stretches of passages; the encoder alone is given the same "
             "stretches by as many workers",
@@ -110,12 +91,9 @@ def run(bench: Bench) -> dict[str, Any]:
         "builds": rows,
         "share_of_encoding": {form: row["share_of_needed"] for form, row in best.items()},
         "share_of_pooled": {form: row["share_of_pooled"] for form, row in best.items()},
-        "streams": streams,
         "changes": changed["rows"],
         "add_over_encoding": changed["add_over_encoding"],
         "kills": killed,
-        "segments": searched["rows"],
-        "same_answers": searched["same_answers"],
     }
 
 
@@ -128,10 +106,7 @@ def real(data: str, n: int) -> Iterator[Passage]:
 
 
 def encoding(reader: PassageReader, form: str) -> Callable[[Sequence[Passage]], None]:
-    """Give a function that encodes what the passages of an index of this form are made of, and does no more.
-
-    ``"pooled"`` in place of a form encodes each passage once, and nothing else.
-    """
+    """Give a function that encodes what the passages of an index of this form are made of, and does no more."""
     views = ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *reader.classifier.encoder_views)))
     of_sentences = ("pooled", "tokens" if reader.branch is None else STATES)
 
@@ -198,49 +173,6 @@ def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
     return {"rows": rows}
 
 
-@dataclass(frozen=True)
-class Recalling(PassageReader):
-    """A reader that read all texts before: it gives what it found then, and encodes nothing.
-
-    Attributes
-    ----------
-    known
-        The evidence.
-    places
-        Row of each text in it.
-    """
-
-    known: Evidence
-    places: Mapping[str, int]
-
-    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
-        """As :meth:`PassageReader.read`."""
-        rows = np.array([self.places[text] for text in texts])
-        flat = {name: getattr(self.known, name)[rows] for name in ("pooled", "probabilities")}
-        ragged = {name: getattr(self.known, name).take(rows) for name in ("tokens", "sentences", "terms")}
-        return Evidence(**flat, **ragged), ()
-
-
-def stream(data: str, n: int, read: int) -> dict[str, Any]:
-    """A build of passages that were read before: what it takes beside encoding, and how much memory."""
-    loaded, few = PassageReader.load(), list(real(data, read))
-    texts = [searchable(passage) for passage in few]
-    known, _ = loaded.read(texts)
-    places = {text: row for row, text in enumerate(texts)}
-    reader = Recalling(loaded.classifier, loaded.branch, loaded.codebooks, known, places)
-    passages = (replace(few[number % read], id=str(number)) for number in range(n))
-    with tempfile.TemporaryDirectory() as place:
-        before, started = growth.resident(), time.perf_counter()
-        index = build_index(Path(place) / "index", passages, reader=reader, workers=1)
-        seconds = time.perf_counter() - started
-    return {
-        "passages": len(index),
-        "build_s": round(seconds, 2),
-        "ms_per_passage": round(seconds / n * 1e3, 3),
-        "before_mb": before.get("all"),
-    }
-
-
 # -- changing ---------------------------------------------------------------------------------------------------------
 
 
@@ -301,17 +233,7 @@ def _change(folder: Path, reader: PassageReader | None, job: Callable[[IndexWrit
 
 
 def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
-    """Kill writers as the tests do: their program stops at the first index that is not all of the old or all of the new.
-
-    Parameters
-    ----------
-    script
-        The program: it forks, and must therefore have a process of its own. It prints how many it killed.
-    hashed
-        Its SHA-256: another one is another measurement.
-    stride
-        Whether to kill before every operation (1), or before one in so many.
-    """
+    """Kill writers as the tests do."""
     import_extra("pytest", "test")
     if not hasattr(os, "fork"):
         raise MissingExtraError("writers are killed in processes that are forked, which this system does not know")
@@ -330,58 +252,6 @@ def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
         "at_random_moments": found["at random"],
         "opened_while_it_was_changed": found["opened"],
     }
-
-
-# -- searching --------------------------------------------------------------------------------------------------------
-
-
-def split(index: PassageIndex, folder: Path, n: int) -> None:
-    """Write an index of one segment as one of n."""
-    (segment,) = index.segments
-    folder.mkdir()
-    with locked(folder), store.staging(folder) as place:
-        entries = []
-        for rows in np.array_split(np.arange(len(segment)), n):
-            keep = np.zeros(len(segment), np.bool_)
-            keep[rows] = True
-            entries.append(store.install([(segment, keep)], folder, place, index.similarity))
-        store.commit(folder, Manifest(index.header(), tuple(entries), 1))
-
-
-REMOVED = 10
-"""One of so many passages is removed."""
-
-
-def segments(index: str, data: str, timed: int) -> dict[str, Any]:
-    """Searches of the same passages in one segment and in several, and with some removed, by turns."""
-    asked = growth.questions(data, timed)
-    with tempfile.TemporaryDirectory(dir=Path(index).parent) as place:
-        several, fewer = Path(place) / "several", linked(index, Path(place) / "fewer")
-        whole = HybridRetriever.load(index, verify=False)
-        split(whole.embedded, several, SEGMENTS)
-        with IndexWriter.open(fewer) as writer:
-            writer.delete([str(number) for number in range(0, len(whole.index), REMOVED)])
-        others = {f"{SEGMENTS} segments": several, f"1 segment, {100 // REMOVED} % removed": fewer}
-        found = {"1 segment": whole} | {
-            name: replace(whole, index=PassageIndex.load(folder, verify=False)) for name, folder in others.items()
-        }
-        jobs = {}
-        for name, retriever in found.items():
-            jobs |= {f"{name}/{method}": job for method, job in timing.searches(retriever).items()}
-        seconds = timing.by_turns(asked, jobs, block=10)
-        rows = [
-            {
-                "what": name,
-                "passages": len(found[name].index),
-                **timing.percentiles({f"{kind}_ms": seconds[f"{name}/{kind}"] for kind in timing.METHODS}, 1e3, 3),
-            }
-            for name in found
-        ]
-        answers = [
-            [[(hit.id, hit.score) for hit in used.search(text)] for text in asked] for used in list(found.values())[:2]
-        ]
-    same = sum(one == other for one, other in zip(*answers, strict=True))
-    return {"rows": rows, "same_answers": {"questions": len(asked), "same_passages_and_scores": same}}
 
 
 # -- telling ----------------------------------------------------------------------------------------------------------

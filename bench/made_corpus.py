@@ -53,21 +53,7 @@ _FOLLOWING = "this sentence stands for whichever comes next."
 
 @dataclass(frozen=True)
 class Pool:
-    """Sentences that were read once, each by itself.
-
-    Attributes
-    ----------
-    texts
-        n sentences.
-    pooled, probabilities
-        Their vectors and class probabilities, float32 of shape (n, dim) and (n, n_classes).
-    tokens, terms
-        Ragged codes of token vectors, and word-piece ids.
-    codes
-        Codes of their vectors, uint8 of shape (n, parts).
-    seconds
-        What reading took.
-    """
+    """Sentences that were read once, each by itself."""
 
     texts: list[str]
     pooled: FloatArray
@@ -211,26 +197,7 @@ class _Growing:
 
 
 def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int = 0) -> dict[str, float]:
-    """Write the index of n made passages.
-
-    Parameters
-    ----------
-    pool
-        Sentences to draw from.
-    n
-        How many passages.
-    reader
-        The models that the sentences were read with.
-    folder
-        Where the index is written.
-    seed
-        Of the draw and the noise.
-
-    Returns
-    -------
-    dict
-        ``make_s``, seconds of putting it together; ``write_s``, of :meth:`PassageIndex.save`.
-    """
+    """Write the index of n made passages."""
     started = time.perf_counter()
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
     kind = np.min_scalar_type(len(reader.encoder.is_term))
@@ -294,25 +261,7 @@ def bytes_of(folder: Path) -> dict[str, int]:
 
 
 def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequence[int]) -> dict[str, float]:
-    """How far made passages are from the same passages read for real.
-
-    Parameters
-    ----------
-    pool
-        Sentences that they were drawn from.
-    index
-        The made index.
-    reader
-        The models.
-    rows
-        Places of the passages.
-
-    Returns
-    -------
-    dict
-        ``passages``; share of ``terms``, ``tokens`` and ``sentences`` whose codes are the same; ``pooled_cosine``, the
-        median cosine of a made vector and the real one; ``class_difference``, the mean distance of class probabilities.
-    """
+    """How far made passages are from the same passages read for real."""
     chosen = np.array(rows)
     (real,) = PassageIndex.build([index.passage(row) for row in rows], reader=reader).segments
     (segment,) = index.segments

@@ -19,23 +19,7 @@ DRAWS = 1000
 
 
 def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 0) -> dict[str, Any]:
-    """Accuracy and macro F1 of one class for each item.
-
-    Parameters
-    ----------
-    truth
-        The right class of each of n items.
-    said
-        The class that was given; None, or a name that no item has, for no usable answer: it is wrong.
-    seed
-        Of the resamples.
-
-    Returns
-    -------
-    dict
-        ``items``, ``accuracy``, ``accuracy_ci``, ``macro_f1`` and ``macro_f1_ci``. Macro F1 is the mean over the classes
-        that `truth` holds.
-    """
+    """Accuracy and macro F1 of one class for each item."""
     names = sorted(set(truth))
     given = ["" if name is None else name for name in said]
     true, found = (np.array(labels, object)[:, None] == names for labels in (list(truth), given))
@@ -53,22 +37,7 @@ def of_classes(truth: Sequence[str], said: Sequence[str | None], *, seed: int = 
 
 
 def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: int = 0) -> dict[str, Any]:
-    """Accuracy, F1 of yes, macro F1 and area under the curve of one yes or no for each item.
-
-    Parameters
-    ----------
-    truth, said
-        bool (n,).
-    scores
-        The higher, the surer of a yes, (n,); None for a system that gives none.
-    seed
-        Of the resamples.
-
-    Returns
-    -------
-    dict
-        As :func:`of_classes`, with ``f1`` and, for scores, ``auc``, and their intervals.
-    """
+    """Accuracy, F1 of yes, macro F1 and area under the curve of one yes or no for each item."""
     counts = resamples(len(truth), seed)
     found = of_classes(*(np.where(rows, "yes", "no").tolist() for rows in (truth, said)), seed=seed)
     yes = _macro_f1(truth[:, None], said[:, None], counts)
@@ -81,24 +50,7 @@ def of_answers(truth: Array, said: Array, scores: Array | None = None, *, seed: 
 
 
 def of_several(truth: Array, said: Sequence[Array], *, seed: int = 0) -> dict[str, Any]:
-    """Accuracy and macro F1 of several yes or no for each item: means over the classes.
-
-    Parameters
-    ----------
-    truth
-        1, 0, or nan where it is not known, (n, classes); what is not known does not count.
-    said
-        Decisions of the same shape, nan where there is none, which does not count either. More than one: of several
-        assignments of items to folds, whose figures are averaged.
-    seed
-        Of the resamples.
-
-    Returns
-    -------
-    dict
-        ``items``, ``decisions`` (those that count, of the first of `said`), ``accuracy``, ``macro_f1``, their intervals,
-        and ``f1_by_class``.
-    """
+    """Accuracy and macro F1 of several yes or no for each item: means over the classes."""
     counts = resamples(len(truth), seed)
     everything = np.ones((1, len(truth)))
     figures = [_of_several(truth, one, everything) for one in said]

@@ -42,23 +42,7 @@ THESIS_CALLS: dict[str, tuple[str, int]] = {
 
 @lru_cache(maxsize=8)
 def load(path: Path = FILE) -> dict[str, Any]:
-    """Read and check a file of prices.
-
-    Parameters
-    ----------
-    path
-        JSON with ``machines``, ``tokens`` and ``rerank``: by name what ``prices.json`` has for each.
-
-    Returns
-    -------
-    dict
-        The file.
-
-    Raises
-    ------
-    InputError
-        If a price has no source, date or unit, or is not a number of 0 or more.
-    """
+    """Read and check a file of prices."""
     prices = artifacts.read_json(path)
     for kind in _NUMBERS:
         if not isinstance(prices.get(kind), Mapping):
@@ -79,13 +63,7 @@ def _check(price: Mapping[str, Any], kind: str, where: str) -> None:
 
 
 def find(kind: str, name: str, path: Path = FILE) -> dict[str, Any]:
-    """A price with its source, such as ``find("tokens", "flan-ul2")``.
-
-    Raises
-    ------
-    InputError
-        If the file has no such price; the message names those it has.
-    """
+    """A price with its source, such as ``find("tokens", "flan-ul2")``."""
     known = load(path)[kind]
     if name not in known:
         raise InputError(f"no price of {name!r} under {kind!r} in {path}; there are: {', '.join(sorted(known))}")
@@ -99,17 +77,7 @@ def _per_million(seconds: float, machine: Mapping[str, Any]) -> float:
 
 
 def machine_call(seconds: float, threads: int = 1, *, path: Path = FILE) -> float:
-    """USD for a million calls on the CPU machine.
-
-    Parameters
-    ----------
-    seconds
-        Seconds of a call.
-    threads
-        How many of the machine's vCPUs the call keeps busy meanwhile: that share of the machine is paid for.
-    path
-        File of prices.
-    """
+    """USD for a million calls on the CPU machine."""
     machine = find("machines", "cpu", path)
     if not 1 <= threads <= machine["vcpus"]:
         raise InputError(f"{threads} threads; {machine['name']} has {machine['vcpus']} vCPUs")
@@ -117,29 +85,14 @@ def machine_call(seconds: float, threads: int = 1, *, path: Path = FILE) -> floa
 
 
 def gpu_call(seconds: float, *, path: Path = FILE) -> float:
-    """USD for a million calls on the GPU machine, which a call has for itself for `seconds`.
-
-    Where a server batches, `seconds` is one over the calls that it answers a second.
-    """
+    """USD for a million calls on the GPU machine, which a call has for itself for `seconds`."""
     return _per_million(seconds, find("machines", "gpu", path))
 
 
 def tokens(
     model: str, prompt_tokens: float, answer_tokens: float, *, cached_tokens: float = 0.0, path: Path = FILE
 ) -> float:
-    """USD for a million calls of a hosted language model.
-
-    Parameters
-    ----------
-    model
-        Its name in the file, which is the one that the service knows it by.
-    prompt_tokens, answer_tokens
-        Tokens of a call, on average.
-    cached_tokens
-        How many of the prompt's the service had kept from calls before; they cost less where the file says so.
-    path
-        File of prices.
-    """
+    """USD for a million calls of a hosted language model."""
     counts = {"prompt_tokens": prompt_tokens, "answer_tokens": answer_tokens, "cached_tokens": cached_tokens}
     for name, value in counts.items():
         if not 0 <= value < math.inf:
@@ -161,24 +114,7 @@ def rerank_call(service: str, *, path: Path = FILE) -> float:
 def prompting(
     counted: Mapping[str, Mapping[str, float]], *, seconds: float = ASSUMED_SECONDS, path: Path = FILE
 ) -> list[dict[str, Any]]:
-    """What an assumed second for each call costs: the reference's three uses of a prompted model, in time and money.
-
-    Parameters
-    ----------
-    counted
-        By use, ``{"prompt": tokens, "answer": tokens}`` of one call.
-    seconds
-        Seconds of a call, the reference's assumption if not said.
-    path
-        File of prices.
-
-    Returns
-    -------
-    list of dict
-        For each use ``what``, ``for_each`` ("a question" or "a passage"), ``calls``, ``seconds``,
-        ``usd_per_million_gpu`` (of a GPU machine that answers one call at a time) and ``usd_per_million_at``: of the same
-        tokens, by model that the file has a price of.
-    """
+    """What an assumed second for each call costs: the reference's three uses of a prompted model, in time and money."""
     return [
         {
             "what": use,

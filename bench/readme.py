@@ -35,11 +35,7 @@ def money(dollars: float) -> str:
 
 
 def table(name: str, found: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The table of a section, from the results of all sections; None if it has none.
-
-    A section that names others in ``NEEDS`` shows figures of theirs, so that one thing has one figure: each is handed over
-    by its name, None if it was not measured.
-    """
+    """The table of a section, from the results of all sections; None if it has none."""
     section = importlib.import_module(f"bench.{name}")
     if not hasattr(section, "table"):
         return None
@@ -54,28 +50,12 @@ def places(name: str) -> list[Path]:
     return [path for path in pages if begin in path.read_text(encoding="utf-8")]
 
 
-def has_place(name: str) -> bool:
-    """Whether the README or a page of the documentation shows the table of a benchmark."""
-    return bool(places(name))
-
-
 def update(name: str, text: str) -> None:
-    """Write a benchmark's table in place of those that are there.
-
-    Raises
-    ------
-    ArtifactError
-        If neither the README nor the documentation has a place for it.
-    """
+    """Write a benchmark's table between its marks, on every page that has them."""
     begin, end = block(name, "").split("\n\n")
-    shown = places(name)
-    if not shown:
-        raise ArtifactError(
-            f"there is no place for the table of bench/{name}.py: put its two marks into {README} or {DOCS}"
-        )
-    for path in shown:
+    for path in places(name):
         before, _, rest = path.read_text(encoding="utf-8").partition(begin)
         _, ended, after = rest.partition(end)
         if not ended:
-            raise ArtifactError(f"{path} has no end of the table of bench/{name}.py: put its second mark there")
+            raise ArtifactError(f"{path} has no end mark of the table of bench/{name}.py; put {end} behind the table")
         write_atomic(path, f"{before}{block(name, text)}{after}".encode())

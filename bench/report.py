@@ -1,11 +1,8 @@
-"""The report of all results: ``REPORT.md``, and the same as one page, ``report.html``, with its pictures inside.
-
-Both are made from the files of results that are there, whichever these are; what is missing or was skipped is said. The
-same files give the same bytes.
-"""
+"""The report, ``REPORT.md``, of whichever files of results are there; the same files give the same bytes."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,11 +11,8 @@ import click
 
 from bench import pareto, prices, readme
 from bench.reporting.answers import answers, main_figure
-from bench.reporting.check import complaint
-from bench.reporting.page import render, slug
-from bench.reporting.sections import QUALITY_KEYS, RETRIEVAL_KEYS, as_text, section
+from bench.reporting.sections import as_text, section
 from bench.reporting.tables import (
-    COSTS,
     NONE,
     Results,
     at,
@@ -43,42 +37,18 @@ class ReportError(SemclassError):
 
 
 def write(results: Path) -> None:
-    """Write ``REPORT.md`` and ``report.html`` from the files of results that are there.
-
-    Of the project's own results the tables of the README and of the documentation are written, too.
-
-    Parameters
-    ----------
-    results
-        Folder with ``<section>.json`` and the sections' pictures.
-
-    Raises
-    ------
-    ReportError
-        If a JSON file is no section's, or is not what the section writes.
-    MissingExtraError
-        If markdown-it-py or matplotlib is not installed.
-    """
+    """Write ``REPORT.md``; of the project's own results also the tables of the README and of the documentation."""
     found = read(results)
     for name, picture in cost_pictures(found).items():
         write_atomic(results / name, picture)
-    text = markdown(found, results)
-    write_atomic(results / "REPORT.md", text.encode())
-    pictures = {path.name: path.read_bytes() for path in sorted(results.glob("*.png"))}
-    write_atomic(results / "report.html", render(text, said("title"), pictures).encode())
+    write_atomic(results / "REPORT.md", markdown(found, results).encode())
     if results.resolve() == RESULTS.resolve():
-        for name in filter(readme.has_place, found):
+        for name in filter(readme.places, found):
             readme.update(name, readme.table(name, found) or "")
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Results by section.
-
-    Raises
-    ------
-    ReportError
-        Naming the first file that is no section's or is no JSON object.
-    """
+    """Results by section."""
     found = {}
     for path in sorted(folder.glob("*.json")):
         if path.stem not in SECTIONS:
@@ -87,9 +57,12 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
             found[path.stem] = read_json(path)
         except ArtifactError as error:
             raise ReportError(str(error)) from error
-        if (wrong := complaint(found[path.stem])) is not None:
-            raise _strange(path, wrong)
     return {name: found[name] for name in SECTIONS if name in found}
+
+
+def slug(heading: str) -> str:
+    """Name of a heading for links to it, as forges make them."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def markdown(found: Results, folder: Path) -> str:
@@ -98,7 +71,7 @@ def markdown(found: Results, folder: Path) -> str:
         ("What should I use?", answers(found)),
         ("What is compared", said("groups")),
         ("How it was measured", how(found)),
-        *((title_of(name), _of_file(folder, name, found)) for name in found),
+        *((title_of(name), section_of(folder, name, found)) for name in found),
         ("Targets", targets(found)),
         ("Prices", f"{said('prices')}\n\n{_prices()}" if found else ""),
         ("Where each figure comes from", traces(found)),
@@ -111,19 +84,15 @@ def markdown(found: Results, folder: Path) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _of_file(folder: Path, name: str, found: Results) -> str:
+def section_of(folder: Path, name: str, found: Results) -> str:
     """A section; whatever is wrong with its results is told with the file's name."""
     try:
         return section(name, found, sorted(path.name for path in folder.glob(f"{name}*.png")))
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
-        raise _strange(folder / f"{name}.json", f"{type(error).__name__}: {error}") from error
-
-
-def _strange(path: Path, what: str) -> ReportError:
-    name = path.stem
-    return ReportError(
-        f"{path} is not what bench/{name}.py writes ({what}); measure it again with `python -m bench {name} --data DATA`"
-    )
+        raise ReportError(
+            f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it again "
+            f"with `python -m bench {name} --data DATA`"
+        ) from error
 
 
 def _made(found: Results) -> str:
@@ -201,7 +170,7 @@ def _machine(facts: Mapping[str, Any]) -> str:
 
 
 def traces(found: Results) -> str:
-    """File, command, date and commit of each section, and the key of each column."""
+    """File, command, date and commit of each section."""
     if not found:
         return ""
     files = []
@@ -210,33 +179,9 @@ def traces(found: Results) -> str:
         commands = "; ".join(f"`{command}`" for command in facts.get("commands", []))
         when = [escape(facts.get(key) or NONE) for key in ("date", "commit")]
         seconds = number(results.get("seconds_of_section"))
-        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds, _shown(name)])
-    made = table(("section", "file", "command", "date", "commit", "seconds", "in the README"), files)
-    where = table(("column", "files", "key"), _keys(found))
-    return "\n\n".join([said("traces"), made, where])
-
-
-def _shown(name: str) -> str:
-    """Whether the README has a table that was made from a section's file."""
-    return "a table" if readme.has_place(name) else NONE
-
-
-def _keys(found: Results) -> list[list[str]]:
-    """Where the columns of tables are in the files."""
-    rows = []
-    for column, key in {**QUALITY_KEYS, **COSTS}.items():
-        files = [f"`{name}.json`" for name in TASKS if measured(at(found, name, "systems") or [], key)]
-        rows += [[column, ", ".join(files), f"`systems[NAME].{key}`"]] if files else []
-    if "retrieval" in found:
-        shown = {**RETRIEVAL_KEYS, "error removed": "error_removed", **COSTS}
-        systems = [row for data in (found["retrieval"].get("sets") or {}).values() for row in data.get("systems", [])]
-        rows += [
-            [column, "`retrieval.json`", f"`sets.SET.systems[NAME].{key}`"]
-            for column, key in shown.items()
-            if measured(systems, key)
-        ]
-    others = [name for name in found if name not in (*TASKS, "retrieval")]
-    return [*rows, *([f"*{title_of(name)}*", f"`{name}.json`", f"as `bench/{name}.py` names it"] for name in others)]
+        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds])
+    made = table(("section", "file", "command", "date", "commit", "seconds"), files)
+    return f"{said('traces')}\n\n{made}"
 
 
 # -- pictures ---------------------------------------------------------------------------------------------------------

@@ -354,15 +354,7 @@ def _span(seconds: float) -> str:
 
 
 def second_per_call(sets: dict[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """Time and money of re-ranking a question's candidates: measured, at an assumed second for each prompt, and hosted.
-
-    Parameters
-    ----------
-    sets
-        Rows of systems, by set.
-    counted
-        Tokens of a prompt and of its answer, by use, see :func:`bench.prices.prompting`.
-    """
+    """Time and money of re-ranking a question's candidates."""
     shown = sets.get(ALONE, next(iter(sets.values())))
     measured = [
         {

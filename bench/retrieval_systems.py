@@ -45,18 +45,7 @@ SEED = 0
 
 
 class Found(NamedTuple):
-    """What a system gives for a question.
-
-    Attributes
-    ----------
-    ids
-        Ten passage ids, best first.
-    reranking
-        Seconds of the answer that re-ranking took, from the candidates' places in the index to their new order; None
-        without re-ranking.
-    more
-        Rankings of other systems that need nothing else.
-    """
+    """What a system gives for a question."""
 
     ids: list[str]
     reranking: float | None = None
@@ -68,17 +57,7 @@ Job = Callable[[str], Found]
 
 @dataclass(frozen=True)
 class Systems:
-    """What the systems are made of.
-
-    Attributes
-    ----------
-    retriever
-        Index and models.
-    alpha
-        Of the convex combination.
-    network
-        The cross-encoder, or None.
-    """
+    """What the systems are made of."""
 
     retriever: HybridRetriever
     alpha: float

@@ -1,4 +1,4 @@
-"""Speed and memory as the work grows: corpora from a thousand to a million passages, batches, candidates, threads, callers.
+"""Speed and memory of a search as the corpus grows, from a thousand to a million passages.
 
 Corpora beyond the data at hand are made of real sentences, see :mod:`bench.made_corpus`; building is measured on real
 passages. Every size is made and searched in processes of its own, so that memory is that of one service.
@@ -31,9 +31,6 @@ MILLION = 1_000_000
 
 BUILDS = (250, 500, 1_000)
 """Passages that are really encoded."""
-
-THREADS = ((1, 1), (2, 1))
-"""Threads of the encoder, and of numpy's BLAS."""
 
 SEED = 0
 
@@ -72,36 +69,20 @@ def run(bench: Bench) -> dict[str, Any]:
         found = bench.step(f"scale/search/{size}", "bench.growth:search", index=folders[size], data=data, timed=timed)
         rows.append({**row, "make_peak_mb": row["peak_mb"], **found})
     variants = _variants(bench, sizes[-1], folders[sizes[-1]], few=few)
-    middle, big = folders[MIDDLE], folders[min(LARGE, sizes[-1])]
-    loads = [
-        bench.step(
-            f"scale/load/{count}-{blas}",
-            "bench.growth:load",
-            threads=blas,
-            blas=blas,
-            encoder_threads=count,
-            index=middle,
-            data=data,
-            few=few,
-        )
-        for count, blas in (THREADS[:1] if few else THREADS)
-    ]
+    big = folders[min(LARGE, sizes[-1])]
     lexical = bench.step("scale/bm25", "bench.growth:lexical", index=big, data=data, timed=20 if few else 60)
     encoders = bench.step(
         "scale/encoders",
-        "bench.limits:encoders",
+        "bench.growth:encoders",
         data=data,
         asked=30 if few else 200,
         batches=1 if few else 4,
         batch=16 if few else 64,
     )
-    products = bench.step("scale/products", "bench.limits:products", data=data, rounds=30 if few else 200)
-    limit = bench.step("scale/dense", "bench.limits:dense", index=big, data=data, rounds=30 if few else 100)
     return {
         "what": {
             "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as "
             "a build would make them; pooled vectors and class probabilities not encoded, see bench/made_corpus.py",
-            "load": f"batches, candidates and callers on {MIDDLE} passages, {growth.K} hits",
             "memory": "of one caller with ten candidates, numpy's BLAS on one thread",
             "recall@10": "share of the ten best of all passages, each of them scored, that a search finds before it "
             "re-ranks",
@@ -117,12 +98,8 @@ def run(bench: Bench) -> dict[str, Any]:
             for row in (*rows, *variants)
         ],
         "million": million(rows, variants),
-        "slopes": slopes(rows, builds["rows"]),
-        **{name: [row for found in loads for row in found.get(name, ())] for name in LOADS},
         "bm25": [lexical],
         "encoders": encoders.get("rows", [encoders]),
-        "products": products.get("rows", [products]),
-        "dense": [limit],
         "ratios": {
             "rank_bm25_over_semclass": lexical.get("ratio") if min(LARGE, sizes[-1]) == LARGE else None,
             **{f"torch_over_encoder_{row['text']}": row["ratio"] for row in encoders.get("rows", ())},
@@ -170,35 +147,9 @@ def million(rows: Sequence[dict[str, Any]], variants: Sequence[dict[str, Any]]) 
     return {**{name: row[name] for name in shown}, "lean_peak_mb": lean.get("service_peak_mb")}
 
 
-LOADS = ("batches", "candidates", "callers")
-
-GROWING = ("plain_ms_p50", "learned_ms_p50", "find", "dense", "bm25", "open_s", "service_peak_mb", "make_s", "bytes")
-"""What is asked for its growth with the number of passages."""
-
-
 def value(row: dict[str, Any], name: str) -> float:
     """A figure of a size, or a part of its searches."""
     return float(row[name] if name in row else row["parts_ms"][name])
-
-
-def slopes(rows: Sequence[dict[str, Any]], builds: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """How figures grow with the number of passages.
-
-    ``exponent``: of the number of passages, from the last two sizes, where what does not grow weighs least; 1 is linear.
-    ``per_100k``: what 100,000 passages more add, from the same.
-    """
-    points = {name: [(row["passages"], value(row, name)) for row in rows] for name in GROWING}
-    points["build_s"] = [(row["passages"], row["build_s"]) for row in builds]
-    return [{"figure": name, **_slope(found)} for name, found in points.items()]
-
-
-def _slope(points: Sequence[tuple[int, float]]) -> dict[str, float]:
-    (few, before), (many, after) = points[-2:]
-    exponent = np.log(max(after, 1e-9) / max(before, 1e-9)) / np.log(many / few)
-    return {
-        "exponent": round(float(exponent), 3),
-        "per_100k": float(f"{(after - before) / (many - few) * 1e5:.4g}"),
-    }
 
 
 def table(results: dict[str, Any]) -> str:
@@ -239,18 +190,17 @@ def ratios(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def pictures(results: dict[str, Any]) -> dict[str, bytes]:
-    """Time and memory against the size of the corpus; batches, candidates and callers."""
-    return {"scale_search.png": picture_of_sizes(results["sizes"]), "scale_load.png": picture_of_load(results)}
+    """Time and memory against the size of the corpus."""
+    return {"scale_search.png": picture_of_sizes(results["sizes"])}
 
 
-GREY, GREEN = "#888888", "#2f855a"
+GREY = "#888888"
 
 _TIMES = (
     ("learned_ms_p50", "search with `learned`", figures.BLUE, "o-"),
     ("plain_ms_p50", "search, not re-ranked", figures.INK, "s--"),
-    ("dense", "of it: comparing vectors", figures.ORANGE, "^:"),
+    ("find", "of it: finding candidates", figures.ORANGE, "^:"),
     ("encode", "of it: encoding the question", GREY, "x:"),
-    ("bm25", "of it: BM25", GREEN, "v:"),
 )
 
 
@@ -281,48 +231,3 @@ def picture_of_sizes(rows: Sequence[dict[str, Any]]) -> bytes:
         place.grid(visible=True, which="major", color="#eeeeee")
         place.legend(fontsize=8, frameon=False)
     return figures.png(figure)
-
-
-def picture_of_load(results: dict[str, Any]) -> bytes:
-    """Time a question by batch, time by candidates, throughput and p95 by callers; a line for each number of threads."""
-    pyplot = figures.load_pyplot()
-    figure, grid = pyplot.subplots(2, 2, figsize=(10, 6.4))
-    places = list(grid.flat)
-    panels = (
-        (results["batches"], "batch", "ms_per_question", "questions in a batch", "ms a question"),
-        (results["candidates"], "candidates", "search_ms_p50", "candidates re-ranked", "ms a search, median"),
-        (results["callers"], "callers", "per_second", "callers at a time", "searches a second"),
-        (results["callers"], "callers", "search_ms_p95", "callers at a time", "ms a search, 95th percentile"),
-    )
-    for place, (rows, x, y, label_x, label_y) in zip(places, panels, strict=True):
-        for (threads, blas, job), lines in _lines(rows, x, y).items():
-            label, colour = _NAMES[threads, blas]
-            style = "s--" if job == "classify" else "o-"
-            place.plot(*lines, style, color=colour, label=f"{job}, {label}" if job else label, markersize=4)
-        place.set_xticks(sorted({row[x] for row in rows}))
-        if y == "search_ms_p95":
-            place.set_yscale("log")
-        else:
-            place.set_ylim(bottom=0)
-        figures.plain(place, label_x, label_y)
-        place.legend(fontsize=7, frameon=False)
-    places[0].set_xscale("log", base=2)
-    places[0].set_xticks(sizes := sorted({row["batch"] for row in results["batches"]}), [str(size) for size in sizes])
-    return figures.png(figure)
-
-
-_NAMES = {
-    (1, 1): ("1 thread", figures.BLUE),
-    (2, 1): ("2 threads", figures.ORANGE),
-    (1, 2): ("1 thread, numpy's BLAS 2", figures.INK),
-}
-
-
-def _lines(rows: Sequence[dict[str, Any]], x: str, y: str) -> dict[tuple[int, int, str], tuple[list[Any], list[Any]]]:
-    """Points of each line, by threads of the encoder and of BLAS, and by job."""
-    found: dict[tuple[int, int, str], tuple[list[Any], list[Any]]] = {}
-    for row in rows:
-        xs, ys = found.setdefault((row["threads"], row["blas"], row.get("job", "")), ([], []))
-        xs.append(row[x])
-        ys.append(row[y])
-    return found

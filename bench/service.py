@@ -1,13 +1,9 @@
-"""``semclass serve`` under load, beside the library on the same requests, and among clients that no service wants.
+"""``semclass serve`` under load, beside the library on the same requests.
 
 The service runs as users start it, in a process of its own on loopback; so does the client, :mod:`bench.http_load`. Both
 share the machine's processors, and what the client takes of them is told. A request re-ranks ten sentences of SQuAD dev, as
 clients of Cohere ask for it (``/v2/rerank``). By turns with the service the library does the same requests in this process:
 from as many threads as the service has workers, the same with several requests at a time, and one after another.
-
-Then come a thousand connections at once, clients that send a byte now and then, that go away in the middle, bodies without
-an end and bodies that are none; and it is asked whether the service still lives, answers, and holds no more memory than
-before. At last the heaviest bodies come, beside small searches (:mod:`bench.heavy`).
 """
 
 from __future__ import annotations
@@ -61,31 +57,15 @@ WORDS = (4, 10)
 
 SEED = 0
 
-AT_ONCE = 1_000
-SLOW, CUT, HUGE = 60, 300, 12
-HUGE_BYTES = 256 << 20
-WARM = 2_000
-"""Requests before memory is looked at: by then everything has been made that is made on first use."""
-
 HOST = "127.0.0.1"
 READY_SECONDS = 120.0
-CALM_SECONDS = 20.0
-"""How long memory may take to be given back."""
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Load, then survival; a quick run has fewer of all."""
+    """The service under load; a quick run has fewer requests."""
     few, data = bench.quick, str(bench.data)
     sizes = {"requests": 200 if few else REQUESTS, "blocks": 2 if few else BLOCKS}
     load = bench.step("service/load", "bench.service:load", data=data, connections=CONNECTIONS, **sizes)
-    kept = bench.step(
-        "service/survival",
-        "bench.service:survival",
-        data=data,
-        at_once=100 if few else AT_ONCE,
-        part=10 if few else 1,
-    )
-    heavy = bench.step("service/heavy", "bench.heavy:measure", data=data)
     return {
         "load": load["rows"],
         "processor": load["processor"],
@@ -93,11 +73,6 @@ def run(bench: Bench) -> dict[str, Any]:
         "errors": load["errors"],
         "p95_over_p50": load["p95_over_p50"],
         "share_of_library": load["share_of_library"],
-        "survival": kept["rows"],
-        "memory": kept["memory"],
-        "grown": kept["grown"],
-        "unexpected": kept["unexpected"],
-        "heavy": heavy["rows"],
     }
 
 
@@ -274,71 +249,6 @@ def _batches(service: Served) -> tuple[float, float]:
     found = [re.search(rf'semclass_batch_texts_{name}{{kind="rerank"}} (\S+)', text) for name in ("sum", "count")]
     total, count = (float(item[1]) if item else 0.0 for item in found)
     return total, count
-
-
-# -- survival ----------------------------------------------------------------------------------------------------------
-
-FINE = frozenset({"200", "408", "429", http_load.CLOSED})
-"""Answers that a slow client or one of very many may get; a closed connection is one to headers that never end."""
-
-
-def survival(data: str, at_once: int, part: int) -> dict[str, Any]:
-    """Clients that no service wants, one kind after another: what they are answered, and whether it lives."""
-    wire = messages(asked(data, max(at_once, WARM // part)))
-    with served() as service:
-        http_load.drive(HOST, service.port, wire[: WARM // part], CONNECTIONS)
-        # a first crowd belongs to the warm-up: buffers for so many connections at a time are made once
-        http_load.crowd(HOST, service.port, wire[:at_once])
-        before, rows = _settled(service, 0.0), []
-        kinds: dict[str, Callable[[], Any]] = {
-            "connections at once": lambda: http_load.crowd(HOST, service.port, wire[:at_once]),
-            "a byte now and then": lambda: http_load.slow(
-                HOST, service.port, wire[0], clients=SLOW // part, pause=0.5, patience=40.0
-            ),
-            "cut in the middle": lambda: http_load.cut(HOST, service.port, wire[0], clients=CUT // part),
-            "bodies without an end": lambda: http_load.huge(
-                HOST, service.port, PATH, size=HUGE_BYTES // part, clients=HUGE
-            ),
-            "malformed": lambda: http_load.malformed(HOST, service.port, PATH),
-        }
-        unexpected = 0
-        for name, ask in kinds.items():
-            began = time.perf_counter()
-            found = ask()
-            statuses = Counter(found.values()) if name == "malformed" else Counter(found or {})
-            fine = FINE - {"200"} if name == "malformed" else FINE
-            wrong = sum(
-                count for status, count in statuses.items() if status not in fine and not status.startswith("4")
-            )
-            again = http_load.drive(HOST, service.port, wire[:CONNECTIONS], CONNECTIONS)
-            well = service.alive and again.statuses == {"200": CONNECTIONS}
-            unexpected += wrong + (not well)
-            rows.append(
-                {
-                    "clients": name,
-                    "number": sum(statuses.values()) or CUT // part,
-                    "answers": ", ".join(f"{count} x {status}" for status, count in sorted(statuses.items())) or "-",
-                    "unexpected": wrong,
-                    "well_after": well,
-                    "seconds": round(time.perf_counter() - began, 1),
-                    "mb_after": service.megabytes(),
-                }
-            )
-        after = _settled(service, 1.1 * before)
-    return {
-        "rows": rows,
-        "memory": [{"before_mb": before, "after_mb": after}],
-        "grown": round(after / before, 3),
-        "unexpected": unexpected,
-    }
-
-
-def _settled(service: Served, wanted: float) -> float:
-    """Memory when it is at most what is wanted, or when it was given time enough."""
-    until = time.perf_counter() + (CALM_SECONDS if wanted else 1.0)
-    while (found := service.megabytes()) > wanted and time.perf_counter() < until:
-        time.sleep(0.25)
-    return found
 
 
 def table(results: dict[str, Any]) -> str:

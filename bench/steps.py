@@ -50,29 +50,7 @@ class StepError(SemclassError):
 
 @dataclass
 class Bench:
-    """What the sections are run with.
-
-    Attributes
-    ----------
-    data
-        The public data sets.
-    work
-        Where indices, trained peers and the results of steps are kept between runs.
-    results
-        Where sections write what they found.
-    quick
-        Whether to take few items: to see that everything runs, not to quote.
-    again
-        Whether steps are run although their results are kept.
-    fine_tune
-        Whether to fine-tune a network for the passage classes, too.
-    cross_encoder
-        Folder that ``bench/peers/train_cross_encoder.py`` wrote, or None.
-    endpoint, model, key
-        Address, model and name of the environment variable that holds the key of an OpenAI-compatible service, or None.
-    steps
-        What was run or found, in order: name, threads, seconds, peak memory and date of each step.
-    """
+    """What the sections are run with."""
 
     data: Path
     work: Path
@@ -103,31 +81,7 @@ class Bench:
     def step(
         self, name: str, function: str, *, threads: int = 1, wrote: Path | None = None, **arguments: Any
     ) -> dict[str, Any]:
-        """Run a function in a process of its own, or give what it gave before.
-
-        Parameters
-        ----------
-        name
-            Names the step, such as ``"questions/semclass/1"``.
-        function
-            ``"bench.module:function"``; takes `arguments` by name, and gives what JSON can hold.
-        threads
-            Set for every library before it is imported; the function is told by its own arguments, if at all.
-        wrote
-            A file or folder that it writes, if any: without it, what is kept does not count.
-        **arguments
-            What JSON can hold; paths are made texts.
-
-        Returns
-        -------
-        dict
-            What the function gave; ``{"skipped": reason}`` if a package that it needs is not installed.
-
-        Raises
-        ------
-        StepError
-            If it failed.
-        """
+        """Run a function in a process of its own, or give what it gave before."""
         task = {"function": function, "arguments": json.loads(json.dumps(arguments, default=str)), "threads": threads}
         kept = self.work / "steps" / f"{re.sub('[^A-Za-z0-9]+', '-', name)}-{self._key(task)}.json"
         record = None if self.again or (wrote is not None and not wrote.exists()) else _kept(kept)

@@ -45,21 +45,7 @@ POINTS = 120
 
 @dataclass(frozen=True)
 class Measured:
-    """One data set by the thesis's protocol.
-
-    Attributes
-    ----------
-    questions
-        How many there are in all.
-    methods
-        A result by method, over the answered questions.
-    components, relevant
-        Of the answered questions: what integrated re-ranking is made of, and which candidates are relevant, (q, 10).
-    searches
-        Of each weight of integrated re-ranking, by its name.
-    seconds
-        That these searches took together.
-    """
+    """One data set by the thesis's protocol."""
 
     questions: int
     methods: dict[str, evaluate.MethodResult]

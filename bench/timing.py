@@ -69,23 +69,7 @@ def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: in
 def by_turns(
     items: Sequence[Any], jobs: Mapping[str, Callable[[Any], object]], *, block: int = 20
 ) -> dict[str, list[float]]:
-    """Seconds of several jobs for each item, taken in turns so that a slow moment of the machine meets all of them.
-
-    Parameters
-    ----------
-    items
-        What each job is called with.
-    jobs
-        By name.
-    block
-        Items that one job does before the next has its turn: few enough to be close in time, enough that each finds the
-        caches as it leaves them.
-
-    Returns
-    -------
-    dict
-        A list of seconds by job, in the order of `items`.
-    """
+    """Seconds of several jobs for each item, taken in turns so that a slow moment of the machine meets all of them."""
     for job in jobs.values():
         for item in items[:WARM_UP]:
             job(item)

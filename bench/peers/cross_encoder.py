@@ -29,18 +29,7 @@ FEW = 3
 
 @dataclass(frozen=True)
 class CrossEncoder:
-    """A network that scores a question and a passage together.
-
-    Attributes
-    ----------
-    session
-        Takes `INPUTS`, int64 (batch, length), and gives ``logits``, float32 (batch,).
-    tokenizer
-        Makes pairs; cuts passages, never questions.
-    manifest
-        How it was made; ``weight`` is lambda of score + lambda * logit, and ``slope`` * logit is log-odds up to a constant:
-        both found on training questions that it did not see.
-    """
+    """A network that scores a question and a passage together."""
 
     session: onnxruntime.InferenceSession
     tokenizer: tokenizers.Tokenizer
@@ -54,10 +43,7 @@ class CrossEncoder:
         return cls(open_session(artifact, "model.onnx", threads), tokenizer, dict(artifact.manifest))
 
     def scores(self, question: str, passages: Sequence[str]) -> Array:
-        """Logits of passages for a question, float32 (n,).
-
-        Each pair is a run of its own: on one thread that is faster than a padded batch.
-        """
+        """Logits of passages for a question, float32 (n,)."""
         pairs = self.tokenizer.encode_batch([(question, passage) for passage in passages])
         return np.concatenate([self.session.run(["logits"], feed([pair]))[0] for pair in pairs])
 
@@ -87,25 +73,7 @@ def log_odds(probabilities: Array) -> Array:
 
 
 def orders(score: Array, probabilities: Array, logits: Array, weight: float, slope: float) -> dict[str, Array]:
-    """Order candidates by each method; equal values keep the order before.
-
-    Parameters
-    ----------
-    score
-        Of the hybrid, falling, float64 (n,).
-    probabilities
-        Of ``learned``, float64 (n,).
-    logits
-        Of the cross-encoder, float32 (n,).
-    weight, slope
-        lambda, and what makes log-odds of logits.
-
-    Returns
-    -------
-    dict
-        By method: places, best first. The last two add up the log-odds of ``learned`` and of the cross-encoder: for all
-        candidates, or for the first `FEW` of ``learned`` alone.
-    """
+    """Order candidates by each method; equal values keep the order before."""
     both = log_odds(probabilities) + slope * logits
     keys = {
         "hybrid": score,

@@ -39,15 +39,7 @@ NOT_ASKED = "not asked, for too many calls before had failed"
 
 
 class CallError(SemclassError):
-    """A call gave no answer.
-
-    Parameters
-    ----------
-    reason
-        Kind of failure and status, never what the service wrote: that may hold a part of the key.
-    refused
-        Whether the service refused the parameters.
-    """
+    """A call gave no answer."""
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
         super().__init__(reason)
@@ -56,23 +48,7 @@ class CallError(SemclassError):
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call gave.
-
-    Attributes
-    ----------
-    text
-        What the model wrote.
-    finish
-        Why it stopped, as the service says: ``stop``, ``length`` and others.
-    prompt_tokens, answer_tokens
-        As the service counted them, or None.
-    cached_tokens
-        How many of the prompt's it had kept from calls before, as far as it says.
-    began, seconds
-        When the call was made, in seconds since 1970, and how long it took, retries included.
-    at_once
-        How many calls were under way: 1 where the latency of a call counts, 0 in the first call, which does not count.
-    """
+    """What a call gave."""
 
     text: str
     finish: str
@@ -85,13 +61,7 @@ class Answer:
 
 
 class Answers:
-    """Answers kept in a file of JSON lines, one for each; a line that was cut short counts as not there.
-
-    Parameters
-    ----------
-    path
-        The file; made with its folder when the first answer comes.
-    """
+    """Answers kept in a file of JSON lines, one for each; a line that was cut short counts as not there."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -128,17 +98,7 @@ def _record(line: bytes) -> tuple[str, Answer] | None:
 
 @dataclass(frozen=True)
 class Service:
-    """A model behind an endpoint, and what it has answered.
-
-    Attributes
-    ----------
-    client
-        ``openai.OpenAI``.
-    endpoint, model
-        Address and the model's name there.
-    answers
-        What is known already.
-    """
+    """A model behind an endpoint, and what it has answered."""
 
     client: Any
     endpoint: str
@@ -155,13 +115,7 @@ class Service:
         return self.answers.get(self.key(prompt, parameters))
 
     def ask(self, prompt: str, parameters: dict[str, Any], at_once: int) -> Answer:
-        """Make a call, and keep its answer.
-
-        Raises
-        ------
-        CallError
-            If the call, with its retries, gave none.
-        """
+        """Make a call, and keep its answer."""
         began, started = time.time(), time.perf_counter()
         body = self._body(prompt, parameters)
         answer = _parsed(body, began, time.perf_counter() - started, at_once)
@@ -206,13 +160,7 @@ def _count(value: Any) -> int | None:
 
 
 def agree(service: Service, prompt: str) -> dict[str, Any]:
-    """The first of `PARAMETERS` with which the service answers.
-
-    Raises
-    ------
-    CallError
-        If it answers with none, or cannot be reached.
-    """
+    """The first of `PARAMETERS` with which the service answers."""
     why = None
     for parameters in PARAMETERS:
         why = _refusal(service, prompt, parameters)
@@ -236,11 +184,7 @@ def _refusal(service: Service, prompt: str, parameters: dict[str, Any]) -> str |
 def ask_all(
     service: Service, calls: Sequence[str], parameters: dict[str, Any], *, alone: int, concurrency: int
 ) -> list[Answer | CallError]:
-    """Ask everything: the last `alone` calls one at a time, then `concurrency` of the others at once.
-
-    The last ones, because a quick run asks the first ones together, and what is answered is not asked for again. After
-    `PATIENCE` failures in a row nothing more is asked for.
-    """
+    """Ask everything: the last `alone` calls one at a time, then `concurrency` of the others at once."""
     in_a_row = 0
 
     def one(prompt: str, at_once: int) -> Answer | CallError:

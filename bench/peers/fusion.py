@@ -31,22 +31,7 @@ ALPHAS: DoubleArray = np.arange(21) / 20
 
 
 def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
-    """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at.
-
-    Parameters
-    ----------
-    dense, lexical
-        Scores of all passages, float64 of shape (p,).
-    alpha
-        From 0, the second score alone, to 1, the first.
-    n
-        How many to give.
-
-    Returns
-    -------
-    ndarray
-        int64 of shape (min(n, passages that are looked at),), best first.
-    """
+    """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at."""
     rows = fusion.pool(dense, lexical, DEPTH)
     return rows[top_k(fusion.fused(dense[rows], lexical[rows], "convex", alpha=alpha).score, n)]
 
@@ -58,24 +43,7 @@ def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArr
 
 
 def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
-    """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences.
-
-    Parameters
-    ----------
-    data
-        Data folder.
-    sentences
-        How many of its sentences, from the first on; all if None.
-    questions
-        How many questions about these, drawn by chance.
-    seed
-        What they are drawn with.
-
-    Returns
-    -------
-    dict
-        ``alpha``, with the largest MRR@10, and ``mrr@10`` by alpha.
-    """
+    """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences."""
     folder = Path(data) / "squad_sentences"
     records = _read(folder / "train.corpus.jsonl.gz")[:sentences]
     place = {record["_id"]: row for row, record in enumerate(records)}

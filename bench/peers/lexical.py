@@ -40,21 +40,7 @@ def by_bm25s(texts: Sequence[str]) -> Search:
 
 
 def rank_bm25(corpus: Sequence[Sequence[Hashable]], *, same_idf: bool = False) -> Any:
-    """``BM25Okapi`` of rank-bm25, k1 = 1.5 and b = 0.75 as it comes.
-
-    Parameters
-    ----------
-    corpus
-        Tokens of each passage: words, or the ids of word pieces.
-    same_idf
-        Whether to give it the inverse document frequency of :mod:`semclass.scoring.bm25`, so that both give the same
-        scores; its own is negative for a word that most passages have, and then replaced by a quarter of the average.
-
-    Returns
-    -------
-    rank_bm25.BM25Okapi
-        With ``get_scores(tokens)`` and ``get_top_n(tokens, documents, n)``.
-    """
+    """``BM25Okapi`` of rank-bm25, k1 = 1.5 and b = 0.75 as it comes."""
     model = import_extra("rank_bm25", "bench").BM25Okapi(corpus)
     if same_idf:
         found = Counter(word for passage in model.doc_freqs for word in passage)

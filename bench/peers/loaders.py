@@ -29,18 +29,7 @@ Answers = Callable[[Sequence[Any]], list[Any]]
 
 @dataclass(frozen=True)
 class System:
-    """Something that answers.
-
-    Attributes
-    ----------
-    answer
-        What is timed: gives an answer for each item.
-    files
-        Its model, for its size on disk: files and folders.
-    everything
-        Gives all answers that it can give of items at once, by name; ``"label"`` is that of `answer`. None if there is no
-        other.
-    """
+    """Something that answers."""
 
     answer: Answers
     files: Sequence[str | Path]
@@ -48,27 +37,7 @@ class System:
 
 
 def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: bool = True) -> dict[str, Any]:
-    """Load a system, time it, and keep what it answers.
-
-    Parameters
-    ----------
-    loader
-        ``"bench.module:function"``, which gives a :class:`System` for `options`.
-    options
-        What JSON can hold.
-    items
-        File with a list of items by name of the set; times are taken on the first set.
-    of
-        What the system was made of, so that this runs again when that has changed.
-    quality
-        Whether answers are wanted for every item, or times alone.
-
-    Returns
-    -------
-    dict
-        ``load_s`` (imports, models and the first answer), ``p50_ms`` and ``p95_ms`` one item at a time, ``per_second`` in
-        batches of `BATCH`, ``disk_mb``, and ``answers``: by set and name, the timed answer's being ``"label"``.
-    """
+    """Load a system, time it, and keep what it answers."""
     del of
     sets = json.loads(Path(items).read_text(encoding="utf-8"))
     first = next(iter(sets.values()))
@@ -95,20 +64,7 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: 
 
 
 def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str) -> dict[str, Any]:
-    """Time several systems in turns, so that a ratio of their times is of the same moments.
-
-    Parameters
-    ----------
-    systems
-        Loader and options by name.
-    items, of
-        As for :func:`measure`; only the first set is read.
-
-    Returns
-    -------
-    dict
-        By name: ``p50_ms``, ``p95_ms`` and ``answers``.
-    """
+    """Time several systems in turns, so that a ratio of their times is of the same moments."""
     del of
     first = next(iter(json.loads(Path(items).read_text(encoding="utf-8")).values()))
     loaded = {name: load(loader, options).answer for name, (loader, options) in systems.items()}
@@ -216,15 +172,7 @@ def semclass_pair_head(threads: int, rerank: str) -> System:
 
 
 def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
-    """What makes vectors of texts.
-
-    Parameters
-    ----------
-    kind
-        ``"sentence-transformers"``, ``"model2vec"``, ``"tfidf"``, or ``"text"`` for estimators that read texts themselves.
-    model
-        Its folder, or the file of a TF-IDF vectoriser.
-    """
+    """What makes vectors of texts."""
     from semclass.core.errors import import_extra
 
     if kind == "tfidf":

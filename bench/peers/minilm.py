@@ -39,23 +39,7 @@ def train(
     seed: int = 0,
     first: int | None = None,
 ) -> dict[str, Any]:
-    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX.
-
-    Parameters
-    ----------
-    original
-        Folder of the encoder.
-    train
-        File with ``texts`` and ``labels``, which hold ``fine``.
-    folder
-        Where to write ``torch/`` and ``int8/``.
-    of
-        What the training file holds, so that this runs again when that has changed.
-    epochs, rate, head_rate, seed
-        Of the recipe; the new layer has a rate of its own.
-    first
-        Only so many of the items, if given.
-    """
+    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX."""
     del of
     torch = import_extra("torch", "bench")
     data = json.loads(Path(train).read_text(encoding="utf-8"))
@@ -84,15 +68,7 @@ def train(
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the training.
-
-    Attributes
-    ----------
-    length
-        Word pieces of a text that are read.
-    epochs, rate, head_rate, seed
-        The new layer has a rate of its own.
-    """
+    """Settings of the training."""
 
     length: int
     epochs: int = 3
@@ -104,21 +80,7 @@ class Recipe:
 def tuned(
     original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any], recipe: Recipe
 ) -> tuple[Any, Any]:
-    """Fine-tune the network in the folder `original`; gives it with its tokeniser.
-
-    Parameters
-    ----------
-    original
-        Folder of the encoder.
-    texts
-        What it reads.
-    outputs
-        Columns of its new layer.
-    loss
-        Of logits (n, outputs) and the rows of the n texts.
-    recipe
-        Settings.
-    """
+    """Fine-tune the network in the folder `original`; gives it with its tokeniser."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
     torch.manual_seed(recipe.seed)
     tokenizer = transformers.AutoTokenizer.from_pretrained(original)

@@ -35,27 +35,7 @@ RATES = (1e-4, 3e-4)
 
 
 def train(original: str, train: str, folder: str, of: str, length: int = LENGTH, epochs: int = 3) -> dict[str, Any]:
-    """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX.
-
-    Parameters
-    ----------
-    original
-        Folder of the encoder.
-    train
-        File as :func:`bench.peers.several.train` reads it.
-    folder
-        Where to write ``model.onnx``, ``tokenizer.json`` and ``thresholds.json``.
-    of
-        What the training file holds, so that this runs again when that has changed.
-    length, epochs
-        Of the recipe.
-
-    Returns
-    -------
-    dict
-        ``train_s`` of the network that is kept, ``folds_s`` and ``search_s`` of what was trained beside it; ``said``:
-        decisions by the row of the text; ``chosen`` and ``made``, which changes with what was made.
-    """
+    """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX."""
     del of
     import_extra("torch", "bench").set_num_threads(1)
     data = json.loads(Path(train).read_text(encoding="utf-8"))

@@ -29,27 +29,7 @@ STRETCHES, HELD_OUT = 50, (3, 13, 23, 33, 43)
 
 @dataclass(frozen=True)
 class Task:
-    """Questions whose answer is among their candidates.
-
-    Attributes
-    ----------
-    data
-        Names of the domains.
-    questions
-        n texts.
-    passages
-        Of all domains.
-    rows
-        Its candidates among them, best first, int64 (n, 10).
-    score
-        Their scores, float64 (n, 10).
-    answers
-        Which of them answer, bool (n, 10).
-    weight
-        Of each question, 1 in the mean: domains weigh as the square root of their number of questions, float64 (n,).
-    held_out
-        Whether the question is of a stretch that is held out, bool (n,).
-    """
+    """Questions whose answer is among their candidates."""
 
     data: str
     questions: list[str]

@@ -14,26 +14,7 @@ from semclass.core.errors import import_extra
 
 
 def train(kind: str, model: str | None, hows: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
-    """Fit a logistic regression for each way to combine the vectors of a pair.
-
-    Parameters
-    ----------
-    kind, model
-        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"tfidf"``, `model` is written here.
-    hows
-        See :func:`bench.peers.loaders.combined`.
-    train
-        File with ``pairs`` and ``labels``.
-    folder
-        Where to write.
-    of
-        What the training file holds, so that this runs again when that has changed.
-
-    Returns
-    -------
-    dict
-        ``train_s`` and ``chosen`` by how; ``made``, which changes with what was made.
-    """
+    """Fit a logistic regression for each way to combine the vectors of a pair."""
     del of
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     asked, given = zip(*data["pairs"], strict=True)

@@ -45,41 +45,7 @@ def measure(
     retries: int = 5,
     **options: Any,
 ) -> dict[str, Any]:
-    """Measure a prompted model on a task; a step.
-
-    Parameters
-    ----------
-    task
-        ``questions``, ``passages`` or ``entailment``.
-    data, work
-        The data sets; where answers are kept between runs.
-    endpoint, model
-        Address of the service, such as ``http://localhost:8000/v1``, and the model's name there.
-    key
-        Environment variable that holds the service's key; none is sent if None.
-    quick
-        Whether to ask about few items.
-    items
-        How many items to ask about, a sample drawn by `seed`; `ITEMS` at most if None.
-    seed
-        Draws examples and items.
-    concurrency
-        Calls under way at once.
-    timeout
-        Seconds that an attempt may take.
-    retries
-        Attempts after the first.
-    **options
-        What the task takes, such as ``test="natural"`` for questions.
-
-    Returns
-    -------
-    dict
-        A system as the sections report it: an item is one question, passage (six calls) or pair. ``p50_ms`` and
-        ``p95_ms`` are of items asked one call at a time, ``per_second`` of items asked `concurrency` calls at once;
-        money is as in :func:`money`.
-        ``{"skipped": reason}`` if the service gave no answer at all.
-    """
+    """Measure a prompted model on a task; a step."""
     openai = import_extra("openai", "bench")
     if task not in prompts.TASKS:
         raise InputError(f"task is {task!r}; there are: {', '.join(prompts.TASKS)}")
@@ -141,19 +107,7 @@ def _host(endpoint: str) -> str:
 
 
 def quality(task: str, items: Sequence[prompts.Item], said: Sequence[str | None], seed: int = 0) -> dict[str, Any]:
-    """Accuracy and macro F1 with intervals; a call without a label is wrong.
-
-    Parameters
-    ----------
-    task
-        Its name.
-    items
-        What was asked about.
-    said
-        The label of each call, in order, or None.
-    seed
-        Of the resamples.
-    """
+    """Accuracy and macro F1 with intervals; a call without a label is wrong."""
     from bench import measures  # scikit-learn is not needed to count tokens
 
     truth = [label for item in items for label in item.truth]
@@ -183,17 +137,7 @@ def told(calls: Sequence[str], given: Sequence[Answer | CallError], said: Sequen
 
 
 def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) -> dict[str, Any]:
-    """Latency of items whose calls were made one at a time, throughput of calls made `concurrency` at once.
-
-    Parameters
-    ----------
-    given
-        What each call gave.
-    per_item
-        Calls of an item.
-    concurrency
-        Calls under way at once.
-    """
+    """Latency of items whose calls were made one at a time, throughput of calls made `concurrency` at once."""
     groups = [given[place : place + per_item] for place in range(0, len(given), per_item)]
     alone = [sum(_seconds(one) for one in group) for group in groups]
     alone = [seconds for seconds in alone if not np.isnan(seconds)]
@@ -225,25 +169,7 @@ def _busy_seconds(answers: Sequence[Answer]) -> float:
 def money(
     model: str, calls: Sequence[str], given: Sequence[Answer | CallError], per_item: int, per_second: float | None
 ) -> dict[str, Any]:
-    """Tokens of a call, and USD for a million items.
-
-    Parameters
-    ----------
-    model
-        Its name, as the file of prices may know it.
-    calls, given
-        What was asked, and what each call gave.
-    per_item
-        Calls of an item.
-    per_second
-        Items that were answered a second.
-
-    Returns
-    -------
-    dict
-        ``usd_per_million`` is by tokens. Where the model has no such price, it is None, and ``usd_per_million_gpu`` is
-        what `per_second` would cost on a GPU machine of one's own.
-    """
+    """Tokens of a call, and USD for a million items."""
     answered = [(prompt, one) for prompt, one in zip(calls, given, strict=True) if isinstance(one, Answer)]
     tokenizer = _word_pieces()
     counts = [_tokens(prompt, one, tokenizer) for prompt, one in answered]
@@ -286,25 +212,7 @@ def _word_pieces() -> tokenizers.Tokenizer:
 
 
 def prompt_tokens(task: str, data: str | Path, *, seed: int = 0, items: int = 100) -> dict[str, Any]:
-    """Tokens of one call of a task, for models that were prompted elsewhere and kept no count.
-
-    Parameters
-    ----------
-    task
-        Its name.
-    data
-        The data sets.
-    seed
-        Draws examples and items.
-    items
-        Of how many items the mean is taken.
-
-    Returns
-    -------
-    dict
-        ``prompt`` and ``answer``, means over our prompts of the same structure; ``shared``, how many of ``prompt`` are
-        instruction and examples, which are the same in every call; and ``counted_with``.
-    """
+    """Tokens of one call of a task, for models that were prompted elsewhere and kept no count."""
     made = prompts.TASKS[task](Path(data), seed=seed)
     tokenizer = _word_pieces()
     counts = [

@@ -63,15 +63,7 @@ SHORT = 600
 
 @dataclass(frozen=True)
 class Item:
-    """What is asked about.
-
-    Attributes
-    ----------
-    prompts
-        One for each decision: one, or one for each class of a passage.
-    truth
-        The right label of each, None where it is not known.
-    """
+    """What is asked about."""
 
     prompts: tuple[str, ...]
     truth: tuple[str | None, ...]
@@ -79,19 +71,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Task:
-    """A task for a prompted model.
-
-    Attributes
-    ----------
-    items
-        In an order drawn by the seed, so that the first of them are a sample.
-    words
-        By label the words that say it.
-    shots
-        Examples in a prompt.
-    what
-        The protocol in a sentence.
-    """
+    """A task for a prompted model."""
 
     items: tuple[Item, ...]
     words: Words
@@ -100,23 +80,7 @@ class Task:
 
 
 def label(answer: str, words: Words) -> str | None:
-    """The label that an answer gives.
-
-    The first line that is not empty counts, without what a model thinks aloud between ``<think>`` marks, and in it the
-    first part, up to a full stop or the like, that names a label. Case and other punctuation mean nothing.
-
-    Parameters
-    ----------
-    answer
-        What the model wrote.
-    words
-        By label the words that say it.
-
-    Returns
-    -------
-    str or None
-        None if the line names no label, or its part several.
-    """
+    """The label that an answer gives."""
     said = {word: name for name, all_words in words.items() for word in all_words}
     longest_first = sorted(said, key=len, reverse=True)
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})s?\b")
@@ -130,17 +94,7 @@ def label(answer: str, words: Words) -> str | None:
 
 
 def questions(data: Path, *, seed: int = 0, test: str = "trec") -> Task:
-    """The six coarse classes of questions, examples from the TREC training questions.
-
-    Parameters
-    ----------
-    data
-        Data folder.
-    seed
-        Draws the examples and the items' order.
-    test
-        ``trec``, or ``natural`` for the questions of ``questions/natural.tsv`` that are kept for development.
-    """
+    """The six coarse classes of questions, examples from the TREC training questions."""
     rng = np.random.default_rng(seed)
     if test == "trec":
         asked = read_tsv(data / "trec" / "test.tsv")
@@ -201,11 +155,7 @@ def _passage(text: str, answer: str | None = None) -> str:
 
 
 def entailment(data: Path, *, seed: int = 0) -> Task:
-    """Whether a sentence answers a question: QNLI validation, examples from other articles.
-
-    The examples for no are sentences that stand within three of the one that answers, as QNLI's own stand in the same
-    paragraph.
-    """
+    """Whether a sentence answers a question: QNLI validation, examples from other articles."""
     rng = np.random.default_rng(seed)
     folder = data / "squad_sentences"
     sentences = [row["text"] for row in read_jsonl(folder / "train.corpus.jsonl.gz")]

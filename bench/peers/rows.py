@@ -37,25 +37,7 @@ Score = Callable[[str, dict[str, dict[str, list[Any]]]], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Entry:
-    """A system to measure.
-
-    Attributes
-    ----------
-    name, kind, what
-        As the results have them.
-    loader, options
-        See :func:`bench.peers.loaders.measure`.
-    threads
-        Of its process.
-    training
-        What the step that trained it gave, ``{"skipped": reason}`` included; None if it ships.
-    train_s
-        Seconds of that training.
-    like
-        Name of a system that gives these answers too: only times are measured.
-    said
-        Name of the answer that counts as ``"label"``.
-    """
+    """A system to measure."""
 
     name: str
     kind: str
@@ -70,24 +52,7 @@ class Entry:
 
 
 def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
-    """Measure systems one after another, each in a process of its own.
-
-    Parameters
-    ----------
-    bench, section
-        Where, and what the steps are named after.
-    entries
-        What to measure; one that lends its answers stands before those that are like it.
-    items
-        File with the items by set.
-    score
-        Makes figures of answers.
-
-    Returns
-    -------
-    list of dict
-        A row for each entry, in order; one that could not be measured has ``skipped``.
-    """
+    """Measure systems one after another, each in a process of its own."""
     found: list[dict[str, Any]] = []
     kept: dict[str, dict[str, Any]] = {}
     for entry in entries:
@@ -130,21 +95,7 @@ def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]
 
 
 def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1) -> dict[str, Any]:
-    """The row of flan-ul2's recorded answers.
-
-    Its time is assumed, see :data:`bench.prices.ASSUMED_SECONDS`. Its price is that of a hosted flan-ul2, for as many
-    tokens as our prompts of the same structure have; ``usd_per_million_gpu`` is that of a GPU for the assumed time, and
-    ``usd_per_million_at`` what the same tokens cost at each other price of the file.
-
-    Parameters
-    ----------
-    bench, task
-        Where the data is, and the section.
-    figures
-        Quality.
-    calls
-        Calls that an item takes.
-    """
+    """The row of flan-ul2's recorded answers."""
     from bench.peers import prompted  # it imports what the sections count with
 
     seconds, tokens = calls * prices.ASSUMED_SECONDS, prompted.prompt_tokens(task, bench.data)
@@ -254,24 +205,7 @@ def with_interval(row: Mapping[str, Any], name: str) -> str:
 def fitted(
     bench: Bench, section: str, function: str, kind: str, folder: Path, train: Path, **arguments: Any
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Fit a peer over one kind of vectors, or find it fitted.
-
-    Parameters
-    ----------
-    bench, section
-        Where, and what the step is named after.
-    function
-        Fits; takes ``kind``, ``model``, ``train``, ``folder``, ``of`` and `arguments`.
-    kind
-        One of :data:`VECTORS`.
-    folder, train
-        Where peers of the section are kept, and the file with what they learn from.
-
-    Returns
-    -------
-    tuple
-        File or folder of what makes the vectors, and what the step gave, or why it was skipped.
-    """
+    """Fit a peer over one kind of vectors, or find it fitted."""
     made: Mapping[str, Any] = {}
     model: Path | None = folder / "tfidf.joblib"
     if kind == "sentence-transformers":

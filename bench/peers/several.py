@@ -28,27 +28,7 @@ TRIED = 800
 
 
 def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
-    """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them.
-
-    Parameters
-    ----------
-    kind, model
-        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"tfidf"``, `model` is written here, over all texts.
-    heads
-        Names of estimators.
-    train
-        File with ``texts``, ``labels`` (1, 0 or null by class, for each text), ``weights`` and ``articles`` of the texts,
-        and ``folds``: rows to fit on and rows to decide on.
-    folder
-        Where to write.
-    of
-        What the training file holds, so that this runs again when that has changed.
-
-    Returns
-    -------
-    dict
-        By estimator ``train_s`` and ``said``: decisions by the row of the text; ``made``, which changes with what was made.
-    """
+    """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
     del of
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     out, found = Path(folder), {}

@@ -60,24 +60,7 @@ MAX_LENGTH = 384
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the training: customary values but for `rate`, which is searched.
-
-    Attributes
-    ----------
-    batch
-        Questions of a step.
-    negatives
-        Passages that do not answer, of each question: the nth candidate is drawn with a chance in proportion to
-        1 / n.
-    rate, head_rate
-        Peak learning rates of the network and of the linear map.
-    warm_up, decay
-        Steps over which the rates rise, and share of all steps, at the end, over which they fall.
-    weight_decay
-        Of AdamW.
-    length
-        Word pieces of a pair at most.
-    """
+    """Settings of the training: customary values but for `rate`, which is searched."""
 
     batch: int = 16
     negatives: int = 3
@@ -93,13 +76,7 @@ class Recipe:
 
 
 class Network:
-    """The encoder's network over pairs of texts, as torch parameters.
-
-    Attributes
-    ----------
-    parameters
-        Tensors by their names in the encoder's weights file, and the linear map ``score``. Word vectors are not trained.
-    """
+    """The encoder's network over pairs of texts, as torch parameters."""
 
     def __init__(self, weights: Mapping[str, Array], config: bert_graph.BertConfig, seed: int) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
@@ -191,11 +168,7 @@ def tune(
     recipe: Recipe,
     seed: int,
 ) -> Iterator[Network]:
-    """Train the network on parts of the questions, one after another; gives it after each of them.
-
-    To stop after an earlier part costs the steps at a falling rate only: the steps before, at a constant rate, are those of
-    the later ones, too, which go on from there (Hu et al. 2024, MiniCPM, section 4).
-    """
+    """Train the network on parts of the questions, one after another; gives it after each of them."""
     torch = import_extra("torch", EXTRA)
     rng = np.random.default_rng(seed)
     network = Network(weights, config, seed)
@@ -256,10 +229,7 @@ def search(
     tokenizer: tokenizers.Tokenizer,
     seed: int,
 ) -> list[dict[str, float]]:
-    """Try every rate and number of passes on `rows`; the least loss on held-out questions comes first.
-
-    The loss is that of the training, over all candidates, as questions weigh.
-    """
+    """Try every rate and number of passes on `rows`; the least loss on held-out questions comes first."""
     held = np.random.default_rng(seed).permutation(np.flatnonzero(task.held_out))[:JUDGED]
     answers, share, found = task.answers[held], task.weight[held] / task.weight[held].sum(), []
     for rate in RATES:
@@ -284,10 +254,7 @@ def search(
 def write_graph(
     weights: Mapping[str, Array], config: bert_graph.BertConfig, ranges: dict[str, bert_graph.ActivationRange] | None
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Write the network: `INPUTS` of shape (batch, length) to ``logits`` of shape (batch,).
-
-    `ranges` None gives float32 with the inputs of matrix products as extra outputs, whose names are given, too.
-    """
+    """Write the network: `INPUTS` of shape (batch, length) to ``logits`` of shape (batch,)."""
     writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
     g = writer.graph
     g.op("Cast", ["attention_mask"], "mask", to=onnx.TensorProto.INT32)

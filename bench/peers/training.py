@@ -65,27 +65,7 @@ def distil(original: str, folder: str) -> dict[str, Any]:
 def fit_texts(
     kind: str, model: str | None, heads: dict[str, tuple[str, int | None]], train: str, folder: str, of: str
 ) -> dict[str, Any]:
-    """Fit classifiers of a text and keep them in a folder.
-
-    Parameters
-    ----------
-    kind, model
-        Of the vectors, see :func:`bench.peers.loaders.vectors`; for ``"text"``, they are TF-IDF and fitted here.
-    heads
-        By the name of the file to write, which ends in the level of the labels, such as ``"svc.fine"``: an estimator, and
-        how many of the training items, the first ones, it is fitted to; None for all.
-    train
-        File with ``texts`` and ``labels`` by level.
-    folder
-        Where to write.
-    of
-        What the training file holds, so that this runs again when that has changed.
-
-    Returns
-    -------
-    dict
-        ``train_s`` by file, the vectors of the training texts included; ``chosen``; ``made``, which changes with them.
-    """
+    """Fit classifiers of a text and keep them in a folder."""
     del of
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)

@@ -1,4 +1,4 @@
-"""What to use: of the systems that were compared on a task, who is best, and who is best for what, by rule."""
+"""What to use: of the systems that were compared on a task, which is best, and by how much."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from bench.reporting.tables import (
     NONE,
     Results,
     at,
-    cost,
     measured,
     name_of,
     number,
@@ -24,19 +23,7 @@ from bench.reporting.words import TASKS, said, title_of
 
 @dataclass(frozen=True)
 class Contest:
-    """Systems on the same items, to pick from.
-
-    Attributes
-    ----------
-    title
-        What the contest is about.
-    systems
-        Rows that are comparable.
-    key, quality
-        The figure that decides, and what it is called.
-    shown
-        Formats a row's figure.
-    """
+    """Systems on the same items, to pick from."""
 
     title: str
     systems: Sequence[Mapping[str, Any]]
@@ -51,11 +38,6 @@ class Contest:
             on_one_thread(measured(self.systems, self.key)),
             key=lambda row: (-row[self.key], row.get("p50_ms") or float("inf")),
         )
-
-    @property
-    def good(self) -> list[Mapping[str, Any]]:
-        """Those that are as good as the best one, as far as the intervals tell."""
-        return [row for row in self.ranked if self.equal(row)]
 
     def equal(self, row: Mapping[str, Any]) -> bool:
         """Whether the figure of a row lies in the best one's interval, or that one's figure in its own."""
@@ -90,36 +72,19 @@ def on_sample(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [{**row, **(row.get("sample") or {})} for row in data.get("systems", [])]
 
 
-FURTHER = {"questions": ("natural_accuracy", "accuracy on natural questions")}
-"""A second figure of a task that is worth a statement."""
-
-
 def answers(found: Results) -> str:
-    """What to use: a look at all contests, then a statement and a table of picks for each."""
+    """What to use: the best of each side, and a statement on each contest."""
     given = contests(found)
     if not given:
         return ""
     parts = [said("answers"), *([] if _asked_a_model(found) else [said("answers", "no model")]), glance(given)]
-    for contest in given:
-        parts += [f"### {_short(contest.title)}", statement(contest), picks(contest)]
-        parts += [statement(more) for more in _further(found, contest)]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, "\n".join(f"- {_short(contest.title)}: {statement(contest)}" for contest in given)])
 
 
 def _asked_a_model(found: Results) -> bool:
     """Whether any language model was prompted here, not by others."""
     rows = [row for name in TASKS for row in at(found, name, "systems") or []]
     return any(row.get("kind") == "prompted" and not row.get("recorded") and "skipped" not in row for row in rows)
-
-
-def _further(found: Results, contest: Contest) -> list[Contest]:
-    """The contest by the second figure of a task, if there is one."""
-    more = [
-        Contest(contest.title, contest.systems, key, quality, contest.shown)
-        for name, (key, quality) in FURTHER.items()
-        if contest.title == title_of(name)
-    ]
-    return [item for item in more if item.ranked]
 
 
 SIDES = {"semclass": "semclass", "peer": "best peer", "prompted": "prompted model"}
@@ -172,32 +137,3 @@ def statement(contest: Contest) -> str:
     if contest.equal(rival):
         return f"{text}: within the intervals, so that quality alone does not decide between the two."
     return f"{text}: {'a clear lead of semclass' if ours else 'here a peer is clearly better'}."
-
-
-def picks(contest: Contest) -> str:
-    """The decision table."""
-    timed = [row for row in contest.ranked if row.get("p50_ms") is not None]
-    chosen = {
-        f"the best {contest.quality}, whatever it costs": contest.ranked[:1],
-        "as good as the best, and fast": _least(contest.good, "p50_ms"),
-        "as good as the best, in little memory": _least(contest.good, "peak_mb"),
-        "the shortest time": _least(timed, "p50_ms"),
-        "the least memory": _least(contest.ranked, "peak_mb"),
-        "no labels to train with": [row for row in contest.ranked if row.get("kind") == "prompted"][:1],
-    }
-    rows = [
-        [
-            need,
-            f"{name_of(row)}" + ("" if row.get("kind") == "semclass" else " (**a peer**)"),
-            contest.shown(row, contest.key),
-            *(cost(row, key) for key in ("p50_ms", "peak_mb", "usd_per_million")),
-        ]
-        for need, found in chosen.items()
-        for row in found
-    ]
-    return table(("if you want", "take", contest.quality, "p50, ms", "memory, MB", "USD per million"), rows)
-
-
-def _least(rows: Sequence[Mapping[str, Any]], key: str) -> list[Mapping[str, Any]]:
-    found = [row for row in rows if row.get(key) is not None]
-    return [min(found, key=lambda row: row[key])] if found else []

@@ -9,17 +9,10 @@ from bench.reporting.tables import anything, at
 from bench.reporting.words import has
 
 PARTS = {
-    "scale": (
-        "what", "parts", "memory", "builds", "sentences", "agreement", "slopes", "batches", "candidates", "callers", "bm25",
-        "encoders", "products", "dense",
-    ),
-    "living": ("what", "streams", "kills", "segments"),
-    "concurrency": ("callers", "processes"),
-    "memory": ("memory", "kinds"),
-    "service": ("processor", "survival", "memory", "heavy"),
+    "scale": ("what", "parts", "memory", "builds", "sentences", "agreement", "bm25", "encoders"),
+    "living": ("what", "kills"),
+    "service": ("processor",),
     "engines": ("skipped", "agreement", "recall_by_depth", "milliseconds", "payload_bytes"),
-    "bulk": ("questions",),
-    "billion": ("what", "reading", "bytes", "serving", "prompting"),
 }  # fmt: skip
 """What is shown of each section, in this order, beside its table in the README if it has one."""
 

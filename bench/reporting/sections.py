@@ -180,10 +180,7 @@ def _baseline(sets: Mapping[str, Any]) -> list[str]:
 
 
 def _better(data: Mapping[str, Any]) -> str:
-    """What beats the hybrid of a set without re-ranking, and whether it beats the default, too; empty if nothing does.
-
-    Systems are compared on the questions that all of them were asked.
-    """
+    """What beats the hybrid of a set without re-ranking, and whether it beats the default, too."""
     rows = sorted(measured(on_sample(data), "mrr@10"), key=lambda row: -row["mrr@10"])
     reached = {row["name"]: row["mrr@10"] for row in rows}
     plain = [row for row in rows if row.get("rerank_p50_ms") is None]

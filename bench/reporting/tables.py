@@ -133,10 +133,7 @@ COSTS = {
 
 
 def cost(row: Mapping[str, Any], key: str) -> str:
-    """A figure of what a system costs; money of a graphics card by the hour where tokens have no price.
-
-    The time of a recorded model is assumed, and the training of a shipped head may not have been recorded.
-    """
+    """A figure of what a system costs; money of a graphics card by the hour where tokens have no price."""
     if key == "p50_ms" and row.get("recorded") and row.get(key) is not None:
         return f"{number(row[key])} (assumed)"
     if key == "per_second" and row.get("recorded"):
@@ -162,17 +159,7 @@ def _cell(row: Mapping[str, Any], key: str, form: Callable[[Mapping[str, Any], s
 
 
 def systems_table(systems: Sequence[Mapping[str, Any]], key: str, quality: Mapping[str, Column]) -> str:
-    """Quality and cost of each system; those on the front are bold, those that were skipped come last.
-
-    Parameters
-    ----------
-    systems
-        Rows of results.
-    key
-        The figure that the front is of.
-    quality
-        Columns of quality by heading.
-    """
+    """Quality and cost of each system; those on the front are bold, those that were skipped come last."""
     best = front(systems, key)
     rows = []
     for row in sorted(systems, key=lambda row: "skipped" in row):

@@ -24,7 +24,7 @@ OTHERS = (
 )
 """Sections that are shown in brief."""
 
-CORPORA = ("living", "concurrency", "memory", "service", "engines", "bulk", "billion")
+CORPORA = ("living", "service", "engines")
 """Sections about corpora that grow, change and are served: shown in parts, each with what is to be said of it."""
 
 SECTIONS = (*TASKS, "retrieval", "scale", *CORPORA, *OTHERS)

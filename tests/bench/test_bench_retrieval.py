@@ -1,7 +1,6 @@
 """Retrieval beside its peers: each ranks as its documentation says."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -150,15 +149,6 @@ def point(cost, quality, name="x"):
 def test_the_front_leaves_out_what_something_cheaper_beats():
     cheap, dear, worse, equal = point(1, 0.5), point(10, 0.9), point(5, 0.4), point(20, 0.9)
     assert pareto.front([dear, worse, equal, cheap]) == [cheap, dear]
-
-
-def test_a_label_goes_where_there_is_room():
-    frame = SimpleNamespace(x0=0, y0=0, x1=200, y1=100)
-    right = pareto.best_box(np.array([100.0, 50.0]), (40, 10), [(96, 46, 104, 54)], frame)
-    assert right[0] > 104
-    left = pareto.best_box(np.array([100.0, 50.0]), (40, 10), [(96, 46, 104, 54), (105, 0, 200, 100)], frame)
-    assert left[2] < 105
-    assert pareto.best_box(np.array([190.0, 50.0]), (40, 10), [(186, 46, 194, 54)], frame)[2] <= 200
 
 
 def results(*, network: bool):

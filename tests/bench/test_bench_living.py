@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from conftest import FakeEncoder
 
 from bench import living, made_corpus
 from semclass import Passage, PassageClassifier, PassageIndex
-from semclass.index.ingest import Recipe
 from semclass.index.passage_encoder import PassageReader
 
 TALL, BUILT = "The tower on the hill is very tall indeed.", "It was built of iron and of stone by many."
@@ -49,20 +47,6 @@ def test_the_encoder_alone_is_given_what_the_form_is_made_of(reader):
     assert Listening.asked[-1] == ([TALL, BUILT, "Nobody in the town ever saw it fall down."], ("pooled", "tokens"))
 
 
-def test_a_reader_that_recalls_gives_what_was_read_and_encodes_nothing(reader):
-    known, _ = reader.read(TEXTS)
-    recalling = living.Recalling(reader.classifier, None, None, known, {text: row for row, text in enumerate(TEXTS)})
-    Listening.asked.clear()
-    found, cut = recalling.read([TEXTS[2], TEXTS[0]])
-    assert (Listening.asked, cut) == ([], ())
-    np.testing.assert_array_equal(found.pooled, known.pooled[[2, 0]])
-    np.testing.assert_array_equal(found.tokens.row(1), known.tokens.row(0))
-    np.testing.assert_array_equal(found.terms.row(0), known.terms.row(2))
-    for form in ("exact", "lean"):
-        assert len(Recipe.of(recalling, "cosine", form).read(passages(*TEXTS))[0]) == 3
-    assert Listening.asked == []
-
-
 def test_every_other_round_goes_backwards():
     order = []
     found = living.by_turns({name: lambda name=name: order.append(name) for name in "abc"}, 3)
@@ -70,13 +54,9 @@ def test_every_other_round_goes_backwards():
     assert found.keys() == set("abc")
 
 
-def test_an_index_is_split_into_segments_and_linked_without_a_copy(reader, tmp_path):
+def test_an_index_is_linked_without_a_copy(reader, tmp_path):
     whole = PassageIndex.build(passages(*(f"the boat {number}" for number in range(10))), reader=reader)
     whole.save(tmp_path / "whole")
-    living.split(whole, tmp_path / "several", 3)
-    several = PassageIndex.load(tmp_path / "several")
-    assert len(several.segments) == 3
-    assert several.passages(several.rows) == whole.passages(whole.rows)
     linked = living.linked(str(tmp_path / "whole"), tmp_path / "linked")
     with living.IndexWriter.open(linked) as writer:
         writer.delete(["3"])
@@ -97,7 +77,7 @@ def data(tmp_path):
     return str(tmp_path)
 
 
-def test_changes_and_segments_of_a_made_index(data, tmp_path, ranker):
+def test_changes_of_a_made_index(data, tmp_path, ranker):
     if ranker.reader.codebooks is None:
         pytest.skip("models/codebooks is not here")
     pool = made_corpus.read_pool(["the tower is tall.", "it was built of iron.", "nobody saw it."], ranker.reader)
@@ -108,9 +88,6 @@ def test_changes_and_segments_of_a_made_index(data, tmp_path, ranker):
     assert (found["passages"], counts["add"], counts["update of texts"], counts["delete"]) == (20, 4, 2, 3)
     assert (counts["first statistics of BM25, after that"], counts["verify"], counts["compact"]) == (24, 21, 21)
     assert found["add_over_encoding"] > 0
-    searched = living.segments(str(index), data, timed=4)
-    assert searched["same_answers"] == {"questions": 4, "same_passages_and_scores": 4}
-    assert [row["passages"] for row in searched["rows"]] == [20, 20, 18]
     assert [path.name for path in index.parent.iterdir()] == ["20"]
 
 

@@ -3,10 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bench import growth, made_corpus, scale
+from bench import made_corpus, scale
 from semclass.core.types import Ragged, ragged
-from semclass.scoring import postings
-from semclass.scoring.vectors import Vectors
+from semclass.scoring import bm25
 
 VOCABULARY = 20
 EMPTY = np.zeros(0, np.int32)
@@ -65,9 +64,9 @@ def test_postings_of_stretches_merge_into_those_of_all():
     rng = np.random.default_rng(3)
     terms = [rng.integers(0, VOCABULARY, rng.integers(0, 12)).astype(np.int32) for _ in range(40)]
     is_term = np.arange(VOCABULARY) != 4
-    whole = postings.count_terms(ragged(terms, EMPTY), is_term)
-    parts = [postings.count_terms(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
-    merged = postings.merge(parts)
+    whole = bm25.postings(ragged(terms, EMPTY), is_term)
+    parts = [bm25.postings(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
+    merged = bm25.merge(parts)
     for name in ("counts", "passages", "starts", "lengths", "is_term"):
         np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
@@ -106,17 +105,10 @@ def row(passages: int, milliseconds: float) -> dict:
         "passages": passages,
         "bytes": 4000 * passages,
         **dict.fromkeys(names, milliseconds),
-        "parts_ms": dict.fromkeys(("encode", "find", "dense", "bm25"), milliseconds),
+        "parts_ms": dict.fromkeys(("encode", "find"), milliseconds),
         "recall@10": 0.9954,
         "memory_mb": {"searched": {"own": 100.0}},
     }
-
-
-def test_slopes_say_how_times_grow():
-    builds = [{"passages": 100, "build_s": 2.0}, {"passages": 200, "build_s": 4.0}]
-    found = scale.slopes([row(1000, 9.0), row(10_000, 2.0), row(110_000, 22.0)], builds)
-    assert {"figure": "dense", "exponent": 1.0, "per_100k": 20.0} in found
-    assert {"figure": "build_s", "exponent": 1.0, "per_100k": 2000.0} in found
 
 
 def test_what_aims_are_set_for_is_that_of_a_million_or_nothing():
@@ -127,28 +119,10 @@ def test_what_aims_are_set_for_is_that_of_a_million_or_nothing():
     assert (found["plain_ms_p50"], found["recall@10"], found["lean_peak_mb"]) == (9.0, 0.9954, 1400.0)
 
 
-def test_what_finding_candidates_calls_is_timed_and_is_afterwards_as_it_was():
-    before = [getattr(owner, name) for places in growth.INNER.values() for owner, name in places]
-    vectors = Vectors(np.eye(4, dtype=np.float32), np.ones(4, np.float32))
-    with growth.watching() as spent:
-        scores = vectors.scores(np.array([1, 0, 0, 0], np.float32))
-    assert scores.argmax() == 0
-    assert spent["dense"] > 0
-    assert spent["bm25"] == 0
-    assert [getattr(owner, name) for places in growth.INNER.values() for owner, name in places] == before
-
-
 def results() -> dict:
-    loads = [
-        {"threads": threads, "blas": blas, "search_ms_p50": 1.0, "search_ms_p95": 2.0}
-        for threads, blas in scale.THREADS
-    ]
     return {
         "sizes": [row(1000, 1.0), row(10_000, 2.0)],
         "variants": [{"what": scale.LEAN, **row(10_000, 2.0)}],
-        "batches": [{**item, "job": "classify", "batch": 8, "ms_per_question": 1.0} for item in loads],
-        "candidates": [{**item, "candidates": 10} for item in loads],
-        "callers": [{**item, "callers": 8, "per_second": 10.0} for item in loads],
         "bm25": [{"passages": 10_000, "peer_ms_p50": 80.0, "semclass_ms_p50": 0.1, "ratio": 800.0}],
         "encoders": [{"skipped": "torch is needed for this"}],
     }
@@ -166,5 +140,4 @@ def test_pictures_are_drawn_from_results():
     pytest.importorskip("matplotlib")
     assert {name: found[:4] for name, found in scale.pictures(results()).items()} == {
         "scale_search.png": b"\x89PNG",
-        "scale_load.png": b"\x89PNG",
     }
