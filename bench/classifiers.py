@@ -28,9 +28,7 @@ from semclass.core import artifacts
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error
 
-DRAWS = 5
-"""Times that every question is misspelt anew."""
-
+DRAWS = 5  # times that every question is misspelt anew
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -129,8 +127,7 @@ def times(data: Path, encoder: OnnxEncoder) -> dict[str, float]:
     return timing.percentiles(found, 1e6, 1)
 
 
-NEEDS = ("entailment",)
-"""Sections of which the table shows a figure: what flan-ul2 is recorded to reach."""
+NEEDS = ("entailment",)  # sections of which the table shows a figure: what flan-ul2 is recorded to reach
 
 
 def table(results: Mapping[str, Any], entailment: Mapping[str, Any] | None = None) -> str:

@@ -34,17 +34,12 @@ FOLDERS = {
 """BEIR folders, and what they hold."""
 
 DEPTHS = (10, 20, 30, 50, 100)
-WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)
-"""Candidates and weights that are tried."""
-
-TOLERANCE = 0.001
-"""nDCG@10 that less re-ranking may cost."""
-
+WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)  # candidates and weights that are tried
+TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 MEASURE = "nDCG@10"
 
 PLAIN = ("bm25", "dense", "hybrid", "convex", "rrf")
-SHOWN = (*PLAIN, "learned", "default")
-"""Methods of :data:`semclass.evaluation.evaluate.METHODS` in the table."""
+SHOWN = (*PLAIN, "learned", "default")  # methods of :data:`semclass.evaluation.evaluate.METHODS` in the table
 
 
 def run(bench: Bench) -> dict[str, Any]:

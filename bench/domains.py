@@ -22,9 +22,7 @@ from semclass.core import artifacts
 from semclass.evaluation import evaluate
 
 HERE = Path(__file__).parent
-
-WORDS = (60, 260)
-"""Shortest and longest section of ``biomedical``."""
+WORDS = (60, 260)  # shortest and longest section of ``biomedical``
 
 NAMES = {
     "squad4": "Wikipedia: SQuAD dev, 4 sentences a passage",
@@ -32,8 +30,7 @@ NAMES = {
     "biomedical": "biomedical: written questions, sections of abstracts",
 }
 
-MORE = 50
-"""Candidates of the second run."""
+MORE = 50  # candidates of the second run
 
 
 def biomedical(data: Path, folder: Path) -> Path:

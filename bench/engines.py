@@ -36,10 +36,7 @@ SETS = {
 passages, half a second a question with 1,700 of them: it is asked over fewer."""
 
 QUESTIONS = 1000
-
-N = 10
-"""Passages that are compared."""
-
+N = 10  # passages that are compared
 MATCHES = (None, "soft", "hard")
 
 DEPTHS = (50, 100, 200, 400, 800)

@@ -28,18 +28,12 @@ from semclass.core.types import FloatArray, Ragged
 from semclass.encoders.bulk import CHUNK
 from semclass.train.calibration import log_loss
 
-SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}
-"""Parts to fit to and to try on."""
-
-OUTSIDE = "oos"
-"""CLINC150's label of messages that have none of its intents."""
-
+SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # parts to fit to and to try on
+OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents
 SIZES = {"banking77": {"5": 5, "10": 5, "all": 1}, "clinc150": {"5": 5, "10": 5}}
 """Examples a class, and draws of so many, by set."""
 
-STRENGTHS = (1.0, 10.0, 30.0, 100.0)
-"""C of the logistic regressions; 1 is scikit-learn's default."""
-
+STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
 SHOWN = {"semclass": "TextClassifier", "pooled": "ten lines over `pooled`", "tfidf": "ten lines over TF-IDF"}
 """Systems, as the table names them."""
 

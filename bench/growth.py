@@ -28,11 +28,8 @@ from semclass.index.segment import NOTHING
 from semclass.scoring import bm25
 from semclass.scoring.topk import top_k
 
-SEARCHES = 200
-"""Searches after which the memory of a service is looked at."""
-
-K = 10
-"""Passages that a search gives."""
+SEARCHES = 200  # searches after which the memory of a service is looked at
+K = 10  # passages that a search gives
 
 
 def questions(data: str, limit: int) -> list[str]:

@@ -55,16 +55,12 @@ HERE = Path(__file__).parent
 RECORD = HERE / "guard.json"
 LABELS = HERE.parent / "training" / "labels"
 PASSAGES = HERE / "guard_texts" / "passages.tsv"
-
-TOLERANCE = 0.005
-"""Half a point: a score that is lower than its record by more has got worse."""
-
+TOLERANCE = 0.005  # half a point: a score that is lower than its record by more has got worse
 PER_CLASS, RANKED = 20, 200
 """Questions of each fine class, and passages that are ranked: so many that int8 products of another processor, which round
 otherwise and make an answer change places with the next, stay far below :data:`TOLERANCE`."""
 
-Scores = dict[str, dict[str, float]]
-"""By model folder: scores by name, in [0, 1], higher is better."""
+Scores = dict[str, dict[str, float]]  # by model folder: scores by name, in [0, 1], higher is better
 
 
 class GuardError(SemclassError):

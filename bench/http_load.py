@@ -22,15 +22,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-CLOSED = "closed"
-"""Stands for the status where a connection was closed without an answer."""
-
-SILENT = "no answer"
-"""Stands for the status where none came in time."""
-
-PATIENCE = 60.0
-"""Seconds that a client waits for an answer."""
-
+CLOSED = "closed"  # stands for the status where a connection was closed without an answer
+SILENT = "no answer"  # stands for the status where none came in time
+PATIENCE = 60.0  # seconds that a client waits for an answer
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 

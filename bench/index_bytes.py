@@ -23,14 +23,9 @@ from semclass.index.passage_encoder import Evidence, PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.store import describe
 
-TIMED = 300
-"""Questions whose re-ranking is timed."""
-
-TIMED_LEAN = 60
-"""The same for a lean index."""
-
-TEXT = ("records.npy", "record_offsets.npy")
-"""Files that hold the passages themselves."""
+TIMED = 300  # questions whose re-ranking is timed
+TIMED_LEAN = 60  # the same for a lean index
+TEXT = ("records.npy", "record_offsets.npy")  # files that hold the passages themselves
 
 
 @dataclass(frozen=True)

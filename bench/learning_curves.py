@@ -17,8 +17,7 @@ from bench.steps import Bench
 from question_data import Questions, read_questions
 from semclass import OnnxEncoder, TextClassifier
 
-DRAWS = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}
-"""Labelled questions, and samples of so many."""
+DRAWS = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
 
 
 def training_questions(data: Path) -> Questions:

@@ -41,25 +41,13 @@ from semclass.index.passage_encoder import PassageReader, searchable
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
-BUILT = 2 * CHUNK
-"""Passages of a build: a whole number of stretches for each of two processors."""
-
-ROUNDS = 1
-"""Rounds in which everything that is compared has its turn, every second one backwards."""
-
-LARGE = 100_000
-"""Passages of the made index that is changed and searched."""
-
-ADDED, UPDATED, DELETED = 1_000, 100, 1_000
-"""Passages of each change."""
-
+BUILT = 2 * CHUNK  # passages of a build: a whole number of stretches for each of two processors
+ROUNDS = 1  # rounds in which everything that is compared has its turn, every second one backwards
+LARGE = 100_000  # passages of the made index that is changed and searched
+ADDED, UPDATED, DELETED = 1_000, 100, 1_000  # passages of each change
 FORMS = ("standard", "lean")
-
-CRASHING = ROOT / "tests" / "crashing.py"
-"""Kills writers."""
-
-QUICK_STRIDE = 60
-"""In a quick run one operation in so many is the last."""
+CRASHING = ROOT / "tests" / "crashing.py"  # kills writers
+QUICK_STRIDE = 60  # in a quick run one operation in so many is the last
 
 
 def run(bench: Bench) -> dict[str, Any]:

@@ -39,15 +39,9 @@ from semclass.scoring import postings
 from semclass.scoring.quantisation import to_int8
 from semclass.scoring.topk import unit
 
-FEWEST, MOST = 3, 5
-"""Sentences of a passage: about 130 word pieces."""
-
-NOISE = 0.2
-"""Length of the noise that is added to a mean of sentence vectors, which has length 1."""
-
-BLOCK = 20_000
-"""Passages that are put together at a time: bounds memory, changes nothing else."""
-
+FEWEST, MOST = 3, 5  # sentences of a passage: about 130 word pieces
+NOISE = 0.2  # length of the noise that is added to a mean of sentence vectors, which has length 1
+BLOCK = 20_000  # passages that are put together at a time: bounds memory, changes nothing else
 _FOLLOWING = "this sentence stands for whichever comes next."
 
 

@@ -81,8 +81,7 @@ NEEDS = ("questions", "passages", "entailment", "retrieval")
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
 """Sets of ours, and those of the reference that are nearest; the questions are others."""
 
-BEST = "entail-integrated-hard"
-"""The best method of the reference."""
+BEST = "entail-integrated-hard"  # the best method of the reference
 
 OURS, TEN_LINES, CROSS, FLAN = "semclass", "ten lines: logistic", "cross-encoder", "flan-ul2, prompted"
 """Systems of the table, by their names in the sections."""

@@ -20,20 +20,11 @@ STYLES = {
 }
 """Marks by kind of system."""
 
-PALE = {"alpha": 0.45, "markersize": 3.5}
-"""How systems look that have no number."""
-
-WIDTH, HEIGHT = 5.0, 4.2
-"""Inches of a panel; at 90 dots an inch two of them are as wide as a page shows."""
-
-ONE = (6.6, 4.3)
-"""Inches of a picture with one panel."""
-
-DPI = 90
-"""Dots of an inch, as the picture is written."""
-
-SIZE = 7.5
-"""Points of numbers and legends."""
+PALE = {"alpha": 0.45, "markersize": 3.5}  # how systems look that have no number
+WIDTH, HEIGHT = 5.0, 4.2  # inches of a panel; at 90 dots an inch two of them are as wide as a page shows
+ONE = (6.6, 4.3)  # inches of a picture with one panel
+DPI = 90  # dots of an inch, as the picture is written
+SIZE = 7.5  # points of numbers and legends
 
 
 class Point(NamedTuple):

@@ -37,12 +37,8 @@ from semclass.core.taxonomy import COARSE
 from semclass.heads.texts import open_encoder
 
 Array = npt.NDArray[Any]
-
-LABELS, SEED = "gold+read", 0
-"""Labels that the shipped head learns from, and the assignment of passages to folds."""
-
-QUICK, FEW = 30, 100
-"""Passages that answers are timed on, and those that are fitted to or decided on, in a quick run."""
+LABELS, SEED = "gold+read", 0  # labels that the shipped head learns from, and the assignment of passages to folds
+QUICK, FEW = 30, 100  # passages that answers are timed on, and those that are fitted to or decided on, in a quick run
 
 PEERS = {
     "ten lines: logistic": ("sentence-transformers", "logistic"),

@@ -17,9 +17,7 @@ from bench import reference
 from semclass.core import artifacts
 from semclass.core.errors import InputError
 
-FILE = Path(__file__).parent / "prices.json"
-"""The prices that come with the benchmark."""
-
+FILE = Path(__file__).parent / "prices.json"  # the prices that come with the benchmark
 _MILLION = 1e6
 _NUMBERS: dict[str, tuple[str, ...]] = {
     "machines": ("vcpus", "usd_per_hour"),

@@ -40,11 +40,8 @@ from datasets_io import read_tsv
 from question_data import Questions, read_questions
 from question_sets import read_training
 
-QUICK, FEW = 100, 1500
-"""Items of each set, and training items, that a quick run takes."""
-
-TREC_ONLY = 5452
-"""The first so many training questions are TREC's."""
+QUICK, FEW = 100, 1500  # items of each set, and training items, that a quick run takes
+TREC_ONLY = 5452  # the first so many training questions are TREC's
 
 HEADS = {
     "logistic": "logistic regression",
@@ -57,8 +54,7 @@ TEN_LINES = {
 }
 """Peers that take turns with semclass, and what their ratios are called."""
 
-ASSUMED = "assumed_second_over_semclass"
-"""What the ratio of the prompted model's time is called, which nobody measured."""
+ASSUMED = "assumed_second_over_semclass"  # what the ratio of the prompted model's time is called, which nobody measured
 
 TABLE = (
     "semclass", "ten lines: logistic", "ten lines: svc", "tf-idf, linear svm", "model2vec: logistic",

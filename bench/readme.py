@@ -14,8 +14,7 @@ README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
 
 
-NOT_RECORDED = "not recorded"
-"""Stands for what training a shipped head took, where its training did not write it down."""
+NOT_RECORDED = "not recorded"  # stands for what training a shipped head took, where its training did not write it down
 
 
 def block(name: str, text: str) -> str:

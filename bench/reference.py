@@ -9,12 +9,8 @@ from typing import Any
 from semclass.core import artifacts
 
 FILE = Path(__file__).parent / "reference.json"
-
-BASELINE = "hybrid"
-"""What the thesis measures its methods against."""
-
-SETS = {"wikipedia": "Wikipedia", "pubmed": "PubMed"}
-"""Its sets."""
+BASELINE = "hybrid"  # what the thesis measures its methods against
+SETS = {"wikipedia": "Wikipedia", "pubmed": "PubMed"}  # its sets
 
 
 @lru_cache(maxsize=1)

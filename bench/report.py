@@ -153,8 +153,7 @@ def _per(key: str) -> str:
     return key.removeprefix("usd_per_").removeprefix("million_").removesuffix("_tokens").replace("_", " ")
 
 
-PRICED = ("unit", "source", "date", "checked")
-"""What a price says of itself."""
+PRICED = ("unit", "source", "date", "checked")  # what a price says of itself
 
 
 def _machine(facts: Mapping[str, Any]) -> str:

@@ -21,14 +21,9 @@ from bench.retrieval_systems import DEPTH, MORE
 from bench.steps import Bench
 from semclass.core import artifacts
 
-MOST = 3000
-"""Questions of a set on which quality is measured; drawn by chance, where there are more."""
-
-SAMPLE = 500
-"""Questions of a set on which times are taken, and the cross-encoder is measured."""
-
-QUICK = 40
-"""Questions of a quick run, of one set."""
+MOST = 3000  # questions of a set on which quality is measured; drawn by chance, where there are more
+SAMPLE = 500  # questions of a set on which times are taken, and the cross-encoder is measured
+QUICK = 40  # questions of a quick run, of one set
 
 SYSTEMS = {
     "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
@@ -249,17 +244,12 @@ def recorded() -> dict[str, Any]:
 UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
 """Systems without a label in the picture's first panels, nor a row in the table: section `thesis` tells of them."""
 
-ASSUMED = "an assumed second"
-"""How long a prompted call takes, in tables."""
-
+ASSUMED = "an assumed second"  # how long a prompted call takes, in tables
 REPRICED = ("learned", f"learned@{MORE}", "learned, then cross-encoder", "cross-encoder")
 """Systems whose re-ranking is compared with an assumed second for each call."""
 
-HOSTED = "rerank-v4.0-fast"
-"""A hosted re-ranker whose price is told; nothing is known here of its quality or time."""
-
-ALONE = "squad4"
-"""Set of the panel about re-ranking alone: like the reference's questions it is about Wikipedia."""
+HOSTED = "rerank-v4.0-fast"  # A hosted re-ranker whose price is told; nothing is known here of its quality or time
+ALONE = "squad4"  # set of the panel about re-ranking alone: like the reference's questions it is about Wikipedia
 
 
 def pictures(results: dict[str, Any]) -> dict[str, bytes]:

@@ -25,11 +25,8 @@ from semclass.evaluation import evaluate
 from semclass.index.passage_encoder import searchable
 from semclass.scoring.topk import top_k
 
-DEPTH = evaluate.DEPTH
-"""Passages that a system gives."""
-
-MORE = 50
-"""Candidates that are re-ranked in a second run."""
+DEPTH = evaluate.DEPTH  # passages that a system gives
+MORE = 50  # candidates that are re-ranked in a second run
 
 RERANKERS = {
     name: ({key: value for key, value in how.items() if key != "candidates"}, how.get("candidates", DEPTH))

@@ -20,18 +20,10 @@ from semclass.evaluation import figures
 from semclass.scoring import reduction
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-MIDDLE = 10_000
-"""Passages of the index on which batches, candidates and callers are measured."""
-
-LARGE = 100_000
-"""Passages of the index on which BM25 and the dense limit are measured."""
-
-MILLION = 1_000_000
-"""Passages of the index that aims are set for."""
-
-BUILDS = (250, 500, 1_000)
-"""Passages that are really encoded."""
-
+MIDDLE = 10_000  # passages of the index on which batches, candidates and callers are measured
+LARGE = 100_000  # passages of the index on which BM25 and the dense limit are measured
+MILLION = 1_000_000  # passages of the index that aims are set for
+BUILDS = (250, 500, 1_000)  # passages that are really encoded
 SEED = 0
 
 
@@ -169,8 +161,7 @@ def table(results: dict[str, Any]) -> str:
     return f"{readme.markdown(head, rows)}\n\n{readme.markdown(RATIOS, ratios(results))}"
 
 
-RATIOS = ("beside", "them", "semclass", "ratio")
-"""Head of the second table."""
+RATIOS = ("beside", "them", "semclass", "ratio")  # head of the second table
 
 
 def ratios(results: dict[str, Any]) -> list[tuple[str, str, str, str]]:

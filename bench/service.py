@@ -39,22 +39,14 @@ from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
-METHOD = {"rerank": "stable", "by": "entailment"}
-"""What stands behind it."""
-
+METHOD = {"rerank": "stable", "by": "entailment"}  # what stands behind it
 CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
-BLOCKS = 10
-"""Turns of the service and the library."""
-
-ALONE = 20
-"""Of so many requests the library does one: its rate is the same over all."""
-
+BLOCKS = 10  # turns of the service and the library
+ALONE = 20  # of so many requests the library does one: its rate is the same over all
 TOGETHER = 5
 """Requests that the library is given at a time where it is given several: about as many as share a run of the service."""
 
-WORDS = (4, 10)
-"""Words of a sentence: short passages."""
-
+WORDS = (4, 10)  # words of a sentence: short passages
 SEED = 0
 
 HOST = "127.0.0.1"

@@ -36,12 +36,10 @@ ROOT = Path(__file__).parent.parent
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 """Variables that say how many threads a library takes; some are read only when it is imported."""
 
-LACKING = 3
-"""Exit status of a step that needs a package which is not installed."""
+LACKING = 3  # exit status of a step that needs a package which is not installed
 
 
-QUICK_QUESTIONS, QUICK_PASSAGES = 100, 300
-"""Of a set in a quick run."""
+QUICK_QUESTIONS, QUICK_PASSAGES = 100, 300  # of a set in a quick run
 
 
 class StepError(SemclassError):

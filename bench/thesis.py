@@ -34,13 +34,9 @@ FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA
 REFERENCE_CURVES = {"class": "trec", "entailment": "qnli"}
 """Its searches over the weight of a 0/1 label by flan-ul2 on its Wikipedia set, by file."""
 
-ALPHA = 0.01
-"""Differences of a larger p-value are marked as not significant."""
-
+ALPHA = 0.01  # differences of a larger p-value are marked as not significant
 FOLDS = 5
-
-POINTS = 120
-"""Of a curve over the weights."""
+POINTS = 120  # of a curve over the weights
 
 
 @dataclass(frozen=True)

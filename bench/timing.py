@@ -15,8 +15,7 @@ if TYPE_CHECKING:  # steps that time other systems must not hold semclass in mem
     from semclass.core.types import Hit
     from semclass.index.records import Candidates, Order, Query
 
-WARM_UP = 20
-"""Items that are run before the clock starts."""
+WARM_UP = 20  # items that are run before the clock starts
 
 
 def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:

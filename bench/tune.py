@@ -23,16 +23,10 @@ from semclass.core.types import DoubleArray
 from semclass.evaluation import evaluate, tune
 from semclass.scoring import fusion
 
-FAR_OFF = 0.9
-"""An alpha that is not right for most data."""
-
+FAR_OFF = 0.9  # an alpha that is not right for most data
 FOLDERS = ("squad4", "pubmedqa")
-
-SIZES = (10, 20, 50, 100, 200, 400)
-"""Questions of a sample."""
-
-DRAWS = 200
-"""Samples of each size."""
+SIZES = (10, 20, 50, 100, 200, 400)  # questions of a sample
+DRAWS = 200  # samples of each size
 
 
 def half(dataset: evaluate.Dataset, seed: int, which: int) -> evaluate.Dataset:

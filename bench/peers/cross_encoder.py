@@ -22,9 +22,7 @@ from semclass.core.onnx_sessions import open_session
 Array = npt.NDArray[Any]
 
 INPUTS = ("input_ids", "token_type_ids", "attention_mask")
-
-FEW = 3
-"""Of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination."""
+FEW = 3  # of the passages that ``learned`` puts first, the cross-encoder reads so many in the cheaper combination
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,7 @@ Some services know the limit by its newer name only, some models think before th
 temperature. Which were used stands in the results.
 """
 
-PATIENCE = 16
-"""Calls that may fail one after another before no more are made."""
+PATIENCE = 16  # calls that may fail one after another before no more are made
 
 
 NOT_ASKED = "not asked, for too many calls before had failed"

@@ -18,12 +18,8 @@ import numpy as np
 
 from bench import timing
 
-BATCH = 64
-"""Items that are handed over at once where throughput is measured."""
-
-TIMED, BATCHES = 500, 8
-"""Items that are answered one at a time, and batches, at most."""
-
+BATCH = 64  # items that are handed over at once where throughput is measured
+TIMED, BATCHES = 500, 8  # items that are answered one at a time, and batches, at most
 Answers = Callable[[Sequence[Any]], list[Any]]
 
 

@@ -20,9 +20,7 @@ from bench.peers import loaders
 from bench.peers.training import digest
 from semclass.core.errors import import_extra
 
-LENGTH = 64
-"""Word pieces of a question that are read."""
-
+LENGTH = 64  # word pieces of a question that are read
 BATCH = 32
 WARM_UP = 0.1
 WEIGHT_DECAY = 0.01

@@ -26,12 +26,8 @@ from semclass.train.calibration import best_threshold
 from train_passages import inner_folds
 
 Array = npt.NDArray[Any]
-
-LENGTH = 256
-"""Word pieces of a passage that are read."""
-
-RATES = (1e-4, 3e-4)
-"""Learning rates that are tried."""
+LENGTH = 256  # word pieces of a passage that are read
+RATES = (1e-4, 3e-4)  # learning rates that are tried
 
 
 def train(original: str, train: str, folder: str, of: str, length: int = LENGTH, epochs: int = 3) -> dict[str, Any]:

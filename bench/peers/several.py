@@ -22,9 +22,7 @@ from semclass.train.calibration import best_threshold
 from train_passages import inner_folds
 
 Array = npt.NDArray[Any]
-
-TRIED = 800
-"""Texts that strengths are tried on: there are six classes and as many fits as folds for each."""
+TRIED = 800  # texts that strengths are tried on: there are six classes and as many fits as folds for each
 
 
 def train(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:

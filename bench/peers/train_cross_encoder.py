@@ -41,21 +41,11 @@ from semclass.evaluation.candidate_scores import ranks_along, reciprocal_ranks
 from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
 
 Array = npt.NDArray[Any]
-
-RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)
-"""Learning rates, and passes over the questions, that are tried."""
-
-SEARCHED, JUDGED = 600, 150
-"""Questions on which settings are tried, and held-out questions that choose among them."""
-
-CALIBRATION = 400
-"""Pairs that the scales of the int8 activations are found on."""
-
-PARITY = 200
-"""Held-out questions whose scores before and after quantisation are compared."""
-
-MAX_LENGTH = 384
-"""Word pieces of a pair that the exported network reads."""
+RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)  # learning rates, and passes over the questions, that are tried
+SEARCHED, JUDGED = 600, 150  # questions on which settings are tried, and held-out questions that choose among them
+CALIBRATION = 400  # pairs that the scales of the int8 activations are found on
+PARITY = 200  # held-out questions whose scores before and after quantisation are compared
+MAX_LENGTH = 384  # word pieces of a pair that the exported network reads
 
 
 @dataclass(frozen=True)

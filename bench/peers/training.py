@@ -19,14 +19,9 @@ from bench.peers import loaders
 from semclass.core.errors import import_extra
 
 SEED = 0
-
-STRENGTHS = (1.0, 10.0, 100.0)
-"""Inverse penalties that are tried."""
-
+STRENGTHS = (1.0, 10.0, 100.0)  # inverse penalties that are tried
 FOLDS = 3
-
-TRIED = 3000
-"""Items, drawn at random, that strengths are tried on; what is then fitted has all of them."""
+TRIED = 3000  # items, drawn at random, that strengths are tried on; what is then fitted has all of them
 
 
 def estimator(name: str, grouped: bool = False) -> Any:

@@ -167,8 +167,7 @@ def _retrieval(name: str, results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-BASELINE, OWN = "hybrid", "learned"
-"""What re-ranking is measured against, and the library's default."""
+BASELINE, OWN = "hybrid", "learned"  # what re-ranking is measured against, and the library's default
 
 
 def _baseline(sets: Mapping[str, Any]) -> list[str]:

@@ -9,17 +9,14 @@ from typing import Any
 
 from bench import pareto, readme
 
-NONE = "–"
-"""Stands where there is no figure."""
+NONE = "–"  # stands where there is no figure
 
 FRAME = frozenset(
     {"commands", "commit", "date", "machine", "made", "seconds_of_section", "steps", "threads", "versions"}
 )
 """What every file of results has; it is told once, not in each section."""
 
-Results = Mapping[str, Mapping[str, Any]]
-"""By section, what its file holds."""
-
+Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 _MARKS = re.compile(r"([\\`*_\[\]<>|~#])")
 
 
@@ -145,8 +142,7 @@ def cost(row: Mapping[str, Any], key: str) -> str:
     return number(row.get(key))
 
 
-Column = Callable[[Mapping[str, Any]], str]
-"""Formats a figure of a row."""
+Column = Callable[[Mapping[str, Any]], str]  # formats a figure of a row
 
 
 def columns(keys: Mapping[str, str], form: Callable[[Mapping[str, Any], str], str]) -> dict[str, Column]:
@@ -241,8 +237,7 @@ def further_quality(systems: Sequence[Mapping[str, Any]], known: Iterable[str]) 
 
 # -- whatever else results hold ---------------------------------------------------------------------------------------
 
-LONGEST = 5
-"""Numbers of a list that is shown in a cell; longer ones are for pictures."""
+LONGEST = 5  # numbers of a list that is shown in a cell; longer ones are for pictures
 
 
 def anything(value: Any, title: str = "") -> str:

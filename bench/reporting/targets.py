@@ -12,9 +12,7 @@ from bench.reporting.tables import NONE, Results, is_quick, number, table
 from bench.reporting.words import said
 
 FILE = Path(__file__).with_suffix(".json")
-
-MINUTES = {True: 5, False: 60}
-"""How long a quick benchmark may take, and a full one."""
+MINUTES = {True: 5, False: 60}  # how long a quick benchmark may take, and a full one
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 FILE = Path(__file__).with_suffix(".md")
-
-TASKS = ("questions", "passages", "entailment")
-"""Sections whose rows are systems on a task."""
+TASKS = ("questions", "passages", "entailment")  # sections whose rows are systems on a task
 
 OTHERS = (
     "defaults",
@@ -27,8 +25,7 @@ OTHERS = (
 CORPORA = ("living", "service", "engines")
 """Sections about corpora that grow, change and are served: shown in parts, each with what is to be said of it."""
 
-SECTIONS = (*TASKS, "retrieval", "scale", *CORPORA, *OTHERS)
-"""Sections that the report knows, in its order."""
+SECTIONS = (*TASKS, "retrieval", "scale", *CORPORA, *OTHERS)  # sections that the report knows, in its order
 
 
 @lru_cache(maxsize=1)
