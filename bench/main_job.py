@@ -75,21 +75,13 @@ def _process(code: str) -> float:
     return round(float(np.median(values[1:])), 3)
 
 
-NEEDS = ("questions", "passages", "entailment", "retrieval")
-"""Sections that measure what the table shows beside: times and memory, peers, and flan-ul2's recorded answers."""
+NEEDS = ("questions", "passages", "entailment")
+"""Sections that measure what the table shows beside: a question's time, and flan-ul2's recorded answers."""
 
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
 """Sets of ours, and those of the reference that are nearest; the questions are others."""
 
 BEST = "entail-integrated-hard"  # the best method of the reference
-
-OURS, TEN_LINES, CROSS, FLAN = "semclass", "ten lines: logistic", "cross-encoder", "flan-ul2, prompted"
-"""Systems of the table, by their names in the sections."""
-
-READER = "cross-encoder MiniLM, int8"
-"""The cross-encoder's name in section entailment."""
-
-COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder MiniLM", "flan-ul2, 20 B, prompted")
 
 
 def table(
@@ -97,94 +89,46 @@ def table(
     questions: Mapping[str, Any] | None = None,
     passages: Mapping[str, Any] | None = None,
     entailment: Mapping[str, Any] | None = None,
-    retrieval: Mapping[str, Any] | None = None,
 ) -> str:
-    """The README's table: semclass beside its peers, and what is recorded, reported or assumed of flan-ul2."""
+    """The README's table: semclass, and what is recorded, reported or assumed of flan-ul2."""
     q, t = results["questions"], results["milliseconds"]
-    fine, right = _of(questions, TEN_LINES, "fine_accuracy", ".1%"), ("accuracy", ".1%")
     rows = [
+        ("TREC test questions, 6 classes", f"{q['trec_coarse']:.1%}", _of(questions, FLAN, "accuracy", ".1%")),
+        ("TREC test questions, 50 classes", f"{q['trec_fine']:.1%}", "-"),
         (
-            "TREC test questions, 6 classes",
-            f"{q['trec_coarse']:.1%}",
-            _of(questions, TEN_LINES, *right),
-            "-",
-            _of(questions, FLAN, *right),
-        ),
-        ("TREC test questions, 50 classes", f"{q['trec_fine']:.1%}", fine, "-", "-"),
-        (
-            "passage classes, macro F1, 5-fold; semclass: mean of 5 assignments",
+            "passage classes, macro F1, 5-fold, mean of 5 assignments",
             f"{results['passages_macro_f1']:.3f}",
-            _of(passages, TEN_LINES, "macro_f1", ".3f"),
-            "-",
             _of(passages, FLAN, "macro_f1", ".3f"),
         ),
         (
-            "does a sentence answer a question: QNLI; semclass encodes each text by itself",
-            *(_of(entailment, name, *right) for name in (OURS, TEN_LINES, READER, FLAN)),
+            "does a sentence answer a question: QNLI, each text encoded by itself",
+            _of(entailment, "semclass", "accuracy", ".1%"),
+            _of(entailment, FLAN, "accuracy", ".1%"),
         ),
     ]
     for name, theirs in SETS.items():
-        rows += _ranked(name, theirs, results["retrieval"][name], ((retrieval or {}).get("sets") or {}).get(name))
+        ours, known = results["retrieval"][name], reference.methods(theirs)
+        rows += [
+            (
+                f"re-ranking, {reference.SETS[theirs]}: MRR where the top 10 hold the answer",
+                f"{ours['hybrid']['cond_mrr']:.3f} → {ours['learned']['cond_mrr']:.3f}",
+                f"{known[reference.BASELINE]['mrr']:.3f} → {known[BEST]['mrr']:.3f}",
+            ),
+            (
+                "the same, share of the error removed",
+                f"{ours['learned']['error_removed']:.0%}",
+                f"{known[BEST]['error_removed']:.0%}",
+            ),
+        ]
     second = prices.ASSUMED_SECONDS * 1e3
-    first = ((retrieval or {}).get("sets") or {}).get(next(iter(SETS)))
     rows += [
-        (
-            "milliseconds, question to class",
-            _of(questions, OURS, "p50_ms", ".2f"),
-            _of(questions, TEN_LINES, "p50_ms", ".2f"),
-            "-",
-            f"{second:,.0f} (assumed)",
-        ),
-        (
-            "milliseconds, re-ranking 10 indexed passages",
-            f"{t['rerank_10_p50']:.2f}",
-            "-",
-            _of(first, CROSS, "rerank_p50_ms", ".0f"),
-            f"{10 * second:,.0f} (assumed)",
-        ),
-        (
-            "MB of memory, question to class; cross-encoder: pair to answer",
-            _of(questions, OURS, "peak_mb", ".0f"),
-            _of(questions, TEN_LINES, "peak_mb", ".0f"),
-            _of(entailment, READER, "peak_mb", ".0f"),
-            "-",
-        ),
-        (
-            "MB of models, the same",
-            _of(questions, OURS, "disk_mb", ".0f"),
-            _of(questions, TEN_LINES, "disk_mb", ".0f"),
-            _of(entailment, READER, "disk_mb", ".0f"),
-            "-",
-        ),
+        ("milliseconds, question to class", _of(questions, "semclass", "p50_ms", ".2f"), f"{second:,.0f} (assumed)"),
+        ("milliseconds, re-ranking 10 indexed passages", f"{t['rerank_10_p50']:.2f}", f"{10 * second:,.0f} (assumed)"),
     ]
-    return readme.markdown(COLUMNS, rows)
+    return readme.markdown(("measured", "semclass", "flan-ul2, 20 B, prompted; re-ranking of other questions"), rows)
 
 
-def _ranked(
-    name: str, theirs: str, ours: Mapping[str, Any], peers: Mapping[str, Any] | None
-) -> list[tuple[str, str, str, str, str]]:
-    """Rows of re-ranking on a set: MRR before and after, and the share of the error that is removed."""
-    known, before, after, removed = reference.methods(theirs), "-", "-", "-"
-    samples = {row["name"]: row["sample"] for row in (peers or {}).get("systems", []) if "sample" in row}
-    if CROSS in samples:
-        before, after = (f"{samples[system]['cond_mrr']:.3f}" for system in ("hybrid", CROSS))
-        removed = f"{samples[CROSS]['error_removed']:.0%}"
-    return [
-        (
-            f"re-ranking, {reference.SETS[theirs]}: MRR where the top 10 hold the answer",
-            f"{ours['hybrid']['cond_mrr']:.3f} → {ours['learned']['cond_mrr']:.3f}",
-            "-",
-            "-" if after == "-" else f"{before} → {after}",
-            f"{known[reference.BASELINE]['mrr']:.3f} → {known[BEST]['mrr']:.3f}",
-        ),
-        (
-            "the same, share of the error removed",
-            f"{ours['learned']['error_removed']:.0%}",
-            "-",
-            removed,
-            f"{known[BEST]['error_removed']:.0%}",
-        ),
-    ]
+FLAN = "flan-ul2, prompted"
 
 
 def _of(section: Mapping[str, Any] | None, name: str, key: str, form: str) -> str:
