@@ -1,7 +1,6 @@
 """Has a shipped model got worse? A small fixed set of texts, each model's score when it was made, and half a point.
 
     python -m bench.guard                       # what CI runs: seconds, nothing but the checkout
-    python -m bench.guard --data DATA           # and the test sets of the public data: minutes
     python -m bench.guard --record              # after a model was made again
     python -m bench.guard --record --lower "why a lower score is right"
 
@@ -15,8 +14,7 @@ score that sinks is recorded only with a reason, which is kept. Every text was w
   networks behind ``entailment`` and ``match`` never saw them; the pair heads were fitted on them, among others.
 
 Where a head was fitted on its texts the score flatters it, and the loss against the record is what counts. All is about
-quality; no time is taken. What a test set says is compared with the manifest of the model where that holds it, and with
-``guard.json`` otherwise.
+quality; no time is taken.
 """
 
 from __future__ import annotations
@@ -229,64 +227,20 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     return found
 
 
-# -- test sets --------------------------------------------------------------------------------------------------------
-
-
-def test_questions(models: Path, data: Path) -> Scores:
-    """TREC test and the natural questions kept aside."""
-    import labels
-    import question_data
-
-    found = {}
-    for name, given in (
-        ("TREC test", question_data.read_questions(data / "trec" / "test.tsv")),
-        ("natural questions", labels.natural_questions(data / "questions", "dev")),
-    ):
-        scores = _question_accuracy(models, given.texts, given.fine)
-        found |= {f"{name}, {key}": value for key, value in scores.items()}
-    return {"questions": found}
-
-
-def test_entailment(models: Path, data: Path) -> Scores:
-    """Accuracy on QNLI validation."""
-    with gzip.open(data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
-        rows = [json.loads(line) for line in file]
-    found = EntailmentClassifier.load(models).predict([(row["question"], row["sentence"]) for row in rows])
-    right = [item.label == row["label"] for item, row in zip(found, rows, strict=True)]
-    return {"entailment": {"QNLI validation, accuracy": float(np.mean(right))}}
-
-
-TEST_SETS: dict[str, Callable[[Path, Path], Scores]] = {"questions": test_questions, "entailment": test_entailment}
-
-IN_MANIFEST = {
-    ("questions", "TREC test, accuracy, coarse"): ("test", "coarse", "accuracy"),
-    ("questions", "TREC test, accuracy, fine"): ("test", "fine", "accuracy"),
-    ("questions", "natural questions, accuracy, coarse"): ("natural_dev", "coarse", "accuracy"),
-    ("questions", "natural questions, accuracy, fine"): ("natural_dev", "fine", "accuracy"),
-}
-"""Where a model's manifest says, under ``metrics``, what its training found on a test set."""
-
-
-def measure_test_sets(models: Path, data: Path) -> Scores:
-    """Scores on the test sets of the public data."""
-    found: Scores = {}
-    for suite in TEST_SETS.values():
-        found |= suite(models, data)
-    return found
-
-
 # -- comparing --------------------------------------------------------------------------------------------------------
+
+
+FIXED_SET = "the fixed set of bench/guard.json"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A score beside its record."""
+    """A score on the fixed set beside its record."""
 
     model: str
     measure: str
     recorded: float | None
     found: float
-    where: str
 
     @property
     def lost(self) -> bool:
@@ -297,11 +251,11 @@ class Finding:
     def complaint(self) -> str | None:
         """What is wrong, if something is."""
         if self.recorded is None:
-            return f"models/{self.model}: {self.measure} on {self.where} has no record"
+            return f"models/{self.model}: {self.measure} on {FIXED_SET} has no record"
         if not self.lost:
             return None
         return (
-            f"models/{self.model}: {self.measure} on {self.where} was {self.recorded:.4f} when it was recorded and is "
+            f"models/{self.model}: {self.measure} on {FIXED_SET} was {self.recorded:.4f} when it was recorded and is "
             f"{self.found:.4f}: {100 * (self.recorded - self.found):.1f} points are lost, {100 * TOLERANCE:.1f} are allowed"
         )
 
@@ -314,25 +268,10 @@ def read_record(path: Path = RECORD) -> dict[str, Any]:
 def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
     """Scores on the fixed set beside their record."""
     return [
-        Finding(model, name, at(record, "models", model, "scores", name), value, "the fixed set of bench/guard.json")
+        Finding(model, name, at(record, "models", model, "scores", name), value)
         for model, row in scores.items()
         for name, value in row.items()
     ]
-
-
-def compare_test_sets(models: Path, scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
-    """Scores on test sets beside what the manifest says, or the record where it says nothing."""
-    findings = []
-    for model, row in scores.items():
-        metrics = artifacts.read_json(models / model / artifacts.MANIFEST).get("metrics", {})
-        for name, value in row.items():
-            place = IN_MANIFEST.get((model, name))
-            if place is None:
-                said, where = at(record, "models", model, "test_sets", name), "a test set of bench/guard.json"
-            else:
-                said, where = at(metrics, *place), "a test set of its manifest"
-            findings.append(Finding(model, name, said, value, where))
-    return findings
 
 
 def changed(models: Path, names: Sequence[str], record: Mapping[str, Any]) -> list[str]:
@@ -366,25 +305,20 @@ def _manifest(models: Path, name: str) -> str:
 # -- recording --------------------------------------------------------------------------------------------------------
 
 
-def new_record(
-    models: Path, scores: Scores, test_sets: Scores, old: Mapping[str, Any], reason: str | None
-) -> dict[str, Any]:
+def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
     """The record of these scores; what is recorded of other models stays."""
     entries: dict[str, Any] = {}
     lowered = list(old.get("lowered", []))
     for model in scores:
         same = at(old, "models", model, "manifest") == _manifest(models, model)
-        before = {kind: at(old, "models", model, kind) or {} for kind in ("scores", "test_sets")}
-        given = {"scores": scores[model], "test_sets": {**before["test_sets"], **test_sets.get(model, {})}}
-        entry: dict[str, Any] = {"manifest": _manifest(models, model)}
-        for kind, row in given.items():
-            entry[kind] = {name: _settled(value, before[kind].get(name), same=same) for name, value in row.items()}
-            lowered += [
-                {"model": model, "score": name, "from": before[kind][name], "to": value, "reason": reason, **_when()}
-                for name, value in entry[kind].items()
-                if name in before[kind] and value < before[kind][name]
-            ]
-        entries[model] = {key: value for key, value in entry.items() if value}
+        before = at(old, "models", model, "scores") or {}
+        row = {name: _settled(value, before.get(name), same=same) for name, value in scores[model].items()}
+        lowered += [
+            {"model": model, "score": name, "from": before[name], "to": value, "reason": reason, **_when()}
+            for name, value in row.items()
+            if name in before and value < before[name]
+        ]
+        entries[model] = {"manifest": _manifest(models, model), "scores": row}
     sinking = [item for item in lowered if item["reason"] is None]
     if sinking:
         listed = "; ".join(f"{item['model']}, {item['score']}: {item['from']} to {item['to']}" for item in sinking)
@@ -427,22 +361,18 @@ def table(findings: Sequence[Finding]) -> str:
 @click.option(
     "--models", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Default: the shipped ones."
 )
-@click.option(
-    "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Public data: test sets, too."
-)
 @click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
 @click.option("--lower", metavar="REASON", help="Why scores may sink; kept in the record.")
-def main(models: Path | None, data: Path | None, record: bool, lower: str | None) -> None:
+def main(models: Path | None, record: bool, lower: str | None) -> None:
     """Measure, then compare or record."""
     root = models or artifacts.default_models()
     old = read_record()
     try:
         scores = measure(root)
-        test_sets = measure_test_sets(root, data) if data else {}
-        findings = compare(scores, old) + compare_test_sets(root, test_sets, old)
+        findings = compare(scores, old)
         click.echo(table(findings))
         if record:
-            artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, test_sets, old, lower)))
+            artifacts.write_atomic(RECORD, artifacts.dump_json(new_record(root, scores, old, lower)))
             return
     except SemclassError as error:
         raise click.ClickException(str(error)) from error

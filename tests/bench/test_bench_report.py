@@ -252,7 +252,9 @@ def test_strange_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(report.ReportError, match=r"questions\.json is damaged .it cannot be read as JSON"):
         report.read(tmp_path)
     put(tmp_path, retrieval={**RETRIEVAL, "sets": {"squad4": {"systems": [{"name": "BM25", "mrr@10": "high"}]}}})
-    with pytest.raises(report.ReportError, match=r"retrieval\.json is not what bench/retrieval\.py writes \(ValueError"):
+    with pytest.raises(
+        report.ReportError, match=r"retrieval\.json is not what bench/retrieval\.py writes \(ValueError"
+    ):
         report.section_of(tmp_path, "retrieval", {"retrieval": json.loads((tmp_path / "retrieval.json").read_text())})
 
 
