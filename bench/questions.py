@@ -25,12 +25,12 @@ from bench.peers.rows import (
     cell,
     constant,
     file_digest,
+    fitted,
     keep,
     original,
     prompted_model,
     recorded,
     rows,
-    static_model,
     trained,
     trained_seconds,
     with_interval,
@@ -46,7 +46,18 @@ TREC_ONLY = 5452  # the first so many training questions are TREC's
 HEADS = {
     "logistic": "logistic regression",
     "svc": "support vector machine, RBF kernel",
+    "linear-svc": "linear support vector machine, strength sought up to C = 1,",
 }
+
+PEERS = {
+    "ten lines: logistic": ("sentence-transformers", "logistic", ""),
+    "ten lines: svc": ("sentence-transformers", "svc", ""),
+    "ten lines: logistic, TREC alone": ("sentence-transformers", "logistic", "trec."),
+    "ten lines: svc, TREC alone": ("sentence-transformers", "svc", "trec."),
+    "tf-idf, linear svm": ("tfidf", "linear-svc", ""),
+    "model2vec: logistic": ("model2vec", "logistic", ""),
+}
+"""Vectors, estimator and part of the training questions of each peer."""
 
 TEN_LINES = {
     "ten lines: logistic": "sentence_transformers_over_semclass",
@@ -147,108 +158,51 @@ def shipped() -> list[Entry]:
 
 def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """Train the peers, or find them trained, and name them."""
-    source, few = original(), FEW if bench.quick else None
-    common = {"train": train, "of": file_digest(train)}
-    return [
-        *_over_minilm(bench, folder, source, few, common),
-        _tfidf(bench, folder, few, common),
-        _static(bench, folder, source, few, common),
-        *_tuned(bench, folder, source, common),
-    ]
+    few = FEW if bench.quick else None
+    chosen = {name: peer for name, peer in PEERS.items() if not (bench.quick and ("svc" in name or peer[2]))}
+    trained: dict[str, tuple[str | None, Mapping[str, Any], dict[str, Any]]] = {}
+    for kind in dict.fromkeys(kind for kind, _, _ in chosen.values()):
+        heads = {}
+        for head, part in ((head, part) for of, head, part in chosen.values() if of == kind):
+            levels = ("coarse",) if head == "svc" else ("coarse", "fine")  # fine classes by what is fitted faster
+            heads |= {f"{part}{head}.{level}": (head, TREC_ONLY if part else few) for level in levels}
+        trained[kind] = (
+            *fitted(bench, "questions", "bench.peers.training:fit_texts", kind, folder, train, heads=heads), heads
+        )  # fmt: skip
+    entries = []
+    for name, (kind, head, part) in chosen.items():
+        model, made, heads = trained[kind]
+        levels = {"label": f"{part}{head}.coarse", "fine": f"{part}{head}.fine"}
+        files = {said: str(folder / kind / f"{file}.joblib") for said, file in levels.items() if file in heads}
+        options = {"kind": kind, "model": model, "heads": files}
+        what = f"{VECTORS[kind]}, {HEADS[head]} of scikit-learn."
+        took = made.get("train_s", {}).get(levels["label"])
+        loader = "bench.peers.loaders:fitted_texts"
+        entries.append(Entry(name, "peer", what, loader, options, training=made, train_s=took))
+    return [*entries, *_tuned(bench, folder, train)]
 
 
-def _over_minilm(
-    bench: Bench, folder: Path, source: Path | None, few: int | None, common: Mapping[str, Any]
-) -> list[Entry]:
-    """Each estimator, fitted to all questions and to TREC's alone; fine classes by the first, which is the faster one."""
-    kind, out = "sentence-transformers", folder / "minilm"
-    names = ["logistic"] if bench.quick else list(HEADS)
-    parts = {"": few} if bench.quick else {"": None, "trec.": TREC_ONLY}
-    heads = {f"{part}{name}.coarse": (name, count) for part, count in parts.items() for name in names}
-    heads |= {f"{part}logistic.fine": ("logistic", count) for part, count in parts.items()}
-    made = _fit(bench, source, "minilm", kind=kind, model=source, heads=heads, folder=out, **common)
-    return [
-        _entry(
-            f"ten lines: {name}{', TREC alone' if part else ''}",
-            VECTORS[kind],
-            name,
-            part,
-            (kind, source),
-            heads,
-            out,
-            made,
-        )
-        for part in parts
-        for name in names
-    ]
-
-
-def _tfidf(bench: Bench, folder: Path, few: int | None, common: Mapping[str, Any]) -> Entry:
-    heads, out = {f"linear-svc.{level}": ("linear-svc", few) for level in ("coarse", "fine")}, folder / "tfidf"
-    made = _fit(bench, Path(), "tfidf", kind="text", model=None, heads=heads, folder=out, **common)
-    what = f"{VECTORS['tfidf']}, strength sought up to C = 1"
-    return _entry("tf-idf, linear svm", what, "linear-svc", "", ("text", None), heads, out, made)
-
-
-def _static(bench: Bench, folder: Path, source: Path | None, few: int | None, common: Mapping[str, Any]) -> Entry:
-    out, (static, made) = folder / "model2vec", static_model(bench)
-    heads = {f"logistic.{level}": ("logistic", few) for level in ("coarse", "fine")}
-    if "skipped" not in made:
-        made = _fit(bench, source, "model2vec", kind="model2vec", model=static, heads=heads, folder=out, **common)
-    return _entry("model2vec: logistic", VECTORS["model2vec"], "logistic", "", ("model2vec", static), heads, out, made)
-
-
-def _tuned(bench: Bench, folder: Path, source: Path | None, common: Mapping[str, Any]) -> list[Entry]:
-    out = folder / "tuned"
-    made: Mapping[str, Any] = SLOW
-    if not bench.quick:
-        made = _trained(
-            bench, source, "tuned", "bench.peers.minilm:train", threads=2, original=source, folder=out, **common
-        )
+def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
+    """The original encoder, all of it trained for the task, as transformers and as onnxruntime run it."""
+    source, out = original(), folder / "tuned"
+    made: Mapping[str, Any] = SLOW if bench.quick else NO_ORIGINAL
+    if source is not None and not bench.quick:
+        made = bench.step(
+            "questions/train/tuned", "bench.peers.minilm:train", threads=2, wrote=out,
+            original=source, train=train, folder=out, of=file_digest(train),
+        )  # fmt: skip
     what = "The original encoder with a linear layer, all of it trained for the task by the usual recipe, three epochs"
+    took = made.get("train_s")
     return [
         Entry(
             "fine-tuned MiniLM, torch", "peer", f"{what}; transformers, 32 bits.", "bench.peers.minilm:torch_texts",
-            {"folder": str(out / "torch")}, training=made, train_s=made.get("train_s"),
+            {"folder": str(out / "torch")}, training=made, train_s=took,
         ),
         Entry(
             "fine-tuned MiniLM, int8", "peer", f"{what}; exported to ONNX, quantised dynamically by onnxruntime.",
-            "bench.peers.loaders:onnx_texts", {"folder": str(out / "int8"), "threads": 1},
-            training=made, train_s=made.get("train_s"),
+            "bench.peers.loaders:onnx_texts", {"folder": str(out / "int8"), "threads": 1}, training=made, train_s=took,
         ),
     ]  # fmt: skip
-
-
-def _fit(bench: Bench, source: Path | None, name: str, **arguments: Any) -> dict[str, Any]:
-    return _trained(bench, source, name, "bench.peers.training:fit_texts", **arguments)
-
-
-def _trained(
-    bench: Bench, source: Path | None, name: str, function: str, threads: int = 1, **arguments: Any
-) -> dict[str, Any]:
-    if source is None:
-        return dict(NO_ORIGINAL)
-    wrote = Path(arguments["folder"])
-    return bench.step(f"questions/train/{name}", function, threads=threads, wrote=wrote, **arguments)
-
-
-def _entry(
-    name: str,
-    vectors: str,
-    head: str,
-    part: str,
-    used: tuple[str, Path | None],
-    heads: Mapping[str, Any],
-    folder: Path,
-    made: Mapping[str, Any],
-) -> Entry:
-    """A classifier over vectors of the kind and model `used`, from the files of `heads` that are of it and of `part`."""
-    levels = {"label": f"{part}{head}.coarse", "fine": f"{part}{head}.fine"}
-    files = {said: str(folder / f"{file}.joblib") for said, file in levels.items() if file in heads}
-    options = {"kind": used[0], "model": used[1] and str(used[1]), "heads": files}
-    what = f"{vectors}, {HEADS.get(head, 'linear support vector machine')} of scikit-learn."
-    took = made.get("train_s", {}).get(levels["label"]) if "skipped" not in made else None
-    return Entry(name, "peer", what, "bench.peers.loaders:fitted_texts", options, training=made, train_s=took)
 
 
 def ratios(

@@ -179,7 +179,7 @@ def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
     if kind == "model2vec":
         static = import_extra("model2vec", "bench").StaticModel.from_pretrained(model)
         return lambda texts: static.encode(list(texts))
-    return list
+    raise ValueError(f"{kind!r} are no vectors that peers are fitted over")
 
 
 def fitted_texts(kind: str, model: str | None, heads: dict[str, str]) -> System:

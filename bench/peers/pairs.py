@@ -30,7 +30,7 @@ def train(kind: str, model: str | None, hows: Sequence[str], train: str, folder:
     encoding = time.perf_counter() - started
     for how in hows:
         started = time.perf_counter()
-        fitted, chosen[how] = fit("logistic", kind, loaders.combined(first, second, how), data["labels"])
+        fitted, chosen[how] = fit("logistic", loaders.combined(first, second, how), data["labels"])
         took[how] = round(encoding + time.perf_counter() - started, 1)
         joblib.dump(fitted, out / f"{how}.joblib")
     return {"train_s": took, "chosen": chosen, "made": digest(out)}

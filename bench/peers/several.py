@@ -57,7 +57,7 @@ def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[
     for column in labels.T:
         known = places[~np.isnan(column[places])]
         truth = column[known].astype(int)
-        one, _ = fit(name, "vectors", rows[known], truth, TRIED, articles[known])
+        one, _ = fit(name, rows[known], truth, TRIED, articles[known])
         scores = np.zeros(len(known))
         for part, rest in inner_folds(truth, articles[known], SEED):
             apart = clone(one).fit(rows[known[part]], truth[part])

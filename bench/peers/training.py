@@ -66,6 +66,8 @@ def fit_texts(
     most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)
     texts = data["texts"][:most]
     started = time.perf_counter()
+    if kind == "tfidf":
+        import_extra("joblib", "bench").dump(tfidf().fit(texts), str(model))
     rows = loaders.vectors(kind, model)(texts)
     encoding = (time.perf_counter() - started) / len(texts)
     out, took, chosen = Path(folder), {}, {}
@@ -73,26 +75,21 @@ def fit_texts(
     for file, (name, count) in heads.items():
         labels = data["labels"][file.rpartition(".")[2]][:count]
         started = time.perf_counter()
-        fitted, chosen[file] = fit(name, kind, rows[:count], labels)
+        fitted, chosen[file] = fit(name, rows[:count], labels)
         took[file] = round(encoding * len(labels) + time.perf_counter() - started, 1)
         import_extra("joblib", "bench").dump(fitted, out / f"{file}.joblib")
     return {"train_s": took, "chosen": chosen, "made": digest(out)}
 
 
 def fit(
-    name: str, kind: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
+    name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
 ) -> tuple[Any, dict[str, Any]]:
-    """Fit to everything, with the strength that cross-validation found on `tried` items; texts get TF-IDF first."""
-    pipeline = import_extra("sklearn.pipeline", "bench")
-    vectoriser = tfidf() if kind == "text" else None
-    if vectoriser is not None:
-        rows = vectoriser.fit_transform(rows)
+    """Fit to everything, with the strength that cross-validation found on `tried` items."""
     given = np.asarray(labels)
     some = np.random.default_rng(SEED).permutation(len(given))[:tried]
     apart = None if groups is None else np.asarray(groups)[some]
     search = estimator(name, groups is not None).fit(rows[some], given[some], groups=apart)
-    found = search.estimator.set_params(**search.best_params_).fit(rows, given)
-    return (found if vectoriser is None else pipeline.make_pipeline(vectoriser, found)), search.best_params_
+    return search.estimator.set_params(**search.best_params_).fit(rows, given), search.best_params_
 
 
 def digest(folder: Path) -> str:

@@ -112,13 +112,14 @@ def test_tf_idf_learns_what_questions_begin_with(tmp_path):
     taught = {"texts": [text for text, _ in pairs], "labels": {"coarse": [name[:3] for name in fine], "fine": fine}}
     train = peer_rows.keep(tmp_path / "train.json", taught)
     heads = {f"linear-svc.{level}": ("linear-svc", None) for level in ("coarse", "fine")}
-    made = peer_training.fit_texts("text", None, heads, str(train), str(tmp_path / "fitted"), of="")
+    model = str(tmp_path / "tfidf.joblib")
+    made = peer_training.fit_texts("tfidf", model, heads, str(train), str(tmp_path / "fitted"), of="")
     assert made["train_s"].keys() == heads.keys()
     files = {
         said: str(tmp_path / "fitted" / f"linear-svc.{level}.joblib")
         for said, level in (("label", "coarse"), ("fine", "fine"))
     }
-    system = peers.fitted_texts("text", None, files)
+    system = peers.fitted_texts("tfidf", model, files)
     assert system.answer(["Who is that?"]) == ["HUM"]
     assert system.everything(["When was she born?"]) == {"label": ["NUM"], "fine": ["NUM:date"]}
 
