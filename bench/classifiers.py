@@ -1,8 +1,6 @@
-"""Measure the shipped classifiers.
+"""The shipped classifiers: accuracy under noise, calibration, and times on one thread.
 
-Questions: accuracy on TREC test and on natural questions (split dev), as they are, with one misspelt word, in lower case
-and without question mark; calibration. Passages: what cross-validation measured when the head was trained, as the shipped
-head has seen every label. Entailment: QNLI validation. Times are medians on one thread, through the shipped files.
+The passage head has seen every label, so its quality is what its training's cross-validation measured.
 """
 
 from __future__ import annotations

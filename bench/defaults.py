@@ -1,10 +1,7 @@
-"""What a search does by default, and how that was chosen: over sets of all kinds, with each set left out.
+"""How a search ranks by default, and how that was chosen: over sets of all kinds, with each set left out.
 
-A candidate's score is its convex combination of vectors and BM25 + weight * P(passage answers question). The weight and the
-number of candidates are the least, the weight first, whose nDCG@10 over the sets is within `TOLERANCE` of the best: what
-re-ranks least. A setting that is chosen on the sets that it is reported on flatters them; so beside the default's
-figure of each set stands that of the setting which all other sets choose, and the plain rankings. Alpha is not chosen here:
-:data:`semclass.scoring.fusion.ALPHA` was found on training questions. Needs the extra ``eval``.
+Weight and number of candidates are the least, the weight first, whose nDCG@10 over the sets is within `TOLERANCE` of
+the best. A choice flatters the sets that it was made on, so each set also shows the setting that all other sets choose.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Measure re-ranking on other kinds of text, with 10 and with 50 candidates.
+"""Re-ranking on other kinds of text, with 10 and with 50 candidates.
 
-``squad4`` and ``pubmedqa`` are BEIR folders of DATA. ``biomedical`` is made here: questions written for this project, as
-clinicians, patients and researchers ask them, each about one section of an abstract of ``pubmedqa``
-(``questions/biomedical.tsv``). Its corpus are the sections of 60 to 260 words, which the questions were drawn from: among
-shorter ones length alone would point to the answer.
-
-Needs the extra ``eval``.
+The set ``biomedical`` is made here, of questions written for this project (``questions/biomedical.tsv``). Its corpus
+are the sections of 60 to 260 words, from which the questions were drawn: among shorter ones length alone would reveal
+the answer.
 """
 
 from __future__ import annotations

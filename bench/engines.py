@@ -1,9 +1,6 @@
-"""Do the engines agree? The embedded index, Qdrant's local mode and Qdrant's Rust core answer the same questions.
+"""Do the embedded index, Qdrant's local mode and Qdrant's Rust core give the same scores and the same ten passages?
 
-Each set is indexed once and uploaded. Questions are asked without class match, with the soft and with the hard one
-in turn; what is compared is the score and each of its components of the passages that both sides give, the number that the
-engine itself computed, and whether the ten best are the same in the same order. Neither engine is a networked server:
-requests do not travel, and there is one shard. Needs the extra ``bench``.
+Neither engine is a networked server: requests do not travel, and there is one shard.
 """
 
 from __future__ import annotations

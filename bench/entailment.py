@@ -1,7 +1,7 @@
 """Does a sentence answer a question? Accuracy on QNLI validation against time, memory, disk and money.
 
-Nothing is trained or chosen on QNLI, which is only reported on: peers learn from the questions that the shipped classifier
-learnt from, SQuAD's training articles, each with the sentence that answers it and one that stands near it and does not.
+Nothing is trained or chosen on QNLI. Peers learn from the questions of SQuAD's training articles, each with the
+sentence that answers it and one nearby that does not.
 """
 
 from __future__ import annotations

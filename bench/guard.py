@@ -1,20 +1,12 @@
-"""Has a shipped model got worse? A small fixed set of texts, each model's score when it was made, and half a point.
+"""Has a shipped model got worse? Scores on a small fixed set of texts, compared with their record.
 
     python -m bench.guard                       # what CI runs: seconds, nothing but the checkout
     python -m bench.guard --record              # after a model was made again
     python -m bench.guard --record --lower "why a lower score is right"
 
-``guard.json`` holds, for each model folder, the SHA-256 of the manifest that its scores were taken with (a manifest names
-the SHA-256 of every file, and holds thresholds and weights), so that a changed model without a new record is found, too. A
-score that sinks is recorded only with a reason, which is kept. Every text was written for this project:
-
-- ``questions``: up to 20 questions of each fine class, of ``training/labels/written_questions.tsv``;
-- ``passages``: short passages in ``guard_texts/passages.tsv`` that no head was trained on, with their classes;
-- ``ranking``: 200 passages of ``training/labels/written_passages.jsonl.gz`` and the questions that they answer. The
-  networks behind ``entailment`` and ``match`` never saw them; the pair heads were fitted on them, among others.
-
-Where a head was fitted on its texts the score flatters it, and the loss against the record is what counts. All is about
-quality; no time is taken.
+``guard.json`` holds, for each model, the SHA-256 of the manifest that its scores belong to, so that a changed model
+without a new record is found, too. Where a head was fitted on its texts the score flatters it: the loss against the
+record counts.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""Clients of a service over HTTP/1.1: well-behaved ones that want much, and those that no service wants.
+"""Clients of a service over HTTP/1.1: well-behaved ones under load, and those that no service wants.
 
-Nothing but the standard library, and few cycles: on a machine of two processors the client takes its time from the service.
-The well-behaved client is one thread that waits for many sockets with ``selectors``, sends bytes made in advance, and looks
-at nothing of an answer but its status and its length. Which is why it is not one of the HTTP libraries, and no load
-generator has to be installed.
+The client shares its processors with the service, so it does little: one thread, ``selectors``, bytes made in advance.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""How many labelled questions are enough.
-
-Heads over the frozen encoder are fitted with :class:`semclass.TextClassifier` on samples of the training questions of every
-source, and tried on natural questions (split dev). Needs the extra ``plot``.
-"""
+"""How many labelled questions are enough: heads fitted on samples, tried on natural questions (split dev)."""
 
 from __future__ import annotations
 

@@ -1,11 +1,7 @@
 """An index that is built, changed and killed: rates, seconds, and whether it is whole afterwards.
 
-- Building from a stream, from disk to disk, against the encoder alone on the same texts, with as many threads. What the
-  encoder alone is given is told in two ways: all that the form of index has to be made of (``needed``: a passage, and where
-  vectors of tokens and sentences are kept, its sentences, each by itself), and each passage once (``pooled``).
-- Adding, replacing and removing passages of a made index, opening it again, looking it through, and joining its segments.
-- A writer that is killed before each of its operations on files, and at random moments.
-- Searching the same passages in one segment and in several, and with some removed.
+A build is compared with the encoder alone on the same texts: on all that the form of index needs (``needed``: passages
+and, where vectors of tokens are kept, their sentences), and on each passage once (``pooled``).
 """
 
 from __future__ import annotations

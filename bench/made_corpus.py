@@ -1,14 +1,9 @@
-"""Corpora of any size, made of real sentences: what search takes with a million passages, without hours of encoding.
+"""Corpora of any size, made of real sentences: a million passages without hours of encoding.
 
-A made passage is 3 to 5 sentences, drawn with a seed from those of ``squad_sentences``; drawing again and again brings no
-new sentence, so such a corpus is good for measuring time and memory, and for nothing that is about quality. Its index is
-
-- as a build would make it: the text, the word pieces, BM25, and the vectors of tokens and of sentences, because semclass
-  reads each sentence by itself, so that those of a passage are those of its sentences in a row;
-- not encoded: the pooled vector of a passage, which is the mean of its sentences' vectors with a little noise, so that no
-  two passages are the same to dense search; and its class probabilities, the largest of its sentences'.
-
-:func:`agreement` measures both claims on passages that are read for real.
+A made passage is 3 to 5 sentences, drawn with a seed from ``squad_sentences``. Text, word pieces, BM25 and the vectors
+of tokens and sentences are those of a real build, as semclass reads each sentence by itself. Pooled vectors (the
+sentences' mean with a little noise) and class probabilities (the sentences' largest) are not encoded. Such a corpus is
+good for measuring time and memory, not quality. :func:`agreement` compares it with passages that are read for real.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Measure the main job on the shipped models.
-
-Quality is measured through the shipped ONNX files. The macro F1 of the passage heads, which were fitted on all gold
-labels, is the cross-validated one that their training measured. Times are medians on one thread.
-"""
+"""The main job on the shipped models: quality, and median times on one thread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""How often decisions are right: accuracy and F1, each with a 95 % bootstrap interval over the items.
+"""Accuracy and F1, each with a 95 % bootstrap interval over the items.
 
-Point estimates are scikit-learn's. Every interval is of percentiles over the same `DRAWS` resamples of the items, so that
-systems that answered the same items met the same luck.
+All intervals use the same `DRAWS` resamples of the items, so that systems can be compared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The picture of quality against cost: a panel for each set of questions, and one for re-ranking alone.
+"""Pictures of quality against cost.
 
-Ours are dots and peers' squares, in colours that nobody mistakes for each other and that differ in print, too; prompted
-models, whose times are recorded, are hollow diamonds. The legend names the systems by number. A line goes from each system
-that nothing cheaper beats to the next.
+Dots are semclass's, squares peers', hollow diamonds prompted models, whose times are recorded. The legend names the
+systems by number. A line joins the systems that nothing cheaper beats.
 """
 
 from __future__ import annotations

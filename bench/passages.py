@@ -1,7 +1,7 @@
 """Passage classes: six yes or no for each passage, macro F1 against time, memory, disk and money.
 
-The shipped head has seen every labelled passage, so quality is that of cross-validation, for all systems in the same folds:
-those in which ``training/train_passages.py`` measures the head. Times are of what is fitted to everything.
+The shipped head has seen every labelled passage, so quality is that of cross-validation, in the same folds for all
+systems.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""What calls cost: seconds of a machine, tokens of a hosted model, searches of a hosted re-ranker.
-
-The prices are inputs, in ``prices.json``, each with its source and date; every function takes another file of the same
-form. All amounts are USD for a million calls, at list price, of a machine that is busy all the time: an idle one costs
-more for each call, on every side of the comparison.
-"""
+"""What calls cost by ``prices.json``: USD for a million calls, at list price, of a machine that is always busy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Qdrant's Rust core behind the methods of its client that semclass calls, so that the same requests run on both.
-
-``qdrant-edge-py`` is a shard of the server in this process. Its requests are classes of their own; here the client's are
-translated one by one. It is what parity can be checked with where no server runs, and no way to run one.
-"""
+"""Qdrant's Rust core (``qdrant-edge-py``) behind those methods of its client that semclass calls."""
 
 # ruff: noqa: D102 - methods do what those of the client do
 

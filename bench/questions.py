@@ -1,8 +1,7 @@
-"""Question classes: accuracy against time, memory, disk and money, for semclass and what else one could use.
+"""Question classes: accuracy against time, memory, disk and money.
 
-Peers learn from the very questions that the shipped head was trained on, or from TREC's alone where their name says so. A
-text goes in, its coarse class comes out: that is what is timed; fine classes are counted beside. Nothing is chosen on
-TREC's test questions; the natural ones, split dev, were in view when semclass was developed.
+Peers learn from the questions that the shipped head learnt from, or from TREC's alone where their name says so. What is
+timed is the coarse class. Nothing is chosen on TREC's test questions.
 """
 
 from __future__ import annotations

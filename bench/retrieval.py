@@ -1,8 +1,6 @@
 """Retrieval and re-ranking beside their peers: quality against time for a question.
 
-Each system takes the text of a question and gives the ids of ten passages. Quality is measured on all questions of a set.
-Times are taken on a part of them, drawn by chance, on one thread, the systems taking turns; what they found then is
-measured, too, so that the slowest can be compared with the others on the same questions.
+Quality is measured on all questions of a set; times, and the slow cross-encoder, on a sample of them.
 """
 
 from __future__ import annotations

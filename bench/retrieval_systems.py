@@ -1,8 +1,4 @@
-"""The systems that search and re-rank, each as a job that takes a question, and the steps that measure them.
-
-Each system takes the text of a question and gives the ids of ten passages. Times are taken on one thread, the systems
-taking turns at the same questions.
-"""
+"""The systems that search and re-rank, as jobs from a question to ten ids, and the steps that measure them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Speed and memory of a search as the corpus grows, from a thousand to a million passages.
 
-Corpora beyond the data at hand are made of real sentences, see :mod:`bench.made_corpus`; building is measured on real
-passages. Every size is made and searched in processes of its own, so that memory is that of one service.
-The corpus of a million passages takes 10 GB of disk below the work folder while it is made, and 7 GB stay there: once
-with the vectors of tokens and sentences, once without.
+Large corpora are made of real sentences (:mod:`bench.made_corpus`). That of a million passages takes 10 GB of disk
+while it is made, and 7 GB stay.
 """
 
 from __future__ import annotations

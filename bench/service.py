@@ -1,9 +1,7 @@
-"""``semclass serve`` under load, beside the library on the same requests.
+"""``semclass serve`` under load, by turns with the library on the same requests.
 
-The service runs as users start it, in a process of its own on loopback; so does the client, :mod:`bench.http_load`. Both
-share the machine's processors, and what the client takes of them is told. A request re-ranks ten sentences of SQuAD dev, as
-clients of Cohere ask for it (``/v2/rerank``). By turns with the service the library does the same requests in this process:
-from as many threads as the service has workers, the same with several requests at a time, and one after another.
+Service and client (:mod:`bench.http_load`) run in processes of their own on loopback and share the machine's
+processors.
 """
 
 from __future__ import annotations

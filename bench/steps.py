@@ -1,11 +1,8 @@
 """Sections of the benchmark are made of steps: each runs in a process of its own, and its result is kept.
 
-A process of its own makes peak memory that of one system, and threads explicit from the first import. What is kept makes
-the benchmark resumable: a step runs again only if its arguments, the library, the models, the modules that it and its
-arguments name (with what these import of the project), the packages' versions or the machine have changed, or if what it
-wrote is gone. It does not see that a file which its arguments name holds something else now; ``--again`` measures all the
-same. Steps that take times run one after another, never side by side; two systems whose times are compared as a ratio take
-turns inside one step (:func:`bench.timing.by_turns`).
+So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the
+library, the models, the modules that it names or imports, the packages' versions or the machine have changed, or if
+what it wrote is gone. It does not notice that a file named by its arguments has changed: that takes ``--again``.
 """
 
 from __future__ import annotations

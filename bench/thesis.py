@@ -1,12 +1,7 @@
 """The reference thesis's methods on public data, by its own protocol: tables and figures like its figures 11 to 16.
 
-Looks, as the thesis did, only at questions whose answer is among the hybrid's first ten, and gives for each method MRR and
-the share of questions with an answer among the first k, k = 1 ... 10. The weight of integrated re-ranking is searched over
-0.01 ... 10 in steps of 0.01, and told three times: searched on the questions it is reported on (as the thesis did; too
-good), cross-validated, and found on the other data set. The thesis's own curves are drawn beside ours as shares of the
-error 1 - MRR, since its questions were others.
-
-Needs the extras ``eval`` and ``plot``.
+Only questions whose answer is among the hybrid's first ten count. The weight of integrated re-ranking is searched on
+the questions that it is reported on (as the thesis did; too good), by cross-validation, and on the other data set.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """What ``semclass tune`` brings on questions that it did not see, and how many questions it needs.
 
-The questions of each data set are cut in two halves by chance. Weights are found on one half and measured on the other, by
-MRR@10 of the plain hybrid and of re-ranking. Then w of BM25, and alpha of the convex combination, are searched on small
-samples, 200 of each size: how often does the rule (store only what cross-validation finds credible, see
-:data:`semclass.evaluation.tune.FEW`) store something, what does that bring on all other questions, how often is it
-worse than the default, and what would the best weight of the sample have brought? Alpha is searched from its default
-and from one that is far off. Needs the extra ``eval``.
+Weights found on one half of the questions are measured on the other. Then w of BM25 and alpha are searched on small
+samples: how often is a weight stored, what does it bring on all other questions, and how often is it worse than the
+default?
 """
 
 from __future__ import annotations

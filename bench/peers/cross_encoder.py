@@ -1,8 +1,4 @@
-"""A cross-encoder to compare with: a network that reads a question and a passage together, once for each passage.
-
-``train_cross_encoder.py`` makes it. Lambda of score + lambda * cross-encoder is the one that training found on held-out
-questions; nothing is chosen here.
-"""
+"""The cross-encoder that ``train_cross_encoder.py`` makes: it reads question and passage together."""
 
 from __future__ import annotations
 

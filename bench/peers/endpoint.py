@@ -1,8 +1,4 @@
-"""Calls of a language model behind an OpenAI-compatible endpoint: retried, counted, and kept.
-
-The package ``openai`` retries with growing pauses, and waits as long as the service asks for. Every answer is kept at
-once, so that a run which was broken off goes on where it stopped, and what is answered is not asked for again.
-"""
+"""Calls of a language model behind an OpenAI-compatible endpoint: retried by ``openai``, counted, and kept at once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Systems that are compared on a task, ready to answer: semclass and what else one could use.
-
-A step loads one of them and measures it, alone in its process. What a system needs is imported when it is loaded, so that
-its time to load and its memory are its own; quality is computed elsewhere from the answers that :func:`measure` gives.
-"""
+"""Systems that are compared; each imports what it needs when it is loaded, so that time and memory are its own."""
 
 from __future__ import annotations
 

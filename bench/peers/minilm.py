@@ -1,9 +1,8 @@
 """A fine-tuned classifier as a peer: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
 
-The recipe is the usual one: AdamW, warm-up over the first tenth and linear decay, a linear layer over the first token. With
-1e-4 for every rate, three epochs leave the fine classes of the very training questions at 77 %; of two sets of higher rates
-the better one on a tenth of the training questions, held out, was taken. The loss is the cross entropy of the fine class
-plus that of the coarse class, whose probability is the sum over its fine classes, so that one network tells both.
+The recipe is the usual one: AdamW, warm-up over the first tenth, linear decay, a linear layer over the first token.
+Rates are the better of two on a tenth of the training questions. The loss is the cross entropy of the fine class plus
+that of the coarse class, whose probability is the sum over its fine classes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A fine-tuned classifier as a peer where a text has several classes: the original encoder with an output for each.
 
-The recipe is that of ``minilm.py``; the loss is the cross entropy of every label that is known. The rate is the better one
-of two on a fifth of the first fold's training part. Held-out passages are decided on by the int8 network of each fold; a
-fold's thresholds are those with the best F1 on what the other folds' networks say of the passages that they did not see,
-so that no passage is kept from training for them.
+The recipe is that of ``minilm.py``; the rate is the better of two on a fifth of the first fold's training part. A
+fold's thresholds have the best F1 on the held-out passages of the other folds, so that no passage is kept from training
+for them.
 """
 
 from __future__ import annotations

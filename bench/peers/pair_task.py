@@ -1,8 +1,4 @@
-"""Questions of ``training/pair_domains.py`` with the hybrid's first ten passages: what the cross-encoder learns from.
-
-They are the questions that ``learned`` learns from, and weigh what they weigh there. A tenth of each domain (stretches of
-the order of its passages, so that most articles stay whole) is held out.
-"""
+"""What the cross-encoder learns from: the questions that ``learned`` learns from, with the hybrid's first ten passages."""
 
 from __future__ import annotations
 

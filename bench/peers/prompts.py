@@ -1,7 +1,6 @@
 """What a language model is asked, and how its answer is read: three tasks, in the structure of the reference.
 
-Each prompt is an instruction, examples of every label, and the item. The wording is ours. Examples come from what the data
-folder keeps for training, are drawn by a seed, and never from the items that are asked about.
+Examples are drawn by a seed from training data, never from the items that are asked about.
 """
 
 from __future__ import annotations

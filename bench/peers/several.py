@@ -1,7 +1,6 @@
-"""Peers that tell which of several classes a text has: one classifier of scikit-learn for each.
+"""Peers that tell which of several classes a text has: a classifier of scikit-learn and a threshold for each.
 
-Their thresholds are found as those of the shipped passage head are: the best F1 on scores of passages that were not fitted
-on, by the same folds within the training part.
+Thresholds are found as those of the shipped passage head: the best F1 on passages that were not fitted on.
 """
 
 from __future__ import annotations

@@ -1,14 +1,11 @@
-"""Make a cross-encoder to measure the shipped re-ranker against: the encoder's network, reading both texts at once.
+"""Make the cross-encoder that the shipped re-ranker is compared with.
 
     python -m bench.peers.train_cross_encoder --data DATA --out FOLDER
 
-It learns from the questions of ``training/pair_domains.py``, which ``learned`` learns from, too, weighing what they weigh
-there; the candidates are the hybrid's first ten. It starts from the encoder's original weights; a linear map of the first
-token gives the score, whose softmax over a passage that answers and a few of the others is fitted. A tenth of each domain
-(stretches of the order of its passages) is held out. Part of it chooses the learning rate and the number of passes, which
-are searched on a sample of the other questions; all of it gives lambda of score + lambda * logit, the slope that makes
-log-odds of logits, and the figures that are printed. The network is int8 in the manner of the encoder
-(``training/bert_graph.py``). FOLDER holds a peer to compare with: nothing of semclass needs it. Needs torch.
+It learns from the questions that ``learned`` learns from (``training/pair_domains.py``), with the hybrid's first ten
+passages, starting from the encoder's original weights. A tenth of each domain is held out: part of it chooses the
+learning rate and the number of passes, all of it gives lambda of score + lambda * logit and the slope that makes
+log-odds of logits. Needs torch.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Peers fitted by scikit-learn: what somebody who knows it would write in ten lines, once for each task.
-
-Estimators stand as their documentation has them; the one setting that matters most is found by cross-validation on the
-training items. Nothing here sees a test item.
-"""
+"""Peers fitted by scikit-learn, as its documentation has them; strengths are found on training items."""
 
 from __future__ import annotations
 
