@@ -1,11 +1,10 @@
-"""Do the embedded index, Qdrant's local mode and Qdrant's Rust core give the same scores and the same ten passages?
+"""Whether the embedded index, Qdrant's local mode and Qdrant's Rust core give the same scores and the same ten passages.
 
 Neither engine is a networked server: requests do not travel, and there is one shard.
 """
 
 from __future__ import annotations
 
-import json
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from bench import timing
 from bench.qdrant_edge import EdgeClient
 from bench.steps import Bench
 from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker
@@ -109,17 +107,6 @@ def lost_by_depth(retriever: HybridRetriever, found: HybridRetriever, queries: S
     return shares
 
 
-def payload_bytes(index: PassageIndex, client: Any) -> dict[str, float]:
-    """Bytes of a passage on the wire, as JSON: what a payload is without codes and with them."""
-    sizes = {}
-    for name, codes in (("lean", False), ("codes", True)):
-        made = QdrantIndex.upload(index, client, f"bytes-{name}", codes=codes)
-        points, _ = client.scroll(made.collection, limit=500, offset=None, with_payload=True, with_vectors=False)
-        sizes[name] = round(float(np.mean([len(json.dumps(point.payload)) for point in points])), 1)
-        client.delete_collection(made.collection)
-    return sizes
-
-
 def measure(folder: str, indices: str, questions: int, passages: int | None, engines: Sequence[str]) -> dict[str, Any]:
     """Everything on one set."""
     qdrant = import_extra("qdrant_client", "bench")
@@ -135,7 +122,6 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
     result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}
     with tempfile.TemporaryDirectory() as place:
         clients = {"local": Listening(qdrant.QdrantClient(":memory:")), "rust_core": Listening(EdgeClient(place))}
-        result["payload_bytes"] = payload_bytes(index, clients["rust_core"])
         found = {
             name: HybridRetriever(QdrantIndex.upload(index, clients[name], "passages"), ranker) for name in engines
         }
@@ -144,12 +130,6 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
             full = replace(remote, index=replace(remote.index, depth=len(index)))  # type: ignore[type-var]
             result[name] = agreement(retriever, full, queries)
         result["recall_by_depth"] = lost_by_depth(retriever, found["rust_core"], queries)
-        jobs = {
-            name: lambda query, used=used: used.candidates(query, N, match="soft", evidence=False, fusion="linear")
-            for name, used in {"embedded": retriever, **found}.items()
-        }
-        seconds = timing.by_turns(queries[:40], jobs)  # type: ignore[arg-type]
-        result["milliseconds"] = timing.percentiles(seconds, 1000, 2)
     return result
 
 

@@ -195,13 +195,13 @@ def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, ques
     kept = {name: Kept(job) for name, job in jobs.items()}
     texts = list(dataset.questions.values())
     seconds = timing.by_turns(texts, kept)
-    times = {name: _milliseconds(values, "") for name, values in seconds.items()}
+    times = {name: timing.milliseconds(values) for name, values in seconds.items()}
     rankings: dict[str, list[list[str]]] = {}
     for name, job in kept.items():
         answers = [job.found[text] for text in texts]
         reranking = [answer.reranking for answer in answers if answer.reranking is not None]
         if reranking:
-            times[name] |= _milliseconds(reranking, "rerank_")
+            times[name] |= timing.milliseconds(reranking, "rerank_")
         rankings[name] = [answer.ids for answer in answers]
         for other in answers[0].more:
             rankings[other], times[other] = [answer.more[other] for answer in answers], times[name]
@@ -218,10 +218,6 @@ class Kept:
     def __call__(self, text: str) -> None:
         """Do it."""
         self.found[text] = self.job(text)
-
-
-def _milliseconds(seconds: Sequence[float], prefix: str) -> dict[str, float]:
-    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, 4) for q in (50, 95)}
 
 
 def drawn(dataset: evaluate.Dataset, n: int) -> evaluate.Dataset:

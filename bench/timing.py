@@ -20,14 +20,7 @@ WARM_UP = 20  # items that are run before the clock starts
 
 def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     """Seconds of a job for each item."""
-    for item in items[:WARM_UP]:
-        job(item)
-    values = []
-    for item in items:
-        started = time.perf_counter()
-        job(item)
-        values.append(time.perf_counter() - started)
-    return values
+    return by_turns(items, {"": job})[""]
 
 
 METHODS: dict[str, dict[str, Any]] = {
@@ -63,6 +56,11 @@ def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: in
         for name, values in seconds.items()
         for percent in (50, 95)
     }
+
+
+def milliseconds(seconds: Sequence[float], prefix: str = "", digits: int = 4) -> dict[str, float]:
+    """Median and 95th percentile, as ``p50_ms`` and ``p95_ms`` behind `prefix`."""
+    return {f"{prefix}p{q}_ms": round(float(np.percentile(seconds, q)) * 1e3, digits) for q in (50, 95)}
 
 
 def by_turns(

@@ -45,8 +45,7 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: 
     took = time.perf_counter() - started
     result = {
         "load_s": round(load_s, 3),
-        "p50_ms": round(float(np.percentile(alone, 50)) * 1e3, 4),
-        "p95_ms": round(float(np.percentile(alone, 95)) * 1e3, 4),
+        **timing.milliseconds(alone),
         "per_second": round(sum(map(len, batches)) / took, 1),
         "disk_mb": round(sum(map(bytes_of, system.files)) / 1e6, 2),
     }
@@ -63,7 +62,7 @@ def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str
     seconds = timing.by_turns([[item] for item in first], loaded)
     return {
         name: {
-            **{f"p{percent}_ms": round(float(np.percentile(seconds[name], percent)) * 1e3, 4) for percent in (50, 95)},
+            **timing.milliseconds(seconds[name]),
             "answers": [one for batch in _batches(first) for one in answer(batch)],
         }
         for name, answer in loaded.items()

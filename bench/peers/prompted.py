@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import tokenizers
 
-from bench import prices
+from bench import prices, timing
 from bench.peers import prompts
 from bench.peers.endpoint import NOT_ASKED, Answer, Answers, CallError, Service, agree, ask_all
 from semclass.core import artifacts
@@ -142,8 +142,7 @@ def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) 
     busy = _busy_seconds(together)
     per_second = len(together) / busy / per_item if busy else None
     return {
-        "p50_ms": round(float(np.percentile(alone, 50)) * 1e3, 2) if alone else None,
-        "p95_ms": round(float(np.percentile(alone, 95)) * 1e3, 2) if alone else None,
+        **(timing.milliseconds(alone, digits=2) if alone else {"p50_ms": None, "p95_ms": None}),
         "timed_items": len(alone),
         "per_second": None if per_second is None else round(per_second, 3),
     }

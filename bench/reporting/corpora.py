@@ -12,7 +12,7 @@ PARTS = {
     "scale": ("what", "parts", "memory", "builds", "sentences", "agreement", "bm25", "encoders"),
     "living": ("what", "kills"),
     "service": ("processor",),
-    "engines": ("skipped", "agreement", "recall_by_depth", "milliseconds", "payload_bytes"),
+    "engines": ("skipped", "agreement", "recall_by_depth"),
 }  # fmt: skip
 """What is shown of each section, in this order, beside its table in the README if it has one."""
 
@@ -40,7 +40,7 @@ ENGINES = {"local": "local mode", "rust_core": "Rust core"}
 
 def _engines(results: Mapping[str, Any]) -> dict[str, Any]:
     """What ``bench/engines.py`` found by set, gathered by what was asked."""
-    sets = {name: found for name, found in results.items() if isinstance(found, Mapping) and "payload_bytes" in found}
+    sets = {name: found for name, found in results.items() if isinstance(found, Mapping) and "questions" in found}
     return {
         "skipped": [
             {"set": name, "not measured": found["skipped"]}
@@ -53,10 +53,6 @@ def _engines(results: Mapping[str, Any]) -> dict[str, Any]:
             for name, found in sets.items()
             if (shares := found.get("recall_by_depth"))
         ],
-        **{
-            part: [{"set": name, **found[part]} for name, found in sets.items() if part in found]
-            for part in ("milliseconds", "payload_bytes")
-        },
     }
 
 
