@@ -93,16 +93,11 @@ def test_systems_take_turns(tmp_path):
 
 
 QUESTIONS = {
-    "HUM:ind": ["Who wrote it?", "Who built the bridge?", "Who was she?", "Who won?", "Who sings?", "Who paid?"],
-    "NUM:date": ["When was it written?", "When did she die?", "When is it?", "When did it end?", "When then?", "When?"],
-    "NUM:count": [
-        "How many came?",
-        "How many are there?",
-        "How many left?",
-        "How many saw it?",
-        "How many?",
-        "How many now?",
+    "HUM:ind": [f"Who {what}?" for what in ("wrote it", "built the bridge", "was she", "won", "sings", "paid")],
+    "NUM:date": [
+        f"When {what}?" for what in ("was it written", "did she die", "is it", "did it end", "then", "was he")
     ],
+    "NUM:count": [f"How many {what}?" for what in ("came", "are there", "left", "saw it", "go", "now")],
 }
 
 

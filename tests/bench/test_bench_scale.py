@@ -5,7 +5,6 @@ import pytest
 
 from bench import made_corpus, scale
 from semclass.core.types import Ragged, ragged
-from semclass.scoring import bm25
 
 VOCABULARY = 20
 EMPTY = np.zeros(0, np.int32)
@@ -50,25 +49,6 @@ def test_vectors_of_passages_have_length_1_and_are_near_the_mean_of_their_senten
     means = made_corpus.unit(np.stack([pool.pooled[[1, 0]].mean(0), pool.pooled[[3, 3, 2]].mean(0)]))
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
     assert (np.einsum("nd,nd->n", found, means) > 0.9).all()
-
-
-def test_blocks_are_the_passages_in_order(pool, monkeypatch):
-    monkeypatch.setattr(made_corpus, "BLOCK", 3)
-    drawn = made_corpus.draw(pool, 7, seed=0)
-    found = [block.row(place).tolist() for _, block in made_corpus.blocks(drawn) for place in range(len(block))]
-    assert found == [drawn.row(place).tolist() for place in range(7)]
-    assert [begin for begin, _ in made_corpus.blocks(drawn)] == [0, 3, 6]
-
-
-def test_postings_of_stretches_merge_into_those_of_all():
-    rng = np.random.default_rng(3)
-    terms = [rng.integers(0, VOCABULARY, rng.integers(0, 12)).astype(np.int32) for _ in range(40)]
-    is_term = np.arange(VOCABULARY) != 4
-    whole = bm25.postings(ragged(terms, EMPTY), is_term)
-    parts = [bm25.postings(ragged(terms[begin : begin + 15], EMPTY), is_term) for begin in (0, 15, 30)]
-    merged = bm25.merge(parts)
-    for name in ("counts", "passages", "starts", "lengths", "is_term"):
-        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
 
 
 def test_a_pool_comes_back_as_it_was_written(pool, tmp_path):

@@ -135,26 +135,6 @@ def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
     assert len((small / "qrels" / "test.tsv").read_text().splitlines()) == steps.QUICK_QUESTIONS
 
 
-def test_results_say_how_they_came_about():
-    found = facts.of_run("python -m bench made --data DATA")
-    assert found["commands"] == ["python -m bench made --data DATA"]
-    assert {"processor", "cores", "memory_gb", "system", "python"} == set(found["machine"])
-    assert {"numpy", "onnxruntime"} <= set(found["versions"])
-
-
-def test_the_command_line_names_sections_and_refuses_others(tmp_path):
-    told = click.testing.CliRunner().invoke(entry.main, ["--data", str(tmp_path), "nonsense"])
-    assert told.exit_code == 2
-    assert "main_job" in told.output
-
-
-def test_a_section_that_fails_does_not_stop_the_others(tmp_path):
-    arguments = ["tune", "domains", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
-    told = click.testing.CliRunner().invoke(entry.main, arguments)
-    assert told.exit_code == 1
-    assert "not done: tune, domains" in told.output
-
-
 def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
     path = tmp_path / "README.md"
     path.write_text(f"before\n\n{readme.block('made', 'old')}\n\nafter\n")
