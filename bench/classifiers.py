@@ -105,11 +105,11 @@ def entailment(data: Path, classifier: EntailmentClassifier, limit: int | None) 
     }
 
 
-def times(data: Path, encoder: OnnxEncoder) -> dict[str, float]:
+def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, float]:
     """Microseconds, one thread; that of a question's class is told by section ``questions``."""
     provider = PassageClassifier.load(encoder=encoder)
     passages = [json.loads(line)["text"] for line in (data / "beir" / "squad4" / "corpus.jsonl").open(encoding="utf-8")]
-    passages = passages[:300]
+    passages = passages[: limit or 300]
     encoded = [encoder.encode([text], views=provider.encoder_views) for text in passages]
     views: list[dict[str, npt.NDArray[np.float32]]] = [
         {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
@@ -160,7 +160,7 @@ def rounded(value: Any) -> Any:
 
 def run(bench: Bench) -> dict[str, Any]:
     """Everything, in one process."""
-    return bench.step("classifiers", "bench.classifiers:measure", data=bench.data, limit=200 if bench.quick else None)
+    return bench.step("classifiers", "bench.classifiers:measure", data=bench.data, limit=50 if bench.quick else None)
 
 
 def measure(data: str, limit: int | None) -> dict[str, Any]:
@@ -172,6 +172,6 @@ def measure(data: str, limit: int | None) -> dict[str, Any]:
         "no_questions_probability": no_questions(classifier),
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
         "qnli_validation": entailment(Path(data), EntailmentClassifier.load(encoder=encoder), limit),
-        "microseconds": times(Path(data), encoder),
+        "microseconds": times(Path(data), encoder, limit),
     }
     return dict(rounded(found))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from bench import readme
 from bench.steps import Bench
 from semclass import Encoding, OnnxEncoder, TextClassifier
 from semclass.core.types import FloatArray, Ragged
-from semclass.encoders.bulk import CHUNK
+from semclass.encoders.bulk import encode_quietly
 from semclass.train.calibration import log_loss
 
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # parts to fit to and to try on
@@ -53,44 +53,27 @@ class Kept:
         return Encoding(terms=self.terms.take(rows), **found)
 
 
-def read(data: Path, name: str, part: str) -> tuple[list[str], list[str]]:
+def read(data: Path, name: str, part: str, classes: int | None) -> tuple[list[str], list[str]]:
     """Texts and labels of a part; messages without an intent are left out."""
     with gzip.open(data / "intents" / f"{name}.{part}.tsv.gz", "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t", 1) for line in file]
-    rows = [row for row in rows if row[0] != OUTSIDE]
+    names = sorted({row[0] for row in rows} - {OUTSIDE})[:classes]
+    rows = [row for row in rows if row[0] in names]
     return [row[1] for row in rows], [row[0] for row in rows]
 
 
-def encode(data: str, dataset: str, out: str) -> dict[str, int]:
-    """Write the views of every text of a set."""
-    texts = sorted({text for part in SETS[dataset] for text in read(Path(data), dataset, part)[0]})
+def kept(texts: Sequence[str]) -> Kept:
+    """Every text of a set, encoded once."""
     encoder = OnnxEncoder.load()
-    found = [encoder.encode(texts[at : at + CHUNK], views=("pooled", "layers")) for at in range(0, len(texts), CHUNK)]
-    lengths = np.concatenate([one.terms.lengths() for one in found])
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    np.savez(
-        out,
-        terms=np.concatenate([one.terms.values for one in found]),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        pooled=np.concatenate([one.rows("pooled") for one in found]),
-        layers=np.concatenate([one.rows("layers") for one in found]),
+    found, _ = encode_quietly(encoder, texts, ("pooled", "layers"))
+    return Kept(
+        fingerprint=encoder.fingerprint,
+        views={view: encoder.views[view] for view in ("pooled", "layers")},
+        rows={text: row for row, text in enumerate(texts)},
+        terms=found.terms,
+        pooled=found.rows("pooled"),
+        layers=found.rows("layers"),
     )
-    return {"texts": len(texts)}
-
-
-def kept(data: Path, name: str, file: Path) -> Kept:
-    """What :func:`encode` wrote."""
-    texts = sorted({text for part in SETS[name] for text in read(data, name, part)[0]})
-    encoder = OnnxEncoder.load()
-    with np.load(file) as found:
-        return Kept(
-            fingerprint=encoder.fingerprint,
-            views={view: encoder.views[view] for view in ("pooled", "layers")},
-            rows={text: row for row, text in enumerate(texts)},
-            terms=Ragged(found["terms"], found["offsets"]),
-            pooled=found["pooled"],
-            layers=found["layers"],
-        )
 
 
 def draw(labels: Sequence[str], size: str, seed: int) -> list[int]:
@@ -126,10 +109,16 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
     return found
 
 
-def measure(data: str, dataset: str, size: str, draws: int, file: str) -> dict[str, Any]:
+def measure(data: str, dataset: str, sizes: Mapping[str, int], classes: int | None) -> dict[str, Any]:
+    """Figures of every system with so many examples a class, by size; `classes` of the set, None for all."""
+    parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
+    encoder = kept(sorted({text for texts, _ in parts for text in texts}))
+    return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
+
+
+def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: str, draws: int) -> dict[str, Any]:
     """Means over draws of every system; of the peers those of the best strength."""
-    (texts, labels), (tried, truth) = (read(Path(data), dataset, part) for part in SETS[dataset])
-    encoder = kept(Path(data), dataset, Path(file))
+    (texts, labels), (tried, truth) = parts
     ours: list[dict[str, Any]] = []
     peers: dict[str, list[dict[str, dict[str, Any]]]] = {"pooled": [], "tfidf": []}
     for seed in range(draws):
@@ -167,26 +156,20 @@ def mean(found: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """A step for each set and size, so that a run that was stopped goes on where it was."""
-    found: dict[str, Any] = {}
-    for name in list(SETS)[: 1 if bench.quick else None]:
-        file = bench.work / "few_labels" / f"{name}.npz"
-        bench.step(
-            f"few_labels/{name}/encode", "bench.few_labels:encode", wrote=file, data=bench.data, dataset=name, out=file
+    """A step for each set; a quick run takes the first one."""
+    sizes = {"banking77": {"5": 1}} if bench.quick else SIZES
+    steps = {
+        name: bench.step(
+            f"few_labels/{name}",
+            "bench.few_labels:measure",
+            data=bench.data,
+            dataset=name,
+            sizes=sizes[name],
+            classes=7 if bench.quick else None,
         )
-        found[name] = {
-            size: bench.step(
-                f"few_labels/{name}/{size}",
-                "bench.few_labels:measure",
-                data=bench.data,
-                dataset=name,
-                size=size,
-                draws=draws,
-                file=file,
-            )
-            for size, draws in ({"5": 1} if bench.quick else SIZES[name]).items()
-        }
-    return {"sets": found}
+        for name in sizes
+    }
+    return {"sets": {name: found["sizes"] for name, found in steps.items()}}
 
 
 def table(results: dict[str, Any]) -> str:

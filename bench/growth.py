@@ -61,28 +61,6 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
     }
 
 
-def build(data: str, sizes: Sequence[int]) -> dict[str, Any]:
-    """Real builds over the first passages of a set: nothing is made up here."""
-    reader = PassageReader.load()
-    passages = list(islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), max(sizes)))
-    reader.read([passage.text for passage in passages[:8]])
-    rows = []
-    for size in sizes:
-        started = time.perf_counter()
-        index = PassageIndex.build(passages[:size], reader=reader)
-        seconds = time.perf_counter() - started
-        pieces = round(float(index.terms.lengths().mean()), 1)
-        rows.append(
-            {
-                "passages": size,
-                "pieces_per_passage": pieces,
-                "build_s": round(seconds, 3),
-                "per_second": round(size / seconds, 1),
-            }
-        )
-    return {"rows": rows}
-
-
 def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, Any]:
     """Write the index of a made corpus; compare some of its passages with the same read for real."""
     reader, found = PassageReader.load(), made_corpus.load_pool(Path(pool))

@@ -39,7 +39,7 @@ from datasets_io import read_tsv
 from question_data import Questions, read_questions
 from question_sets import read_training
 
-QUICK, FEW = 100, 1500  # items of each set, and training items, that a quick run takes
+QUICK, FEW = 50, 300  # items of each set, and training items, that a quick run takes
 TREC_ONLY = 5452  # the first so many training questions are TREC's
 
 HEADS = {

@@ -21,7 +21,6 @@ SIZES = (1_000, 10_000, 100_000, 1_000_000)
 MIDDLE = 10_000  # passages of the index on which batches, candidates and callers are measured
 LARGE = 100_000  # passages of the index on which BM25 and the dense limit are measured
 MILLION = 1_000_000  # passages of the index that aims are set for
-BUILDS = (250, 500, 1_000)  # passages that are really encoded
 SEED = 0
 
 
@@ -51,7 +50,6 @@ def run(bench: Bench) -> dict[str, Any]:
     """All measurements; a quick run takes sizes up to :data:`MIDDLE`, made of fewer sentences."""
     data, sizes, few = str(bench.data), sizes_of(bench), bench.quick
     pool, read = sentences(bench)
-    builds = bench.step("scale/build", "bench.growth:build", data=data, sizes=(30, 60) if few else BUILDS)
     rows, folders = [], {}
     for size in sizes:
         folders[size], row = made(bench, size, pool)
@@ -77,7 +75,6 @@ def run(bench: Bench) -> dict[str, Any]:
             "recall@10": "share of the ten best of all passages, each of them scored, that a search finds before it "
             "re-ranks",
         },
-        "builds": builds["rows"],
         "sentences": [read],
         "agreement": [rows[0]["agreement"]],
         "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],

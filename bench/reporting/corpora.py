@@ -9,7 +9,7 @@ from bench.reporting.tables import anything, at
 from bench.reporting.words import has
 
 PARTS = {
-    "scale": ("what", "parts", "memory", "builds", "sentences", "agreement", "bm25", "encoders"),
+    "scale": ("what", "parts", "memory", "sentences", "agreement", "bm25", "encoders"),
     "living": ("what", "kills"),
     "service": ("processor",),
     "engines": ("skipped", "agreement", "recall_by_depth"),

@@ -3,7 +3,7 @@
 import gzip
 import json
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -19,18 +19,12 @@ KEY = "sk-a-key-that-is-nowhere-written"
 
 @dataclass
 class Stub:
-    """What the stub service is told to do and what it saw.
-
-    `say` gets the prompt and the number of the request, and gives the answer's text, or ``(status, headers, body)``,
-    or ``"cut"`` to break the connection off.
-    """
+    """What the stub service says, by prompt and number: a text, ``(status, headers, body)`` or ``"cut"``; what it saw."""
 
     say: object = lambda prompt, number: "yes"
     usage: dict | None = None
     url: str = ""
     requests: list = field(default_factory=list)
-    under_way: int = 0
-    most_under_way: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -49,11 +43,7 @@ def serving(stub):
             with stub.lock:
                 stub.requests.append(({name.lower(): text for name, text in self.headers.items()}, body))
                 number = len(stub.requests)
-                stub.under_way += 1
-                stub.most_under_way = max(stub.most_under_way, stub.under_way)
             said = stub.say(body["messages"][0]["content"], number)
-            with stub.lock:
-                stub.under_way -= 1
             if said == "cut":
                 self.connection.close()
                 self.close_connection = True
@@ -274,27 +264,6 @@ def test_prompt_tokens_of_models_that_were_prompted_elsewhere(data):
     assert found["prompt"] - 20 < found["shared"] < found["prompt"]
 
 
-def test_no_more_calls_at_once_than_asked_for(stub, measure):
-    together = threading.Barrier(4)
-
-    def say(prompt, number):
-        if number > 7:  # one call to begin with and six alone; of the other 17, sixteen meet in fours
-            with suppress(threading.BrokenBarrierError):
-                together.wait(timeout=5 if number < 24 else 0.01)
-        return right_type(prompt)
-
-    stub.say = say
-    found = measure(concurrency=4)
-    assert stub.most_under_way == 4
-    assert found["concurrency"] == 4
-
-
-def test_a_full_run_after_a_quick_one_still_asks_as_many_items_alone(stub, measure):
-    stub.say = right_type
-    assert measure(quick=True)["timed_items"] == 3
-    assert measure()["timed_items"] >= 6
-
-
 # a service that does not
 
 
@@ -368,14 +337,6 @@ def test_a_model_that_thinks_gets_room_to(stub, measure):
 
 
 # answers that are kept
-
-
-def test_nothing_is_asked_twice(stub, measure):
-    stub.say = right_type
-    first = measure()
-    asked = len(stub.requests)
-    assert measure() == first
-    assert len(stub.requests) == asked == 24
 
 
 def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tmp_path):
