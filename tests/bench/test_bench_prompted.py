@@ -336,9 +336,6 @@ def test_a_model_that_thinks_gets_room_to(stub, measure):
     assert measure()["parameters"] == {"temperature": 0, "max_tokens": 2048}
 
 
-# answers that are kept
-
-
 def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tmp_path):
     stub.say = right_type
     whole = measure()
