@@ -31,9 +31,9 @@ SECTIONS = {
     "index_bytes": "bytes a passage, and what they bring",
     "learning_curves": "how many labels a taxonomy needs",
     "few_labels": "a taxonomy of 77 or 150 intents with few labels, beside logistic regressions",
-    "scale": "speed and memory as corpus, batch, candidates, threads and callers grow",
-    "living": "building against encoding, adding and removing passages, killed writers, segments",
-    "service": "semclass serve: load beside the library, and clients that no service wants",
+    "scale": "speed and memory as the corpus grows",
+    "living": "building against encoding, adding and removing passages, killed writers",
+    "service": "semclass serve under load, beside the library",
     "engines": "do the embedded index, Qdrant's local mode and its Rust core give the same scores",
 }
 """Modules of this package with ``run(bench)``, in the order in which they run.
