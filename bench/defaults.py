@@ -17,7 +17,9 @@ from semclass import HybridRetriever, Ranker
 from semclass.core.types import DoubleArray
 from semclass.evaluation import evaluate
 from semclass.evaluation.candidate_scores import Components, collect
-from semclass.ranking.retriever import CANDIDATES
+from semclass.evaluation.dataset import Dataset, load_dataset
+from semclass.evaluation.measure import DEPTH, per_question
+from semclass.ranking.methods import DEFAULT, METHODS
 
 FOLDERS = {
     "squad4": "encyclopaedia",
@@ -36,7 +38,7 @@ TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 MEASURE = "nDCG@10"
 
 PLAIN = ("bm25", "dense", "hybrid", "convex", "rrf")
-SHOWN = (*PLAIN, "learned", "default")  # methods of :data:`semclass.evaluation.evaluate.METHODS` in the table
+SHOWN = (*PLAIN, "learned", "default")  # methods of :data:`semclass.ranking.methods.METHODS` in the table
 
 
 def run(bench: Bench) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def run(bench: Bench) -> dict[str, Any]:
 def measure(folder: str, indices: str, limit: int | None) -> dict[str, Any]:
     """All methods on one set, and nDCG@10 of every setting that is tried, of shape (depths, weights)."""
     ranker = Ranker.load()
-    dataset = evaluate.load_dataset(folder, limit=limit)
+    dataset = load_dataset(folder, limit=limit)
     retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
     results = evaluate.evaluate(dataset, retriever, measures=())
     parts = collect(retriever, retriever.encode(list(dataset.questions.values())), max(DEPTHS))
@@ -70,7 +72,7 @@ def measure(folder: str, indices: str, limit: int | None) -> dict[str, Any]:
     }
 
 
-def settings(dataset: evaluate.Dataset, retriever: HybridRetriever, parts: Components) -> DoubleArray:
+def settings(dataset: Dataset, retriever: HybridRetriever, parts: Components) -> DoubleArray:
     """nDCG@10 of every number of candidates and every weight, of shape (depths, weights)."""
     places = np.unique(parts.rows)
     ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
@@ -79,9 +81,9 @@ def settings(dataset: evaluate.Dataset, retriever: HybridRetriever, parts: Compo
         for j, weight in enumerate(WEIGHTS):
             keys = parts.score + weight * parts.entailment
             keys[:, depth:] = -np.inf  # what is not re-ranked stays behind, in its order
-            rows = np.take_along_axis(parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, : evaluate.DEPTH], axis=1)
+            rows = np.take_along_axis(parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, :DEPTH], axis=1)
             ranking = [[ids[row] for row in some] for some in rows.tolist()]
-            found[i, j] = evaluate.per_question(dataset, ranking, [MEASURE])[MEASURE].mean()
+            found[i, j] = per_question(dataset, ranking, [MEASURE])[MEASURE].mean()
     return found
 
 
@@ -110,5 +112,13 @@ def table(results: dict[str, Any]) -> str:
         rows.append(
             (f"{name} ({what})", *(methods[key] for key in SHOWN), f"{results['left_out'][name]['ndcg@10']:.3f}")
         )
-    head = ("BM25", "dense", "dense + 0.1 BM25", "convex", "RRF", "`learned`, 10", f"default, {CANDIDATES}")
+    head = (
+        "BM25",
+        "dense",
+        "dense + 0.1 BM25",
+        "convex",
+        "RRF",
+        "`learned`, 10",
+        f"default, {METHODS[DEFAULT].candidates}",
+    )
     return readme.markdown(("nDCG@10, all questions", *head, "chosen on the other sets"), rows)

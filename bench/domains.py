@@ -17,6 +17,7 @@ from bench.steps import Bench, first_questions
 from semclass import HybridRetriever, Ranker
 from semclass.core import artifacts
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import load_dataset
 
 HERE = Path(__file__).parent
 WORDS = (60, 260)  # shortest and longest section of ``biomedical``
@@ -48,7 +49,7 @@ def biomedical(data: Path, folder: Path) -> Path:
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method, with 10 and with 50 candidates."""
     ranker, cache = Ranker.load(), Path(indices)
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
     results = evaluate.evaluate(dataset, retriever, candidates=MORE)
     passages = len(retriever.index)

@@ -20,7 +20,9 @@ from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker
 from semclass.core.errors import import_extra
 from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import load_dataset
 from semclass.index.records import Candidates, Query
+from semclass.ranking.methods import METHODS
 
 SETS = {
     "squad4-500": ("squad4", 500, ("local", "rust_core")),
@@ -32,7 +34,7 @@ passages, half a second a question with 1,700 of them: it is asked over fewer.""
 
 QUESTIONS = 1000
 N = 10  # passages that are compared
-MATCHES = (None, "soft", "hard")
+MATCHES = ("hybrid", "match-soft", "match-hard")
 
 DEPTHS = (50, 100, 200, 400, 800)
 """Values of :attr:`semclass.QdrantIndex.depth` whose ten best are compared with those of a full search."""
@@ -73,9 +75,9 @@ def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Seque
     largest: dict[str, float] = {}
     same, order = 0, 0
     for place, query in enumerate(queries):
-        match = MATCHES[place % len(MATCHES)]
-        mine = retriever.candidates(query, N, match=match, evidence=False, fusion="linear")
-        theirs = found.candidates(query, N, match=match, evidence=False, fusion="linear")
+        method = METHODS[MATCHES[place % len(MATCHES)]]
+        mine = retriever.candidates(query, N, method, evidence=False)
+        theirs = found.candidates(query, N, method, evidence=False)
         ids = [passage.id for passage in index.passages(mine.rows)]
         others = [passage.id for passage in theirs.passages or ()]
         same += set(ids) == set(others)
@@ -94,14 +96,12 @@ def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Seque
 def lost_by_depth(retriever: HybridRetriever, found: HybridRetriever, queries: Sequence[Query]) -> dict[str, float]:
     """Share of the ten best of a full search that the engine finds with each depth; soft class match."""
     index: Any = found.index
-    rows = [retriever.retrieve(query, N, match="soft", fusion="linear") for query in queries]
+    rows = [retriever.retrieve(query, N, METHODS["match-soft"]) for query in queries]
     wanted = [{passage.id for passage in retriever.index.passages(row)} for row in rows]
     shares = {}
     for depth in DEPTHS:
         at = replace(found, index=replace(index, depth=depth))
-        given = [
-            at.candidates(query, N, match="soft", evidence=False, fusion="linear").passages or () for query in queries
-        ]
+        given = [at.candidates(query, N, METHODS["match-soft"], evidence=False).passages or () for query in queries]
         hits = [len(want & {item.id for item in items}) for want, items in zip(wanted, given, strict=True)]
         shares[str(depth)] = round(float(np.mean(hits)) / N, 4)
     return shares
@@ -116,7 +116,7 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
         index = evaluate.cached_index(folder, indices, ranker.reader)
     else:
         index = PassageIndex.build(read_passages(Path(folder))[:passages], reader=ranker.reader)
-    dataset = evaluate.load_dataset(folder, limit=questions)
+    dataset = load_dataset(folder, limit=questions)
     retriever = HybridRetriever(index, ranker)
     queries = retriever.encode(list(dataset.questions.values()))
     result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}

@@ -139,9 +139,9 @@ def shipped() -> list[Entry]:
         Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
         Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"),
         Entry("semclass, pair head learned", "semclass", f"The shipped re-ranker's head over all evidence, {meant}",
-              heads, {"threads": 1, "rerank": "learned"}, train_s=pairs),
+              heads, {"threads": 1, "method": "learned"}, train_s=pairs),
         Entry("semclass, pair head entailment", "semclass", f"The shipped re-ranker's head over the two texts, {meant}",
-              heads, {"threads": 1, "rerank": "stable"}, train_s=pairs),
+              heads, {"threads": 1, "method": "entail-stable"}, train_s=pairs),
     ]  # fmt: skip
 
 

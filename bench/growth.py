@@ -25,6 +25,7 @@ from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
+from semclass.ranking.methods import METHODS
 from semclass.scoring import bm25
 from semclass.scoring.topk import top_k
 
@@ -138,7 +139,7 @@ def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     for query in retriever.ranker.encode(texts, classes=False, tokens=False):
         dense, lexical = index.scores(query)
         best = top_k(dense + weight * lexical, K)
-        found.append(len(np.intersect1d(best, retriever.retrieve(query, K, fusion="linear"))) / len(best))
+        found.append(len(np.intersect1d(best, retriever.retrieve(query, K, METHODS["hybrid"]))) / len(best))
     return round(float(np.mean(found)), 4)
 
 
@@ -154,11 +155,11 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
         return found
 
     for text in texts:
-        query = take("encode", lambda text=text: timing.encode(retriever, text, {"rerank": "learned"}))
-        found = take("find", lambda query=query: retriever.candidates(query, K, evidence=False, fusion="linear"))
+        query = take("encode", lambda text=text: timing.encode(retriever, text, METHODS["learned"]))
+        found = take("find", lambda query=query: retriever.candidates(query, K, METHODS["hybrid"], evidence=False))
         tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, reader))
         whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-        take("order", lambda query=query, whole=whole: retriever.order(query, whole, rerank="learned"))
+        take("order", lambda query=query, whole=whole: retriever.ranker.order(query, whole, METHODS["learned"]))
         take("passages", lambda found=found: index.passages(found.rows))
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 

@@ -38,7 +38,9 @@ from semclass import (
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError, import_extra
 from semclass.documents.sentences import split_sentences
-from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import Dataset
+from semclass.evaluation.measure import DEPTH, per_question
+from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import unit
 
 HERE = Path(__file__).parent
@@ -162,7 +164,7 @@ RANKING = {
     "pairs/entailment": "entail-integrated",
     "pairs/learned": "learned",
 }
-"""The method of :data:`semclass.evaluation.evaluate.METHODS` that shows most of what a model does."""
+"""The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
 
 
 def ranking(models: Path) -> Scores:
@@ -171,19 +173,19 @@ def ranking(models: Path) -> Scores:
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever(PassageIndex.build(items, reader=ranker.reader), ranker)
     names = [str(place) for place in range(len(texts().asked))]
-    dataset = evaluate.Dataset(
+    dataset = Dataset(
         HERE,
         dict(zip(names, (question for _, question in texts().asked), strict=True)),
         {name: {answer: 1} for name, (answer, _) in zip(names, texts().asked, strict=True)},
     )
     queries = retriever.encode(list(dataset.questions.values()))
-    found = [retriever.candidates(query, evaluate.DEPTH, fusion="linear") for query in queries]
+    found = [retriever.candidates(query, DEPTH, METHODS["hybrid"]) for query in queries]
     scores: Scores = {}
     for model, method in RANKING.items():
-        how = evaluate.METHODS[method]
-        orders = [retriever.order(query, row, **how).order for query, row in zip(queries, found, strict=True)]
+        how = METHODS[method]
+        orders = [ranker.order(query, row, how).order for query, row in zip(queries, found, strict=True)]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
-        values = evaluate.per_question(dataset, ranking, ["RR@10"])["RR@10"]
+        values = per_question(dataset, ranking, ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}
     return {**scores, "codebooks": _kept_vectors(ranker)}
 

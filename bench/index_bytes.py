@@ -13,10 +13,12 @@ from bench.steps import Bench
 from semclass import HybridRetriever, Ranker
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import load_dataset
 from semclass.index.ingest import FORMS
 from semclass.index.passage_encoder import Evidence, PassageReader
 from semclass.index.passage_index import PassageIndex
 from semclass.index.store import describe
+from semclass.ranking.methods import METHODS
 
 TIMED = 300  # questions whose re-ranking is timed
 TIMED_LEAN = 60  # the same for a lean index
@@ -53,13 +55,13 @@ def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: i
         parts = sizes(index, Path(out) / "index")
     # a lean index reads its candidates again: the time of that belongs to it, so nothing may be remembered here
     retriever = HybridRetriever(index, replace(ranker, reader=replace(ranker.reader, codebooks=reader.codebooks)))
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     # a lean index has the token and sentence vectors of an exact one, at a hundred times the time
     lean = form == "lean"
     result = None if lean else evaluate.evaluate(dataset, retriever, measures=())["learned"]
     queries = retriever.encode(list(dataset.questions.values())[:timed])
-    pairs = [(query, retriever.candidates(query, 10, fusion="linear")) for query in queries]
-    seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, {"rerank": "learned"}))
+    pairs = [(query, retriever.candidates(query, 10, METHODS["hybrid"])) for query in queries]
+    seconds = timing.each(pairs, lambda pair: timing.rerank(retriever, *pair, METHODS["learned"]))
     lengths = index.segments[0].postings.lengths
     return {
         "form": form,

@@ -18,17 +18,19 @@ from semclass import HybridRetriever, Ranker
 from semclass.core.errors import MissingExtraError
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import Dataset, load_dataset
+from semclass.evaluation.measure import BASELINE, measure, per_question
+from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
 from semclass.index.passage_encoder import searchable
+from semclass.ranking.methods import METHODS, RERANKING
 from semclass.scoring.topk import top_k
 
-DEPTH = evaluate.DEPTH  # passages that a system gives
+DEPTH = EVALUATE_DEPTH  # passages that a system gives
 MORE = 50  # candidates that are re-ranked in a second run
 
-RERANKERS = {
-    name: ({key: value for key, value in how.items() if key != "candidates"}, how.get("candidates", DEPTH))
-    for name, how in evaluate.METHODS.items()
-    if how["rerank"] is not None
-} | {f"{name}@{MORE}": (evaluate.METHODS[name], MORE) for name in ("entail-integrated", "learned")}
+RERANKERS = {name: (METHODS[name], METHODS[name].candidates) for name in RERANKING} | {
+    f"{name}@{MORE}": (METHODS[name], MORE) for name in ("entail-integrated", "learned")
+}
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
 
 LIBRARIES = {"BM25, bm25s": lexical.by_bm25s, "BM25, rank-bm25": lexical.by_rank_bm25}
@@ -93,7 +95,7 @@ class Systems:
 
         def job(text: str) -> Found:
             query = timing.encode(self.retriever, text, how)
-            found = self.retriever.candidates(query, n, evidence=False, fusion=how["fusion"])
+            found = self.retriever.candidates(query, n, how, evidence=False)
             started = time.perf_counter()
             order = timing.rerank(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
@@ -110,7 +112,7 @@ class Systems:
 
         def alone(text: str) -> Found:
             (query,) = retriever.ranker.encode([text], classes=False, tokens=False)
-            found = retriever.candidates(query, DEPTH, evidence=False, fusion="linear")
+            found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
             started = time.perf_counter()
             logits = network.scores(text, self.texts(found.rows))
             order = np.argsort(-logits, kind="stable")
@@ -121,10 +123,10 @@ class Systems:
             )
 
         def few(text: str) -> Found:
-            query = timing.encode(retriever, text, evaluate.METHODS["learned"])
-            found = retriever.candidates(query, DEPTH, evidence=False, fusion="linear")
+            query = timing.encode(retriever, text, METHODS["learned"])
+            found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
             started = time.perf_counter()
-            learned = timing.rerank(retriever, query, found, evaluate.METHODS["learned"])
+            learned = timing.rerank(retriever, query, found, METHODS["learned"])
             logits = np.zeros(len(found), np.float32)
             first = learned.order[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
@@ -170,11 +172,11 @@ def index(folder: str, cache: str) -> dict[str, Any]:
 
 def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
-    dataset = drawn(evaluate.load_dataset(folder), questions)
+    dataset = drawn(load_dataset(folder), questions)
     systems = opened(folder, cache, alpha, None)
     rankings = evaluate.rank(dataset, systems.retriever, candidates=MORE, depth=DEPTH)
     peers, _ = libraries(Path(folder))
-    kept = {name: rankings[name] for name in (evaluate.BASELINE, *RERANKERS)}
+    kept = {name: rankings[name] for name in (BASELINE, *RERANKERS)}
     for name, job in {**systems.retrievers(), **peers}.items():
         if name not in kept:
             kept[name] = [job(text).ids for text in dataset.questions.values()]
@@ -183,7 +185,7 @@ def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, 
 
 def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, questions: int) -> dict[str, Any]:
     """Let the systems take turns at questions drawn by chance; gives times, and the quality of what they found."""
-    dataset = drawn(evaluate.load_dataset(folder), questions)
+    dataset = drawn(load_dataset(folder), questions)
     systems = opened(folder, cache, alpha, cross_encoder)
     peers, missing = libraries(Path(folder))
     jobs: dict[str, Job] = {
@@ -220,7 +222,7 @@ class Kept:
         self.found[text] = self.job(text)
 
 
-def drawn(dataset: evaluate.Dataset, n: int) -> evaluate.Dataset:
+def drawn(dataset: Dataset, n: int) -> Dataset:
     """So many of the questions, drawn by chance; all, if there are no more."""
     names = list(dataset.questions)
     chosen = np.sort(np.random.default_rng(SEED).permutation(len(names))[:n])
@@ -239,13 +241,13 @@ def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> 
     return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
 
 
-def measured(dataset: evaluate.Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
+def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) -> dict[str, Any]:
     """Figures of each ranking; ``cond_`` over the questions whose answer is among the hybrid's first ten."""
-    results = evaluate.measure(dataset, rankings, seed=SEED)
-    answered = evaluate.per_question(dataset, rankings[evaluate.BASELINE], ("RR@10",))["RR@10"] > 0
+    results = measure(dataset, rankings, seed=SEED)
+    answered = per_question(dataset, rankings[BASELINE], ("RR@10",))["RR@10"] > 0
     systems = {}
     for name, result in results.items():
-        recall = evaluate.per_question(dataset, rankings[name], ("R@10",))["R@10"]
+        recall = per_question(dataset, rankings[name], ("R@10",))["R@10"]
         systems[name] = {
             "mrr@10": round(result.mrr, 4),
             "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],

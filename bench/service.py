@@ -37,7 +37,7 @@ from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
 
 PATH = "/v2/rerank"
-METHOD = {"rerank": "stable", "by": "entailment"}  # what stands behind it
+METHOD = {"method": "entail-stable"}  # what stands behind it
 CONNECTIONS, REQUESTS, SENTENCES = 32, 20_000, 10
 BLOCKS = 10  # turns of the service and the library
 ALONE = 20  # of so many requests the library does one: its rate is the same over all

@@ -103,7 +103,7 @@ class Bench:
 
 def first_questions(folder: Path, out: Path) -> Path:
     """Write a small part of a BEIR folder: its first questions, their passages, and other passages in order."""
-    from semclass.evaluation.evaluate import load_dataset
+    from semclass.evaluation.dataset import load_dataset
 
     dataset = load_dataset(folder, limit=QUICK_QUESTIONS)
     wanted = {passage for found in dataset.relevance.values() for passage in found}

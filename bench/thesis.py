@@ -21,7 +21,11 @@ from bench.steps import Bench
 from semclass import HybridRetriever, Ranker
 from semclass.evaluation import evaluate, figures, tune
 from semclass.evaluation.candidate_scores import Components, collect, reciprocal_ranks
-from semclass.ranking.models import weight_name
+from semclass.evaluation.dataset import load_dataset
+from semclass.evaluation.measure import BASELINE, DEPTH, MethodResult
+from semclass.evaluation.measure import measure as evaluate_measure
+from semclass.evaluation.weight_search import WeightSearch, fold_of
+from semclass.ranking.methods import METHODS
 
 FOLDERS = {"squad4": "SQuAD dev, passages of 4 sentences", "pubmedqa": "PubMedQA, sections of abstracts"}
 """BEIR folders that are measured, and what they are."""
@@ -39,21 +43,21 @@ class Measured:
     """One data set by the thesis's protocol."""
 
     questions: int
-    methods: dict[str, evaluate.MethodResult]
+    methods: dict[str, MethodResult]
     components: Components
     relevant: npt.NDArray[np.bool_]
-    searches: dict[str, tune.WeightSearch]
+    searches: dict[str, WeightSearch]
     seconds: float
 
 
 def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
     """Every method, and every search over a weight, on the questions that the hybrid answers."""
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
     rankings = evaluate.rank(dataset, retriever)
     found = {
-        question: not dataset.relevance[question].keys().isdisjoint(passages[: evaluate.DEPTH])
-        for question, passages in zip(dataset.questions, rankings[evaluate.BASELINE], strict=True)
+        question: not dataset.relevance[question].keys().isdisjoint(passages[:DEPTH])
+        for question, passages in zip(dataset.questions, rankings[BASELINE], strict=True)
     }
     answered = replace(
         dataset,
@@ -64,36 +68,32 @@ def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
         method: [passages for name, passages in zip(dataset.questions, ranking, strict=True) if found[name]]
         for method, ranking in rankings.items()
     }
-    components = collect(
-        retriever, retriever.encode(list(answered.questions.values())), evaluate.DEPTH, fusion="linear"
-    )
+    components = collect(retriever, retriever.encode(list(answered.questions.values())), DEPTH, METHODS["hybrid"])
     relevant = np.array(
         [
             [retriever.index.passage(row).id in answered.relevance[name] for row in rows]
             for name, rows in zip(answered.questions, components.rows.tolist(), strict=True)
         ]
     )
-    fold = tune.fold_of(len(components), FOLDS, 0)
+    fold = fold_of(len(components), FOLDS, 0)
     started = time.perf_counter()
     searches = [
-        tune.search_integrated(
-            components, relevant, fold, by=by, hard=hard, default=retriever.weights[weight_name(by, hard=hard)]
-        )
-        for by, hard in tune.SIGNALS
+        tune.search_integrated(components, relevant, fold, method, default=retriever.weights[method.signal_weight])
+        for method in tune.INTEGRATED
     ]
     seconds = time.perf_counter() - started
-    results = evaluate.measure(answered, kept)
+    results = evaluate_measure(answered, kept)
     return Measured(len(dataset.questions), results, components, relevant, {s.name: s for s in searches}, seconds)
 
 
 def with_weight(data: Measured, name: str, weight: float) -> float:
     """MRR of integrated re-ranking with a weight."""
-    by, _, hard = name.partition("_")
-    keys = data.components.keys(rerank="integrated", by=by, hard=bool(hard), weight=weight)
+    (method,) = (method for method in tune.INTEGRATED if method.signal_weight == name)
+    keys = data.components.keys(method, weight)
     return float(reciprocal_ranks(keys, data.relevant).mean())
 
 
-def curve(item: tune.WeightSearch) -> dict[str, list[float]]:
+def curve(item: WeightSearch) -> dict[str, list[float]]:
     """MRR over the weights, at `POINTS` of them that are about as far from each other on a logarithmic scale, and at 0."""
     wanted = np.geomspace(item.grid[1], item.grid[-1], POINTS)
     places = np.unique([0, *np.searchsorted(item.grid, wanted - 1e-9)])
@@ -159,7 +159,7 @@ def draw_mrr(found: Mapping[str, Any]) -> bytes:
         ends = np.array([data["methods"][method]["mrr@10_ci"] for method in methods]).T
         place.barh(methods, values, color=figures.PALE)
         place.errorbar(values, methods, xerr=abs(ends - values), fmt="none", color=figures.BLUE, linewidth=1)
-        place.axvline(data["methods"][evaluate.BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
+        place.axvline(data["methods"][BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
         place.set_xlim(ends.min() - 0.02, 1)
         place.set_title(FOLDERS[name], fontsize=9, color=figures.INK)
         figures.plain(place, "MRR where the first ten hold the answer", "")
@@ -218,14 +218,12 @@ def pictures(results: Mapping[str, Any]) -> dict[str, bytes]:
 def table(results: dict[str, Any]) -> str:
     """The README's table: MRR and the share of the error removed, of each method, and of all the thesis's."""
     rows = []
-    for method in evaluate.METHODS:
+    for method in METHODS:
         cells = []
         for name in FOLDERS:
             found = results[name]["methods"][method]
-            sure = method == evaluate.BASELINE or found["p_value"] < ALPHA
-            removed = (
-                "" if method == evaluate.BASELINE else f" ({found['error_removed']:+.0%}{'' if sure else ', n.s.'})"
-            )
+            sure = method == BASELINE or found["p_value"] < ALPHA
+            removed = "" if method == BASELINE else f" ({found['error_removed']:+.0%}{'' if sure else ', n.s.'})"
             cells.append(f"{found['mrr@10']:.3f}{removed}")
         rows.append((f"`{method}`", *cells, *(reference.shown(name, method) for name in reference.SETS)))
     head = (

@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # steps that time other systems must not hold semclass in mem
     from semclass import HybridRetriever
     from semclass.core.types import Hit
     from semclass.index.records import Candidates, Order, Query
+    from semclass.ranking.methods import Method
 
 WARM_UP = 20  # items that are run before the clock starts
 
@@ -23,30 +24,26 @@ def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     return by_turns(items, {"": job})[""]
 
 
-METHODS: dict[str, dict[str, Any]] = {
-    "plain": {"rerank": None, "fusion": "linear"},
-    "learned": {"rerank": "learned", "fusion": "linear", "candidates": 10},
-    "default": {},
-}
-"""Searches whose times are compared as a corpus grows: options by name."""
+SEARCHES = {"plain": "hybrid", "learned": "learned", "default": "default"}
+"""Methods whose times are compared as a corpus grows, by the names of the results."""
 
 
 def searches(retriever: HybridRetriever) -> dict[str, Callable[[str], list[Hit]]]:
-    """A search by each of `METHODS`."""
-    return {name: partial(retriever.search, **options) for name, options in METHODS.items()}
+    """A search by each of `SEARCHES`."""
+    return {name: partial(retriever.search, method=method) for name, method in SEARCHES.items()}
 
 
-def encode(retriever: HybridRetriever, text: str, how: Mapping[str, Any]) -> Query:
+def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.ranker.encode([text], **retriever.ranker.needs(**how))[0]
+    return retriever.ranker.encode([text], **retriever.ranker.needs(how))[0]
 
 
-def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Mapping[str, Any]) -> Order:
+def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Order:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    if retriever.ranker.reads_evidence(**how):
+    if retriever.ranker.needs(how)["tokens"]:
         tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
         found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-    return retriever.order(query, found, **how)
+    return retriever.ranker.order(query, found, how)
 
 
 def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:

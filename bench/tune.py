@@ -18,6 +18,10 @@ from bench.steps import Bench
 from semclass import HybridRetriever, Ranker
 from semclass.core.types import DoubleArray
 from semclass.evaluation import evaluate, tune
+from semclass.evaluation.dataset import Dataset, load_dataset
+from semclass.evaluation.fusion_weights import ranks_fused
+from semclass.evaluation.measure import DEPTH
+from semclass.evaluation.weight_search import ALPHA_GRID, BM25_GRID, fold_of, search
 from semclass.scoring import fusion
 
 FAR_OFF = 0.9  # an alpha that is not right for most data
@@ -26,9 +30,9 @@ SIZES = (10, 20, 50, 100, 200, 400)  # questions of a sample
 DRAWS = 200  # samples of each size
 
 
-def half(dataset: evaluate.Dataset, seed: int, which: int) -> evaluate.Dataset:
+def half(dataset: Dataset, seed: int, which: int) -> Dataset:
     """One half of the questions, drawn by chance."""
-    side = tune.fold_of(len(dataset.questions), 2, seed)
+    side = fold_of(len(dataset.questions), 2, seed)
     names = [name for name, place in zip(dataset.questions, side, strict=True) if place == which]
     return replace(
         dataset,
@@ -37,7 +41,7 @@ def half(dataset: evaluate.Dataset, seed: int, which: int) -> evaluate.Dataset:
     )
 
 
-def on_the_other_half(retriever: HybridRetriever, dataset: evaluate.Dataset) -> dict[str, Any]:
+def on_the_other_half(retriever: HybridRetriever, dataset: Dataset) -> dict[str, Any]:
     """Weights of one half, measured on the other."""
     found = tune.tune(retriever, half(dataset, 0, 0))
     other = half(dataset, 0, 1)
@@ -56,19 +60,19 @@ def on_the_other_half(retriever: HybridRetriever, dataset: evaluate.Dataset) -> 
 
 
 def by_size(
-    retriever: HybridRetriever, dataset: evaluate.Dataset, sizes: Sequence[int]
+    retriever: HybridRetriever, dataset: Dataset, sizes: Sequence[int]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What searching w and alpha on few questions brings on the others, by weight and size."""
     texts, places = tune.answered_questions(retriever, dataset)
     scores = [retriever.scores(query) for query in retriever.ranker.encode(texts, classes=False, tokens=False)]
     found = {}
     for name, method, default, grid, depth in (
-        ("bm25", "linear", retriever.weights["bm25"], tune.BM25_GRID, None),
-        ("alpha", "convex", fusion.ALPHA, tune.ALPHA_GRID, fusion.DEPTH),
-        ("alpha_far_off", "convex", FAR_OFF, tune.ALPHA_GRID, fusion.DEPTH),
+        ("bm25", "linear", retriever.weights["bm25"], BM25_GRID, None),
+        ("alpha", "convex", fusion.ALPHA, ALPHA_GRID, fusion.DEPTH),
+        ("alpha_far_off", "convex", FAR_OFF, ALPHA_GRID, fusion.DEPTH),
     ):
         ranked = [
-            tune.ranks_fused(pair, place, grid, default, method=method, depth=depth)
+            ranks_fused(pair, place, grid, default, method=method, depth=depth)
             for pair, place in zip(scores, places, strict=True)
         ]
         ranks, current = np.stack([ranks for ranks, _ in ranked]), np.array([reciprocal for _, reciprocal in ranked])
@@ -80,14 +84,14 @@ def drawn(
     name: str, default: float, grid: DoubleArray, ranks: npt.NDArray[np.int8], current: DoubleArray, size: int
 ) -> dict[str, float]:
     """What samples of one size bring on the other questions."""
-    values = np.where(ranks <= evaluate.DEPTH, 1 / ranks, 0.0)
+    values = np.where(ranks <= DEPTH, 1 / ranks, 0.0)
     rng = np.random.default_rng(0)
-    fold = tune.fold_of(size, 5, 0)
+    fold = fold_of(size, 5, 0)
     gains, best = [], []
     for _ in range(DRAWS):
         order = rng.permutation(len(current))
         seen, unseen = order[:size], order[size:]
-        item = tune.search(name, default, grid, ranks[seen], current[seen], fold)
+        item = search(name, default, grid, ranks[seen], current[seen], fold)
         mean, before = values[unseen].mean(axis=0), current[unseen].mean()
         gains.append(mean[np.searchsorted(grid, item.weight)] - before if item.helps else 0.0)
         best.append(mean[np.searchsorted(grid, item.best)] - before)
@@ -115,7 +119,7 @@ def run(bench: Bench) -> dict[str, Any]:
 def measure(folder: str, indices: str, sizes: list[int]) -> dict[str, Any]:
     """What tuning brings on one set."""
     ranker = Ranker.load()
-    dataset = evaluate.load_dataset(folder)
+    dataset = load_dataset(folder)
     retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
     return {
         "other_half": on_the_other_half(retriever, dataset),

@@ -63,7 +63,7 @@ def retriever_of(ranker, similarity="cosine"):
 
 def test_an_encoder_alone_searches(fake_encoder):
     retriever = retriever_of(Ranker.load(encoder=fake_encoder))
-    hits = retriever.search("red boat", rerank=None, explain=True)
+    hits = retriever.search("red boat", explain=True, method="convex")
     assert [hit.id for hit in hits] == ["boat", "sea", "hill"]
     assert (hits[0].labels, hits[0].probabilities, hits[0].explanation.classes) == ((), {}, ())
     assert hits[0].score == pytest.approx(sum(hits[0].explanation.parts.values()))
@@ -72,11 +72,11 @@ def test_an_encoder_alone_searches(fake_encoder):
 @pytest.mark.parametrize(
     ("method", "says"),
     [
-        ({}, "no pair heads.*rerank=None.*train_pairs.py"),
-        ({"rerank": "stable"}, "no pair heads"),
-        ({"rerank": "integrated", "rerank_weight": 1.0}, "no pair heads"),
-        ({"rerank": "integrated", "by": "class"}, "no class heads.*train_questions.py.*train_passages.py"),
-        ({"rerank": None, "match": "soft"}, "no class heads"),
+        ({}, "no pair heads.*method='convex'.*train_pairs.py"),
+        ({"method": "entail-stable"}, "no pair heads"),
+        ({"method": "default", "weights": {"entailment_convex": 1.0}}, "no pair heads"),
+        ({"method": "class-integrated"}, "no class heads.*train_questions.py.*train_passages.py"),
+        ({"method": "match-soft", "fusion": "convex"}, "no class heads"),
     ],
     ids=str,
 )
@@ -101,10 +101,10 @@ def test_pair_heads_work_without_class_heads(fake_encoder, models):
     ranker = Ranker.load(models, encoder=fake_encoder)
     retriever = retriever_of(ranker)
     assert retriever.search("red sea", k=1)[0].id == "sea"
-    assert retriever.search("red sea", k=1, rerank="integrated")[0].id == "sea"
+    assert retriever.search("red sea", k=1)[0].id == "sea"
     assert Reranker(ranker).rerank("green hill", PASSAGES, k=1, explain=True)[0].id == "hill"
     with pytest.raises(InputError, match="no class heads"):
-        retriever.search("red sea", rerank="stable", by="class")
+        retriever.search("red sea", method="class-stable", fusion="convex", candidates=50)
 
 
 def test_one_class_head_without_the_other_is_refused(fake_encoder, models):
@@ -146,7 +146,7 @@ def test_the_similarity_decides_what_length_means():
         "l2": 1 - ((passages - question) ** 2).sum(axis=1) / 2,
     }
     for similarity, values in expected.items():
-        hits = retriever_of(ranker, similarity).search("red boat", rerank=None)
+        hits = retriever_of(ranker, similarity).search("red boat", method="convex")
         found = {hit.id: hit.components["dense"] for hit in hits}
         assert [found[item.id] for item in PASSAGES] == pytest.approx(values.tolist(), abs=1e-4), similarity
 

@@ -18,10 +18,10 @@ from semclass.encoders.bulk import encode_quietly
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import CUTOFF
 from semclass.scoring import bm25, fusion
+from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 
 DEPTH = 100  # passages of each ranking that are fused
-K = 60  # added to each rank in reciprocal rank fusion; ranks count from 1
 SENTENCES = 4  # sentences of a passage on which alpha is chosen
 ALPHAS: DoubleArray = np.arange(21) / 20
 
@@ -29,13 +29,13 @@ ALPHAS: DoubleArray = np.arange(21) / 20
 def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
     """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at."""
     rows = fusion.pool(dense, lexical, DEPTH)
-    return rows[top_k(fusion.convex(dense[rows], lexical[rows], alpha), n)]
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "convex", alpha=alpha).score, n)]
 
 
 def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
     """Order by the sum of 1 / (K + rank) over both rankings; arguments and result as for :func:`convex`."""
     rows = fusion.pool(dense, lexical, DEPTH)
-    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", k=K, depth=DEPTH).score, n)]
+    return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", depth=DEPTH).score, n)]
 
 
 def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def both_scores(
 ) -> Iterator[tuple[DoubleArray, DoubleArray]]:
     """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
     passages, _ = encode_quietly(encoder, texts, ("pooled",))
-    parts = [bm25.postings(passages.terms, encoder.is_term)]
+    parts = [count_terms(passages.terms, encoder.is_term)]
     known, pooled = bm25.statistics(parts), passages.rows("pooled")
     asked = encoder.encode(questions)
     for row, vector in enumerate(asked.rows("pooled")):

@@ -146,14 +146,14 @@ def semclass_entailment(threads: int) -> System:
     )
 
 
-def semclass_pair_head(threads: int, rerank: str) -> System:
+def semclass_pair_head(threads: int, method: str) -> System:
     """A shipped pair head, which is meant for the first ten of a retriever, with one sentence as all that was found."""
-    from semclass import Passage, Reranker
+    from semclass import Reranker
 
     reranker = Reranker.load(threads=threads)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
-        hits = (reranker.rerank(asked, [Passage("0", given)], rerank=rerank)[0] for asked, given in pairs)
+        hits = (reranker.rerank(asked, [given], method=method)[0] for asked, given in pairs)
         return [hit.components["answers"] for hit in hits]
 
     return System(answer, _models("encoder", "entailment", "passages", "questions", "match", "pairs"))

@@ -25,8 +25,8 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
         return await asyncio.gather(*(retriever.asearch(question, 3) for question in QUESTIONS))
 
     assert asyncio.run(together()) == [retriever.search(question, 3) for question in QUESTIONS]
-    assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, rerank=None)) == retriever.search_many(
-        QUESTIONS, 2, rerank=None
+    assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
+        QUESTIONS, 2, method="convex"
     )
 
 
@@ -73,12 +73,12 @@ def test_a_question_waits_while_all_processors_are_busy(retriever, ranker):
     while ranker._places.acquire(blocking=False):
         taken += 1
     assert taken == available_threads()
-    thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"k": 1, "rerank": None})
+    thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"method": "convex", "k": 1})
     thread.start()
     thread.join(0.05)
     assert thread.is_alive()
     with watched(lambda: None):  # who counts for themselves do not wait
-        retriever.search(QUESTIONS[0], k=1, rerank=None)
+        retriever.search(QUESTIONS[0], k=1, method="convex")
     for _ in range(taken):
         ranker._places.release()
     thread.join(10)

@@ -157,7 +157,9 @@ def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
     ranker = Ranker.load(tmp_path, encoder=hub)
     passages = read_corpus(CORPUS)
     retriever = HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
-    (hit,) = retriever.search("Who designed the lighthouse?", k=1, rerank="learned", explain=True)
+    (hit,) = retriever.search(
+        "Who designed the lighthouse?", k=1, explain=True, method="learned", fusion="convex", candidates=50
+    )
     assert hit.id == "lighthouse-3"
     assert 1 / (1 + np.exp(-sum(hit.explanation.parts.values()))) == pytest.approx(hit.score, abs=1e-4)
     assert {word.word for word in hit.explanation.words if word.exact} >= {"designed"}

@@ -44,7 +44,7 @@ def test_a_question_shows_both_orders_and_why(open_page, service, retriever):
     page = open_page(service)
     expect(page.get_by_text("Ask something.")).to_be_visible()
     ask(page)
-    hits = retriever.search(QUESTION, candidates=10, rerank="learned")
+    hits = retriever.search(QUESTION, candidates=10, method="learned", fusion="convex")
     assert order(page) == ids(hits)
     assert order(page, "before") == ids(sorted(hits, key=lambda hit: hit.rank_before))
     assert page.locator("#strands path").count() == len(hits)
@@ -88,8 +88,8 @@ def test_weights_change_the_order_at_once(open_page, service):
 def test_w_without_words_is_search_by_meaning(open_page, service, retriever):
     page = open_page(f"{service}#q={QUESTION}&method=none")
     settled(page)
-    assert order(page) == order(page, "before") == ids(retriever.search(QUESTION, rerank=None))
-    meaning = ids(retriever.search(QUESTION, rerank=None, alpha=1.0))
+    assert order(page) == order(page, "before") == ids(retriever.search(QUESTION, method="convex"))
+    meaning = ids(retriever.search(QUESTION, method="convex", weights={"alpha": 1.0}))
     assert meaning != order(page)
     page.get_by_role("slider", name="weight of words").press("Home")
     page.wait_for_function(
@@ -107,7 +107,7 @@ def test_one_request_at_a_time_and_the_last_value_wins(open_page, service):
         window.flying = 0; window.most = 0; window.sent = [];
         window.fetch = async (path, options) => {
             window.most = Math.max(window.most, ++window.flying);
-            window.sent.push(JSON.parse(options.body).rerank_weight);
+            window.sent.push(Object.values(JSON.parse(options.body).weights)[0]);
             try {
                 const answer = await real(path, options);
                 await new Promise((done) => setTimeout(done, 50));
@@ -148,7 +148,14 @@ def test_a_new_question_does_not_wait_for_an_old_one(open_page, service):
 def test_addresses_hold_everything_and_history_goes_back(open_page, service, retriever):
     page = open_page(f"{service}#q={QUESTION}&method=answers&w=0.05&l=2&n=5&hard=1")
     settled(page)
-    found = retriever.search(QUESTION, 5, rerank="integrated", alpha=0.95, rerank_weight=2.0, hard=True, candidates=5)
+    found = retriever.search(
+        QUESTION,
+        5,
+        candidates=5,
+        method="entail-integrated-hard",
+        fusion="convex",
+        weights={"alpha": 0.95, "entailment_hard": 2.0},
+    )
     assert order(page) == ids(found)
     before = page.evaluate("location.hash")
     ask(page, "When was the lighthouse finished?")

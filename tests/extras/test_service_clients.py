@@ -57,7 +57,7 @@ def served(ranker: Ranker, encoder) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def expected(ranker: Ranker) -> list[tuple[int, float]]:
     """Places and scores, best first, as the library has them."""
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], rerank="stable")
+    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
     scores = {int(hit.id): hit.components["answers"] for hit in hits}
     return sorted(scores.items(), key=lambda item: -item[1])
 

@@ -86,9 +86,9 @@ def search(folder, ranker):
     retriever = HybridRetriever(index, ranker)
     asked = (
         {},
-        {"rerank": None, "match": "soft", "fusion": "convex"},
-        {"rerank": "integrated", "where": {"page": {"$gte": 2}}, "explain": True},
-        {"rerank": None, "where": {"tags": {"$in": ["a"]}, "on": {"$lt": "2030-01-01"}}, "candidates": 30},
+        {"method": "match-soft", "fusion": "convex"},
+        {"method": "default", "where": {"page": {"$gte": 2}}, "explain": True},
+        {"method": "convex", "where": {"tags": {"$in": ["a"]}, "on": {"$lt": "2030-01-01"}}, "candidates": 30},
     )
     for options in asked:
         retriever.search(QUESTION, **options)

@@ -50,7 +50,7 @@ def index(ranker, corpus):
 
 def test_a_retriever_searches_any_index_of_that_shape(index, ranker):
     here, there = HybridRetriever(index, ranker), HybridRetriever(Elsewhere(index), ranker)
-    for how in ({}, {"rerank": None, "match": "soft"}):
+    for how in ({}, {"method": "match-soft", "fusion": "convex"}):
         assert there.search(QUESTION, **how) == here.search(QUESTION, **how)
 
 

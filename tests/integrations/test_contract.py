@@ -207,7 +207,7 @@ def scored(adapter, found):
 
 
 @pytest.mark.parametrize(
-    "method", [{}, {"rerank": "stable"}, {"rerank": "integrated"}, {"rerank": "integrated", "by": "class"}], ids=str
+    "method", [{}, {"method": "entail-stable"}, {"method": "default"}, {"method": "class-integrated"}], ids=str
 )
 def test_order_and_scores_are_those_of_the_reranker(adapter, documents, ranker, method):
     hits = Reranker(ranker).rerank(QUESTION, [Passage(*item) for item in TEXTS.items()], **method)
@@ -271,9 +271,8 @@ def test_details_say_how_a_document_came_to_its_place(adapter, documents):
     ("options", "message"),
     [
         ({"k": 0}, "top_k is 0|greater than or equal to 1"),
-        ({"rerank": "best"}, "rerank is 'best'"),
-        ({"rerank": None}, "rerank is None"),
-        ({"by": "hope"}, "by is 'hope'"),
+        ({"method": "best"}, "method is 'best'"),
+        ({"method": "convex"}, "method is 'convex'"),
         ({"rerankr": "learned"}, "rerankr"),
     ],
 )
@@ -312,13 +311,13 @@ def test_the_asynchronous_twins_give_the_same_in_a_thread(adapter, documents, fo
 
 
 def test_what_is_saved_does_the_same_and_loads_its_models_late(adapter, documents, folder, monkeypatch):
-    made = adapter.ranker(k=2, threshold=0.01, details=True, rerank="integrated")
+    made = adapter.ranker(k=2, threshold=0.01, details=True, method="default")
     expected = adapter.rank(made, QUESTION, documents)
     with monkeypatch.context() as patch:
         patch.setattr(shared, "load_encoder", None)
         again = adapter.save_and_load(made)
     assert adapter.rank(again, QUESTION, documents) == expected
-    made = adapter.retriever(folder, k=2, rerank=None)
+    made = adapter.retriever(folder, k=2, method="convex")
     assert adapter.search(adapter.save_and_load(made), QUESTION) == adapter.search(made, QUESTION)
 
 
@@ -337,7 +336,9 @@ def test_whatever_the_texts_each_document_comes_once_best_first(adapter, texts, 
 # -- searching --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", [{}, {"rerank": None}, {"rerank": "learned"}, {"match": "soft"}], ids=str)
+@pytest.mark.parametrize(
+    "method", [{}, {"method": "convex"}, {"method": "learned"}, {"method": "match-soft", "fusion": "convex"}], ids=str
+)
 def test_hits_are_those_of_the_search(adapter, folder, method):
     hits = HybridRetriever.load(folder, models=MODELS).search(QUESTION, 2, **method)
     found = adapter.search(adapter.retriever(folder, k=2, **method), QUESTION)
@@ -355,7 +356,7 @@ def test_filters_hold_before_ranking(adapter, folder):
 
 def test_details_and_explanations_of_a_search(adapter, folder):
     explained = {} if isinstance(adapter, Haystack) else {"explain": True}
-    found = adapter.search(adapter.retriever(folder, details=True, rerank="learned", **explained), QUESTION)[0]
+    found = adapter.search(adapter.retriever(folder, details=True, method="learned", **explained), QUESTION)[0]
     details = adapter.read(found).metadata["semclass"]
     assert "NUM" in details["labels"]
     assert details["components"]["answers"] == adapter.read(found).score
@@ -371,7 +372,7 @@ def test_what_a_caller_changes_in_a_document_is_not_changed_in_the_index(adapter
     assert adapter.search(retriever, QUESTION) == expected
 
 
-@pytest.mark.parametrize("options", [{"k": 0}, {"rerank": "best"}, {"by": "hope"}, {"kk": 3}], ids=str)
+@pytest.mark.parametrize("options", [{"k": 0}, {"method": "best"}, {"kk": 3}], ids=str)
 def test_wrong_options_of_a_retriever_are_refused_when_it_is_made(adapter, folder, options):
     with pytest.raises((ValueError, TypeError), match=r"is 'best'|is 'hope'|kk|is 0|equal to 1"):
         adapter.retriever(folder, **options)

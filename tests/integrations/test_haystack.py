@@ -102,8 +102,7 @@ def components(folder: str) -> list:
             threads=2,
             top_k=3,
             score_threshold=0.1,
-            rerank="integrated",
-            by="class",
+            method="class-integrated",
             meta_fields_to_embed=["title"],
             details=True,
         ),
@@ -115,7 +114,7 @@ def components(folder: str) -> list:
             filter_policy="merge",
             top_k=2,
             candidates=20,
-            rerank=None,
+            method="convex",
             match="soft",
             details=True,
         ),
@@ -165,9 +164,8 @@ class TestRanker:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"rerank": "best"}, "rerank is 'best'"),
-            ({"rerank": None}, "rerank is None"),
-            ({"by": "hope"}, "by is 'hope'"),
+            ({"method": "best"}, "method is 'best'"),
+            ({"method": "convex"}, "method is 'convex'"),
             ({"threads": 0}, "threads is 0"),
             ({"score_threshold": "0.5"}, "score_threshold must be a number"),
             ({"score_threshold": float("nan")}, "score_threshold is NaN"),
@@ -182,7 +180,7 @@ class TestRanker:
 
 class TestRetriever:
     def test_several_queries_at_a_time(self, folder):
-        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
+        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, method="learned", top_k=1))
         found = many.run(queries=[WHEN, WHO])["documents"]
         assert {item.id for item in found} == {"when", "who"}
         assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
@@ -213,7 +211,7 @@ class TestRetriever:
     @pytest.mark.parametrize(
         ("options", "error"),
         [
-            ({"rerank": "best"}, InputError),
+            ({"method": "best"}, InputError),
             ({"filter_policy": "sometimes"}, ValueError),
             ({"filters": {"field": "content", "operator": "==", "value": "x"}}, FilterError),
             ({"candidates": 0}, InputError),
@@ -245,7 +243,9 @@ def test_an_index_finds_what_a_document_store_finds(filterable_index, condition)
     documents, index = filterable_index
     store = InMemoryDocumentStore()
     store.write_documents(documents)
-    found = SemclassRetriever(index, models=MODELS, top_k=100, rerank=None).run("a document", condition)["documents"]
+    found = SemclassRetriever(index, models=MODELS, top_k=100, method="convex").run("a document", condition)[
+        "documents"
+    ]
     expected = store.filter_documents(condition)
     assert 0 < len(expected) < len(documents)
     assert sorted(item.id for item in found) == sorted(item.id for item in expected)
@@ -499,7 +499,7 @@ class TestSaving:
     def test_a_fresh_process_reads_it(self, folder, tmp_path):
         pipeline = Pipeline()
         pipeline.add_component("router", SemclassQueryRouter(["NUM"], models=MODELS))
-        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, rerank="learned", top_k=1))
+        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, method="learned", top_k=1))
         pipeline.connect("router.NUM", "retriever.query")
         path = tmp_path / "pipeline.yaml"
         with path.open("w") as file:
@@ -547,7 +547,7 @@ class TestPipelines:
     def test_joined_lists_are_ranked_once_and_the_best_stand_at_both_ends(self, documents, folder):
         pipeline = Pipeline()
         pipeline.add_component("bm25", InMemoryBM25Retriever(InMemoryDocumentStore()))
-        pipeline.add_component("index", SemclassRetriever(folder, models=MODELS, rerank=None))
+        pipeline.add_component("index", SemclassRetriever(folder, models=MODELS, method="convex"))
         pipeline.add_component("joiner", DocumentJoiner(join_mode="concatenate"))
         pipeline.add_component("ranker", SemclassRanker(MODELS))
         pipeline.add_component("middle", LostInTheMiddleRanker())

@@ -142,12 +142,10 @@ class TestStandard(RetrieversIntegrationTests):
 
 
 def test_options_of_a_search_come_with_the_retriever_or_with_a_call(found):
-    retriever = SemclassRetriever(retriever=found, k=30, search_kwargs={"rerank": None, "fusion": "convex"})
-    assert ids(retriever.invoke(QUESTION)) == [
-        hit.id for hit in found.search(QUESTION, 30, rerank=None, fusion="convex")
-    ]
-    assert ids(retriever.invoke(QUESTION, rerank="learned", k=2)) == [
-        hit.id for hit in found.search(QUESTION, 2, rerank="learned", fusion="convex")
+    retriever = SemclassRetriever(retriever=found, k=30, search_kwargs={"method": "convex"})
+    assert ids(retriever.invoke(QUESTION)) == [hit.id for hit in found.search(QUESTION, 30, method="convex")]
+    assert ids(retriever.invoke(QUESTION, method="learned", k=2)) == [
+        hit.id for hit in found.search(QUESTION, 2, method="learned", fusion="convex", candidates=50)
     ]
     only = retriever.invoke(QUESTION, where={"_id": {"$in": ["ferry-1", "kelp-2"]}})
     assert sorted(ids(only)) == ["ferry-1", "kelp-2"]
@@ -158,9 +156,9 @@ def test_options_of_a_search_come_with_the_retriever_or_with_a_call(found):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kk": 3}, "invoke has 'kk'; allowed are match, rerank"),
+        ({"kk": 3}, "invoke has 'kk'; allowed are method, fusion"),
         ({"k": 0}, "k is 0; it must be at least 1"),
-        ({"rerank": "best"}, "rerank is 'best'"),
+        ({"method": "best"}, "method is 'best'"),
         ({"where": {"page": {"$near": 1}}}, "near"),
     ],
 )
@@ -174,7 +172,7 @@ def test_what_a_retriever_is_made_of_is_checked(found, folder):
         SemclassRetriever()
     with pytest.raises(ValueError, match="give either index"):
         SemclassRetriever(index=folder, retriever=found)
-    with pytest.raises(ValueError, match="search_kwargs has 'filter'; allowed are match, rerank"):
+    with pytest.raises(ValueError, match="search_kwargs has 'filter'; allowed are method, fusion"):
         SemclassRetriever(retriever=found, search_kwargs={"filter": {}})
     with pytest.raises(ValueError, match="search_kwargs has 'k'"):
         SemclassRetriever(retriever=found, search_kwargs={"k": 3})
@@ -330,12 +328,12 @@ def test_a_document_of_a_kind_of_its_own_stays_one(compressor):
 
 
 def test_a_compressor_of_paths_can_be_copied_and_pickled(documents):
-    made = SemclassCompressor(models=MODELS, rerank_kwargs={"rerank": "integrated"}, top_n=2)
+    made = SemclassCompressor(models=MODELS, rerank_kwargs={"method": "default"}, top_n=2)
     best = made.compress_documents(documents, QUESTION)
     for again in (pickled(made), copy.deepcopy(made), SemclassCompressor(**made.model_dump())):
         assert again == made
         assert again.compress_documents(documents, QUESTION) == best
-    with pytest.raises(ValueError, match="rerank_kwargs has 'top_k'; allowed are rerank"):
+    with pytest.raises(ValueError, match="rerank_kwargs has 'top_k'; allowed are method"):
         SemclassCompressor(rerank_kwargs={"top_k": 3})
 
 
@@ -343,7 +341,7 @@ def test_a_compressor_of_paths_can_be_copied_and_pickled(documents):
 
 
 def test_a_compressor_after_a_retriever(found, compressor):
-    wide = SemclassRetriever(retriever=found, k=20, search_kwargs={"rerank": None})
+    wide = SemclassRetriever(retriever=found, k=20, search_kwargs={"method": "convex"})
     both = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=wide)
     assert both.invoke(QUESTION)[0].id == "lighthouse-3"
     assert asyncio.run(both.ainvoke(QUESTION)) == both.invoke(QUESTION)

@@ -221,7 +221,7 @@ def test_a_damaged_node_is_named(ranker):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"reranker": "x"}, InputError, r"has 'reranker'; allowed are match, rerank, by"),
+        ({"reranker": "x"}, InputError, r"has 'reranker'; allowed are method, fusion"),
         ({"similarity_top_k": 0}, InputError, "similarity_top_k is 0"),
         ({"filters": {"a": 1}}, InputTypeError, "must be LlamaIndex MetadataFilters"),
     ],
@@ -430,7 +430,9 @@ def test_a_postprocessor_is_written_and_read_and_loads_its_models_late(reranker,
     loads = []
     load = Reranker.load
     monkeypatch.setattr(Reranker, "load", lambda *args, **kwargs: loads.append((args, kwargs)) or load(*args, **kwargs))
-    made = SemclassRerank(top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"by": "class"})
+    made = SemclassRerank(
+        top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"method": "class-integrated"}
+    )
     written = made.to_json()
     assert json.loads(written) == made.to_dict()
     assert made.to_dict()["class_name"] == "SemclassRerank"
@@ -455,10 +457,10 @@ def test_models_in_memory_cannot_be_written(reranker, write):
 
 
 def test_a_copy_shares_the_models(reranker):
-    made = SemclassRerank(reranker, top_n=2, options={"by": "class"})
+    made = SemclassRerank(reranker, top_n=2, options={"method": "class-integrated"})
     copy = deepcopy(made)
-    copy.options["by"], copy.top_n = "entailment", 1
-    assert (made.options, made.top_n) == ({"by": "class"}, 2)
+    copy.options["method"], copy.top_n = "learned", 1
+    assert (made.options, made.top_n) == ({"method": "class-integrated"}, 2)
     assert (
         copy.postprocess_nodes(found(), query_str=QUESTION) == made.postprocess_nodes(found(), query_str=QUESTION)[:1]
     )
@@ -493,7 +495,7 @@ def test_events_and_callbacks_tell_of_re_ranking(reranker):
 @pytest.fixture
 def engine(hybrid, reranker) -> RetrieverQueryEngine:
     return RetrieverQueryEngine.from_args(
-        SemclassRetriever(hybrid, rerank=None), node_postprocessors=[SemclassRerank(reranker, top_n=2)]
+        SemclassRetriever(hybrid, method="convex"), node_postprocessors=[SemclassRerank(reranker, top_n=2)]
     )
 
 
@@ -507,7 +509,7 @@ def test_the_query_engine_answers_from_the_best_nodes(engine):
 
 def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
     transform = HyDEQueryTransform(llm=Scripted(says=TEXTS[3]), include_original=False)
-    first = RetrieverQueryEngine.from_args(SemclassRetriever(plain, similarity_top_k=1, rerank=None, alpha=1.0))
+    first = RetrieverQueryEngine.from_args(SemclassRetriever(plain, similarity_top_k=1, method="dense"))
     assert first.retrieve(QueryBundle(QUESTION))[0].node_id == "p2"
     engine = TransformQueryEngine(first, transform)
     assert [node.node_id for node in engine.query(QUESTION).source_nodes] == ["p3"]
@@ -518,14 +520,14 @@ def test_what_hyde_found_is_re_ranked_for_the_question(plain):
     bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3], TEXTS[2]])
     options = {"candidates": 2, "alpha": 1.0, "where": {"place": {"$gte": 1}}}
     got = SemclassRetriever(plain, similarity_top_k=2, **options).retrieve(bundle)
-    hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, alpha=1.0)
+    hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, weights={"alpha": 1.0})
     assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
     assert [hit.id for hit in hits] == ["p2", "p3"]
 
 
 def test_hyde_where_nothing_matches_finds_nothing(plain):
     bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3]])
-    for options in ({}, {"rerank": None}):
+    for options in ({}, {"method": "convex"}):
         assert SemclassRetriever(plain, where={"place": 9}, **options).retrieve(bundle) == []
 
 

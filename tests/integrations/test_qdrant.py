@@ -36,16 +36,16 @@ QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why
 
 METHODS = [
     {},
-    {"rerank": None},
-    {"rerank": None, "fusion": "convex", "alpha": 0.3},
-    {"rerank": None, "match": "hard", "match_weight": 0.2},
-    {"rerank": None, "fusion": "linear", "match": "soft", "match_weight": 0.7},
-    {"rerank": None, "fusion": "linear", "match": "hard", "match_weight": 0.2},
-    {"rerank": None, "fusion": "linear", "bm25_weight": 0.0},
-    {"rerank": "stable", "by": "class"},
-    {"rerank": "integrated", "by": "class"},
-    {"rerank": "integrated", "by": "entailment", "hard": True, "fusion": "linear"},
-    {"rerank": "learned", "match": "soft", "fusion": "linear"},
+    {"method": "convex"},
+    {"method": "convex", "weights": {"alpha": 0.3}},
+    {"method": "match-hard", "fusion": "convex", "weights": {"match_hard": 0.2}},
+    {"method": "match-soft", "weights": {"match_soft": 0.7}},
+    {"method": "match-hard", "weights": {"match_hard": 0.2}},
+    {"method": "hybrid", "weights": {"bm25": 0.0}},
+    {"method": "class-stable"},
+    {"method": "class-integrated"},
+    {"method": "entail-integrated-hard"},
+    {"method": "match-soft"},
 ]
 
 
@@ -156,7 +156,7 @@ def test_every_method_gives_the_hits_of_the_embedded_index(retriever, embedded, 
 
 
 def test_parts_add_up_to_the_score(retriever):
-    for hit in retriever.search(QUESTIONS[0], rerank=None, match="soft", match_weight=0.5, fusion="linear"):
+    for hit in retriever.search(QUESTIONS[0], method="match-soft", weights={"match_soft": 0.5}):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
 
@@ -190,7 +190,7 @@ def test_passages_come_with_the_scores(remote):
 def test_few_candidates_of_each_route_are_scored_by_every_route(remote, embedded):
     shallow = replace(remote, index=replace(remote.index, depth=1))
     for question in QUESTIONS[:3]:
-        found, wanted = shallow.search(question, k=2, rerank=None), embedded.search(question, k=30, rerank=None)
+        found, wanted = shallow.search(question, k=2, method="convex"), embedded.search(question, k=30, method="convex")
         scores = {hit.id: hit.components for hit in wanted}
         for hit in found:
             assert hit.components == pytest.approx(scores[hit.id], abs=1e-5)
@@ -207,7 +207,7 @@ def test_few_candidates_of_each_route_are_scored_by_every_route(remote, embedded
     ],
     ids=str,
 )
-@pytest.mark.parametrize("how", [{"rerank": None, "match": "soft", "candidates": 3}, {"rerank": "learned"}], ids=str)
+@pytest.mark.parametrize("how", [{"method": "match-soft", "candidates": 3}, {"method": "learned"}], ids=str)
 def test_a_filter_holds_before_ranking(retriever, embedded, where, how):
     found = retriever.search(QUESTIONS[0], where=where, **how)
     assert_same_hits(found, embedded.search(QUESTIONS[0], where=where, **how))
@@ -249,7 +249,7 @@ def test_similarities_and_encoders_without_heads(client, collection, corpus, sim
     assert found.index.similarity == similarity
     for question in QUESTIONS:
         assert_same_hits(
-            found.search(question, rerank=None), HybridRetriever(index, bare).search(question, rerank=None)
+            found.search(question, method="convex"), HybridRetriever(index, bare).search(question, method="convex")
         )
 
 
@@ -438,7 +438,7 @@ def test_components_are_those_of_the_very_points(client, collection, index, rank
     monkeypatch.setattr(
         client, "query_batch_points", lambda name, asked: requests.extend(asked) or query_batch_points(name, asked)
     )
-    HybridRetriever(found, ranker).search(QUESTIONS[0], fusion="linear")
+    HybridRetriever(found, ranker).search(QUESTIONS[0], method="entail-integrated", candidates=50)
     assert requests
     assert all(request.params.exact for request in requests)
 
