@@ -112,6 +112,7 @@ def table(results: dict[str, Any]) -> str:
         rows.append(
             (f"{name} ({what})", *(methods[key] for key in SHOWN), f"{results['left_out'][name]['ndcg@10']:.3f}")
         )
+    more = METHODS[DEFAULT].candidates
     head = (
         "BM25",
         "dense",

@@ -8,7 +8,8 @@ import pytest
 from conftest import FakeEncoder
 
 from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier, PassageIndex
-from semclass.context.build import build_context, by_document
+from semclass.context.build import build_context
+from semclass.context.window import by_document
 from semclass.index import pieces
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.writer import IndexWriter

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MODELS, ROOT
+from filter_oracle import matches
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts import EXAMPLES, run_python
@@ -271,7 +272,7 @@ class IndexAsStore:
     def filter_documents(self, filters_=None, **named):
         asked = named.get("filters", filters_)
         condition = filters.parse(to_where(asked) if asked else {})
-        return [item for item in self.documents if filters.matches(condition, item.meta, item.id)]
+        return [item for item in self.documents if matches(condition, item.meta, item.id)]
 
 
 class TestFilters(FilterDocumentsTest):

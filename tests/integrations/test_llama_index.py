@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import pytest
 from conftest import ROOT
+from filter_oracle import matches
 from hypothesis import given
 from hypothesis import strategies as st
 from scripts import EXAMPLES, run_python
@@ -26,7 +27,7 @@ from semclass import (
 )
 from semclass.documents.chunking import cut
 from semclass.heads.texts import TextLabels, TextModel
-from semclass.index.filters import matches, parse
+from semclass.index.filters import parse
 
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 
