@@ -31,6 +31,7 @@ nitpick_ignore_regex = [
         r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Removed)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
     ),
     (r"py:.*", r"semclass\.encoders\.(token_encoder\.Branch|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)"),
+    (r"py:.*", r"semclass\.ranking\.pair_model\.PairModel(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),
     (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.spelling\.Speller|service\.jobs\.Job)"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text

@@ -159,11 +159,9 @@ def test_pair_heads_refuse_scores_of_another_scale(tmp_path, fake_encoder, model
         retriever_of(ranker, "cosine")
     assert retriever_of(ranker, "ip").search("red sea")[0].id == "sea"
     reranker = Reranker(ranker)
-    assert reranker.rerank("red sea", PASSAGES) == reranker.rerank("red sea", PASSAGES, similarity="ip")
-    with pytest.raises(InputError, match="trained with the similarity 'ip'"):
-        reranker.rerank("red sea", PASSAGES, similarity="l2")
-    with pytest.raises(InputError, match="similarity is 'dot'"):
-        reranker.rerank("red sea", PASSAGES, similarity="dot")
+    hits = {hit.id: hit.components["dense"] for hit in reranker.rerank("red sea", PASSAGES)}
+    searched = retriever_of(ranker, "ip").search("red sea")
+    assert [hits[hit.id] for hit in searched] == pytest.approx([hit.components["dense"] for hit in searched], rel=0.02)
     # of vectors of length 1 all similarities are the same
     assert retriever_of(Ranker.load(models, encoder=fake_encoder), "ip").search("red sea")[0].id == "sea"
 
@@ -209,7 +207,9 @@ def test_an_exported_encoder_is_named_on_the_command_line(tmp_path, capsys, monk
     encoder = ["--encoder", str(export(tmp_path, monkeypatch, layers=2))]
     main(["index", "build", str(CORPUS), "--out", str(tmp_path / "index"), "--similarity", "l2", *encoder])
     assert "similarity l2" in capsys.readouterr().out
-    main(["search", str(tmp_path / "index"), "Who designed the lighthouse?", "--rerank", "none", "--explain", *encoder])
+    main(
+        ["search", str(tmp_path / "index"), "Who designed the lighthouse?", "--method", "convex", "--explain", *encoder]
+    )
     out = capsys.readouterr().out
     assert "lighthouse-3" in out.splitlines()[0]
     assert "classes" not in out

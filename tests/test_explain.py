@@ -66,7 +66,7 @@ def test_classes_stand_side_by_side(retriever):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_search_that_finds_nothing_has_nothing_to_explain(retriever, method):
-    assert retriever.search(QUESTION, explain=True, where={"page": 7}, **method) == []
+    assert retriever.search(QUESTION, explain=True, where={"page": 7}, method=method) == []
 
 
 def test_nothing_is_explained_unasked(retriever):

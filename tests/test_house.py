@@ -16,8 +16,8 @@ AT_THE_ROOT, LEVELS, LINES = 8, 2, 400
 
 README_LINES = 220
 
-TOTALS = {"semclass": 24_500, "tests": 21_000, "bench": 8_500, "training": 6_500}
-"""Lines of Python in all, at most."""
+TOTALS = {"semclass": 27_000, "tests": 22_800, "bench": 9_500, "training": 6_450}
+"""Lines of Python in all, at most: lower a number when the code has become shorter."""
 
 FLOORS, PAIRS = 10, 90
 """Packages that stand on one another, and pairs of packages of which one imports the other, at most."""

@@ -88,7 +88,7 @@ def test_pair_heads_over_other_features_are_refused(tmp_path, monkeypatch, fake_
     save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
     made_for = {"encoder": fake_encoder.fingerprint, "interaction": "tokens"}
     assert PairModel.load(tmp_path / "pairs", **made_for).weights["class_hard"] == 1
-    monkeypatch.setattr("semclass.ranking.models.PAIR_FEATURES", PAIR_FEATURES[::-1])
+    monkeypatch.setattr("semclass.ranking.pair_model.PAIR_FEATURES", PAIR_FEATURES[::-1])
     with pytest.raises(ArtifactError, match="other pair features"):
         PairModel.load(tmp_path / "pairs", **made_for)
 

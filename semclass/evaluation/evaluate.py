@@ -106,7 +106,7 @@ def evaluate(
     candidates, progress
         As for :func:`rank`.
     measures, slices
-        As for :func:`measure`.
+        As for :func:`semclass.evaluation.measure.measure`.
 
     Returns
     -------

@@ -205,7 +205,7 @@ def search_integrated(
     relevant
         Which candidates are, bool of shape (q, d).
     fold
-        Fold of each question, int64 of shape (q,), see :func:`fold_of`.
+        Fold of each question, int64 of shape (q,), see :func:`semclass.evaluation.weight_search.fold_of`.
     method
         The integrated method whose weight is searched.
     default

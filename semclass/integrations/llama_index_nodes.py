@@ -76,7 +76,7 @@ def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
 
 
 def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
-    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context.build`.
+    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
 
     Parameters
     ----------

@@ -359,17 +359,7 @@ class QdrantIndex:
         reader: PassageReader | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Have the server score passages, and give the best; see :meth:`semclass.PassageIndex.candidates`.
-
-        Parameters
-        ----------
-        query, n, scoring, reader, where
-            As there. Without `reader` the rows of token vectors, sentence vectors and terms are empty.
-
-        Returns
-        -------
-        Candidates
-            Best first, equal scores by id, with the passages, which come in the same response.
+        """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index.
 
         Raises
         ------
@@ -381,9 +371,8 @@ class QdrantIndex:
         codes = reader is not None and self.form != "lean"
         requests = Search(self._server, self.collection, self.exact, classes=bool(self.classes), codes=codes)
         chosen, depth, linear = read_filter(where), max(fusion.DEPTH, n), scoring.fusion == "linear"
-        found = (
-            requests.best(routes, n, max(self.depth, n), chosen) if linear else requests.lists(routes, depth, chosen)
-        )
+        best = requests.best(routes, n, max(self.depth, n), chosen) if linear else None
+        found = requests.lists(routes, depth, chosen) if best is None else best
         read = requests.components([point.id for point in found], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in found if point.id in read["dense"]]

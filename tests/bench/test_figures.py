@@ -133,8 +133,6 @@ CHECKED = {
         item["questions"] for name in ("squad4", "pubmedqa") for item in _engines(FOUND["engines"][name])
     ) >= 1000,
     "24 MB": lambda: round(sum(path.stat().st_size for path in (ROOT / "models/encoder").glob("*.onnx")) / 1e6) == 24,
-    "by [bm25s](https://github.com/xhluca/bm25s) when this was measured": lambda: "with bm25s"
-    in FOUND["retrieval"]["sets"]["squad4"]["systems"][0]["what"],
 }  # fmt: skip
 """What prose says of measurements, and whether it holds."""
 

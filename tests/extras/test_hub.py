@@ -124,9 +124,7 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)
         main(["index", "build", str(CORPUS), "--out", index, "--similarity", "ip", *encoder])
-    main(
-        ["search", index, question, "--rerank", "none", "--fusion", "linear", "--bm25-weight", "5", "-k", "2", *encoder]
-    )
+    main(["search", index, question, "--method", "hybrid", "--weight", "bm25=5", "-k", "2", *encoder])
     assert "lighthouse-3" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["search", index, question, *encoder])
@@ -141,7 +139,7 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
             question,
             "-k",
             "2",
-            "--rerank",
+            "--method",
             "learned",
             "--explain",
             "--models",

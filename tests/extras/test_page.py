@@ -455,7 +455,7 @@ def test_all_of_it_with_the_keyboard_alone(open_page, service):
     keys.press("Enter")
     settled(page)
     reach(page, "[name=method]")
-    keys.press("ArrowDown")
+    keys.press("ArrowUp")
     expect(page.get_by_label("Class match")).to_be_checked()
     reach(page, "#l")
     keys.press("End")

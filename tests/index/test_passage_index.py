@@ -16,7 +16,7 @@ from semclass import (
 )
 from semclass.index.ingest import FORMS
 from semclass.index.passage_encoder import PassageReader
-from semclass.scoring import vectors
+from semclass.scoring import reduction
 from semclass.scoring.topk import SIMILARITIES
 
 
@@ -112,7 +112,7 @@ def test_a_title_is_searched_with_the_text(ranker):
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 def test_vectors_that_are_not_used_are_not_written(ranker, corpus, tmp_path, monkeypatch, similarity):
-    monkeypatch.setattr(vectors, "MANY", len(corpus))
+    monkeypatch.setattr(reduction, "MANY", len(corpus))
     PassageIndex.build(corpus, reader=ranker.reader, similarity=similarity).save(tmp_path / "index")
     (segment,) = PassageIndex.load(tmp_path / "index").segments
     assert (segment.near is None) == (similarity == "l2")

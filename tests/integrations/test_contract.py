@@ -336,9 +336,7 @@ def test_whatever_the_texts_each_document_comes_once_best_first(adapter, texts, 
 # -- searching --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "method", [{}, {"method": "convex"}, {"method": "learned"}, {"method": "match-soft", "fusion": "convex"}], ids=str
-)
+@pytest.mark.parametrize("method", [{}, {"method": "convex"}, {"method": "learned"}, {"method": "match-soft"}], ids=str)
 def test_hits_are_those_of_the_search(adapter, folder, method):
     hits = HybridRetriever.load(folder, models=MODELS).search(QUESTION, 2, **method)
     found = adapter.search(adapter.retriever(folder, k=2, **method), QUESTION)

@@ -116,7 +116,6 @@ def components(folder: str) -> list:
             top_k=2,
             candidates=20,
             method="convex",
-            match="soft",
             details=True,
         ),
         SemclassQueryRouter(["NUM:date", "NUM"], min_probability=0.25, models=MODELS, threads=2),

@@ -431,9 +431,7 @@ def test_a_postprocessor_is_written_and_read_and_loads_its_models_late(reranker,
     loads = []
     load = Reranker.load
     monkeypatch.setattr(Reranker, "load", lambda *args, **kwargs: loads.append((args, kwargs)) or load(*args, **kwargs))
-    made = SemclassRerank(
-        top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"method": "class-integrated"}
-    )
+    made = SemclassRerank(top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"method": "learned"})
     written = made.to_json()
     assert json.loads(written) == made.to_dict()
     assert made.to_dict()["class_name"] == "SemclassRerank"
@@ -458,10 +456,10 @@ def test_models_in_memory_cannot_be_written(reranker, write):
 
 
 def test_a_copy_shares_the_models(reranker):
-    made = SemclassRerank(reranker, top_n=2, options={"method": "class-integrated"})
+    made = SemclassRerank(reranker, top_n=2, options={"fusion": "convex"})
     copy = deepcopy(made)
-    copy.options["method"], copy.top_n = "learned", 1
-    assert (made.options, made.top_n) == ({"method": "class-integrated"}, 2)
+    copy.options["fusion"], copy.top_n = "linear", 1
+    assert (made.options, made.top_n) == ({"fusion": "convex"}, 2)
     assert (
         copy.postprocess_nodes(found(), query_str=QUESTION) == made.postprocess_nodes(found(), query_str=QUESTION)[:1]
     )
@@ -519,7 +517,7 @@ def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
 
 def test_what_hyde_found_is_re_ranked_for_the_question(plain):
     bundle = QueryBundle(QUESTION, custom_embedding_strs=[TEXTS[3], TEXTS[2]])
-    options = {"candidates": 2, "alpha": 1.0, "where": {"place": {"$gte": 1}}}
+    options = {"candidates": 2, "weights": {"alpha": 1.0}, "where": {"place": {"$gte": 1}}}
     got = SemclassRetriever(plain, similarity_top_k=2, **options).retrieve(bundle)
     hits = plain.search(QUESTION, 2, where={"_id": {"$in": ["p2", "p3"]}}, weights={"alpha": 1.0})
     assert [(node.node_id, node.score) for node in got] == [(hit.id, hit.score) for hit in hits]
