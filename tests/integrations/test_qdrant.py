@@ -27,7 +27,7 @@ from semclass.cli import main
 from semclass.index.passage_encoder import PassageReader
 from semclass.index.writer import IndexWriter
 from semclass.integrations import qdrant_upload
-from semclass.ranking.methods import METHODS
+from semclass.ranking.methods import find_method
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -175,7 +175,7 @@ def test_k_is_clamped_to_the_corpus(retriever, corpus):
 
 def test_passages_are_read_back_by_their_rows(retriever, corpus):
     (query,) = retriever.encode(QUESTIONS[:1])
-    found = retriever.index.passages(retriever.retrieve(query, 3, METHODS["default"]))
+    found = retriever.index.passages(retriever.retrieve(query, 3, find_method("default")))
     assert len(found) == 3
     assert all(passage in corpus for passage in found)
 

@@ -17,7 +17,7 @@ from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 
 FOLDER = Path(static.__file__).parent / "page"
-RESULTS = Path(__file__).parent.parent / "bench" / "results"
+RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """Write rankings.json: what every method gives for fixed questions. Run it when a change of these orders is meant.
 
-python tests/make_rankings.py
+python tests/ranking/make_rankings.py
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from semclass.documents.readers import read_corpus
 from semclass.ranking.methods import METHODS
 
 HERE = Path(__file__).parent
-WRITTEN = HERE.parent / "training" / "labels" / "written_passages.jsonl.gz"
+ROOT = HERE.parent.parent
+WRITTEN = ROOT / "training" / "labels" / "written_passages.jsonl.gz"
 PASSAGES, QUESTIONS, HITS = 200, 6, 5
 
 
@@ -30,7 +31,7 @@ def sets() -> dict[str, tuple[list[Passage], list[str]]]:
         "Who designed the lighthouse?", "When was it finished?", "How much is a ticket to the museum?",
         "Why is the tower painted white?", "ferry timetable", "what does sbmt stand for",
     ]  # fmt: skip
-    corpus = read_corpus(HERE.parent / "semclass" / "demo_data" / "corpus.jsonl")
+    corpus = read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
     return {"demo": (corpus, demo), "written": (written, asked)}
 
 
@@ -50,7 +51,7 @@ def rankings(ranker: Ranker) -> dict[str, dict[str, list[list[tuple[str, float]]
 
 
 def main() -> None:
-    (HERE / "rankings.json").write_text(json.dumps(rankings(Ranker.load(HERE.parent / "models"))) + "\n")
+    (HERE / "rankings.json").write_text(json.dumps(rankings(Ranker.load(ROOT / "models"))) + "\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from make_rankings import rankings
 
 
 def test_every_method_ranks_as_recorded(ranker):
-    recorded = json.loads((ROOT / "tests" / "rankings.json").read_text())
+    recorded = json.loads((ROOT / "tests" / "ranking" / "rankings.json").read_text())
     found = rankings(ranker)
     assert {name: list(methods) for name, methods in found.items()} == {
         name: list(methods) for name, methods in recorded.items()
