@@ -165,7 +165,8 @@ def search(
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
     asked = encode([question], classes=method.match is not None, tokens=False)
     query = replace(asked[0], pooled=mean)
-    wanted = check_positive(options.get("candidates") or method.candidates, "candidates")
+    given = options.get("candidates")
+    wanted = method.candidates if given is None else check_positive(given, "candidates")
     depth = k if method.rerank is None else max(k, wanted)
     found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=options.get("where"))
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages

@@ -27,6 +27,7 @@ from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.pair_model import PairModel
 from semclass.ranking.proximity import PlacedModel, placed_match
 from semclass.ranking.queries import read_questions
+from semclass.scoring.fusion import ALPHA
 from semclass.scoring.topk import class_match, stable_partition
 from semclass.scoring.vectors import Once
 
@@ -160,6 +161,11 @@ class Ranker:
         That of the class match goes with what it is read by.
         """
         return self.pairs.weights if self.placed is None else {**self.pairs.weights, "class": self.placed.weight}
+
+    @property
+    def all_weights(self) -> dict[str, float]:
+        """Weights of fusion, and those of :attr:`weights` where there are pair heads, by name."""
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **({} if self.pair_heads is None else self.weights)}
 
     def check_similarity(self, similarity: str) -> None:
         """Refuse scores of another scale than the pair heads were trained on.

@@ -16,9 +16,9 @@ from semclass.encoders.bulk import CHUNK, warn_of_cuts
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
 from semclass.ranking.methods import Method, check_weights, find_method
-from semclass.ranking.models import BM25_WEIGHT, Ranker
+from semclass.ranking.models import Ranker
 from semclass.scoring import bm25
-from semclass.scoring.fusion import ALPHA, fused
+from semclass.scoring.fusion import fused
 from semclass.scoring.topk import similarity, unit
 
 
@@ -163,7 +163,7 @@ class Reranker:
         """Check what is the same for all questions."""
         how = find_method(method, fusion, reranking=True)
         self.ranker.require(how)
-        own = {"bm25": BM25_WEIGHT, "alpha": ALPHA, **self.ranker.weights, **check_weights(weights)}
+        own = {**self.ranker.all_weights, **check_weights(weights)}
         return _Options(how, own, None if k is None else check_positive(k, "k"), explain)
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], options: _Options) -> list[list[Hit]]:

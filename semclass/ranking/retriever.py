@@ -16,8 +16,7 @@ from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
-from semclass.ranking.models import BM25_WEIGHT, Ranker
-from semclass.scoring.fusion import ALPHA
+from semclass.ranking.models import Ranker
 
 
 @dataclass(frozen=True)
@@ -109,8 +108,7 @@ class HybridRetriever:
         absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
         models' training questions.
         """
-        found = self.ranker.weights if self.ranker.pair_heads else {}
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **found, **self.index.tuned.get("weights", {})}
+        return {**self.ranker.all_weights, **self.index.tuned.get("weights", {})}
 
     @property
     def embedded(self) -> PassageIndex:

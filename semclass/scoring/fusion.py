@@ -22,9 +22,6 @@ from semclass.scoring.topk import top_k
 METHODS = ("linear", "convex", "rrf")
 """Ways to fuse the scores of vectors and of BM25, see :func:`fused`."""
 
-FUSION = "convex"
-"""What is used where a caller names no method."""
-
 KINDS = ("min-max", "from-zero")
 """Ways to bring scores to one scale, see :func:`normalise`."""
 
@@ -37,14 +34,6 @@ DEPTH = 100
 
 RRF_K = 60
 """Constant of reciprocal rank fusion, as in its paper, where ranks count from 1."""
-
-
-def check_fusion(fusion: str, *, bm25_weight: float | None = None, alpha: float | None = None) -> None:
-    """Refuse what is no method, or a weight that the method does not have."""
-    check_choice(fusion, METHODS, "fusion")
-    for name, value, method in (("bm25_weight", bm25_weight, "linear"), ("alpha", alpha, "convex")):
-        if value is not None and fusion != method:
-            raise InputError(f"{name} is given with fusion={fusion!r}, which has none; it belongs to fusion={method!r}")
 
 
 class Fused(NamedTuple):

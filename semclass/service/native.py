@@ -16,8 +16,6 @@ from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Hit, Passage, QuestionLabel
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
-from semclass.ranking.models import BM25_WEIGHT, Ranker
-from semclass.scoring.fusion import ALPHA
 from semclass.service import schemas
 from semclass.service.bodies import InvalidError, Json, json_body, read, take_count, take_texts
 from semclass.service.compat import WITHOUT_HEADS, NoHeadsError, check_pairs
@@ -115,7 +113,7 @@ def router(engine: Engine) -> APIRouter:
         hits, asked = await _with_classes(
             engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
         )
-        used = _used(method, {**_own_weights(engine.ranker), **_given(body)})
+        used = _used(method, {**engine.ranker.all_weights, **_given(body)})
         return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
 
     @routes.get("/api/info", response_model=schemas.Info)
@@ -177,11 +175,6 @@ def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
     return {name: weights[name] for name in method.weights}
 
 
-def _own_weights(ranker: Ranker) -> dict[str, float]:
-    """Weights that hold for passages of no index."""
-    return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **({} if ranker.pair_heads is None else ranker.weights)}
-
-
 def _info(engine: Engine) -> dict[str, Any]:
     ranker, retriever = engine.ranker, engine.retriever
     embedded = retriever is not None and isinstance(retriever.index, PassageIndex)
@@ -195,7 +188,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "fine_classes": ranker.questions.fine_classes,
         "index": index,
         "methods": [name for name, method in METHODS.items() if ranker.has_heads_for(method)],
-        "weights": _own_weights(ranker) if retriever is None else retriever.weights,
+        "weights": ranker.all_weights if retriever is None else retriever.weights,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 
