@@ -13,7 +13,7 @@ import numpy as np
 
 from bench import readme
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.core.types import DoubleArray
 from semclass.evaluation import evaluate
 from semclass.evaluation.candidate_scores import Components, collect
@@ -59,9 +59,9 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, indices: str, limit: int | None) -> dict[str, Any]:
     """All methods on one set, and nDCG@10 of every setting that is tried, of shape (depths, weights)."""
-    ranker = Ranker.load()
+    models = Models.load()
     dataset = load_dataset(folder, limit=limit)
-    retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)
     results = evaluate.evaluate(dataset, retriever, measures=())
     parts = collect(retriever, retriever.encode(list(dataset.questions.values())), max(DEPTHS))
     return {

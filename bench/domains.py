@@ -14,7 +14,7 @@ from typing import Any
 
 from bench import readme
 from bench.steps import Bench, first_questions
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.core import artifacts
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
@@ -48,9 +48,9 @@ def biomedical(data: Path, folder: Path) -> Path:
 
 def measure(folder: str, indices: str) -> dict[str, Any]:
     """Every method, with 10 and with 50 candidates."""
-    ranker, cache = Ranker.load(), Path(indices)
+    models, cache = Models.load(), Path(indices)
     dataset = load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, models.passage_encoder), models)
     results = evaluate.evaluate(dataset, retriever, candidates=MORE)
     passages = len(retriever.index)
     figures = {name: result.as_json() for name, result in results.items()}

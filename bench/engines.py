@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.qdrant_edge import EdgeClient
 from bench.steps import Bench
-from semclass import HybridRetriever, PassageIndex, QdrantIndex, Ranker
+from semclass import HybridRetriever, Models, PassageIndex, QdrantIndex
 from semclass.core.errors import import_extra
 from semclass.documents.readers import read_passages
 from semclass.evaluation import evaluate
@@ -111,19 +111,19 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
     """Everything on one set."""
     qdrant = import_extra("qdrant_client", "bench")
     warnings.filterwarnings("ignore", "Local mode performs exact")
-    ranker = Ranker.load()
+    models = Models.load()
     if passages is None:
-        index = evaluate.cached_index(folder, indices, ranker.reader)
+        index = evaluate.cached_index(folder, indices, models.passage_encoder)
     else:
-        index = PassageIndex.build(read_passages(Path(folder))[:passages], reader=ranker.reader)
+        index = PassageIndex.build(read_passages(Path(folder))[:passages], passage_encoder=models.passage_encoder)
     dataset = load_dataset(folder, limit=questions)
-    retriever = HybridRetriever(index, ranker)
+    retriever = HybridRetriever(index, models)
     queries = retriever.encode(list(dataset.questions.values()))
     result: dict[str, Any] = {"passages": len(index), "questions": len(queries)}
     with tempfile.TemporaryDirectory() as place:
         clients = {"local": Listening(qdrant.QdrantClient(":memory:")), "rust_core": Listening(EdgeClient(place))}
         found = {
-            name: HybridRetriever(QdrantIndex.upload(index, clients[name], "passages"), ranker) for name in engines
+            name: HybridRetriever(QdrantIndex.upload(index, clients[name], "passages"), models) for name in engines
         }
         # every passage of these small sets is scored, so that nothing but the arithmetic can differ
         for name, remote in found.items():

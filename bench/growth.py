@@ -22,7 +22,7 @@ from semclass import HybridRetriever, OnnxEncoder
 from semclass.core import artifacts
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
 from semclass.ranking.methods import METHODS
@@ -51,8 +51,8 @@ def resident(process: int | None = None) -> dict[str, float]:
 
 def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
     """Read the sentences that corpora are made of, once for each set of models."""
-    path, reader = Path(out), PassageReader.load()
-    pool = made_corpus.read_pool(made_corpus.sentences(Path(data), limit), reader)
+    path, passage_encoder = Path(out), PassageEncoder.load()
+    pool = made_corpus.read_pool(made_corpus.sentences(Path(data), limit), passage_encoder)
     made_corpus.save_pool(pool, path)
     return {
         "sentences": len(pool.texts),
@@ -64,8 +64,8 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
 
 def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, Any]:
     """Write the index of a made corpus; compare some of its passages with the same read for real."""
-    reader, found = PassageReader.load(), made_corpus.load_pool(Path(pool))
-    taken = made_corpus.make(found, n, reader, Path(folder), seed=seed)
+    passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
+    taken = made_corpus.make(found, n, passage_encoder, Path(folder), seed=seed)
     kinds = made_corpus.bytes_of(Path(folder))
     index = PassageIndex.load(folder, verify=False)
     return {
@@ -74,7 +74,7 @@ def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, 
         **taken,
         "bytes": sum(kinds.values()),
         "bytes_per_passage": {kind: round(value / n, 1) for kind, value in kinds.items()},
-        "agreement": made_corpus.agreement(found, index, reader, range(compared)) if compared else None,
+        "agreement": made_corpus.agreement(found, index, passage_encoder, range(compared)) if compared else None,
     }
 
 
@@ -136,7 +136,7 @@ def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: b
 def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     """Share of the ten best of all passages, each of which is scored here, that a search finds before it re-ranks."""
     index, weight, found = retriever.embedded, retriever.weights["bm25"], []
-    for query in retriever.ranker.encode(texts, classes=False, tokens=False):
+    for query in retriever.models.encode(texts, classes=False, tokens=False):
         dense, lexical = index.scores(query)
         best = top_k(dense + weight * lexical, K)
         found.append(len(np.intersect1d(best, retriever.retrieve(query, K, METHODS["hybrid"]))) / len(best))
@@ -145,7 +145,7 @@ def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
 
 def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
     """Median milliseconds of what a search with ``learned`` is made of."""
-    index, reader = retriever.embedded, retriever.ranker.reader
+    index, passage_encoder = retriever.embedded, retriever.models.passage_encoder
     taken: dict[str, list[float]] = {}
 
     def take(name: str, job: Callable[[], Any]) -> Any:
@@ -157,9 +157,9 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
     for text in texts:
         query = take("encode", lambda text=text: timing.encode(retriever, text, METHODS["learned"]))
         found = take("find", lambda query=query: retriever.candidates(query, K, METHODS["hybrid"], evidence=False))
-        tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, reader))
+        tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, passage_encoder))
         whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-        take("order", lambda query=query, whole=whole: retriever.ranker.order(query, whole, METHODS["learned"]))
+        take("order", lambda query=query, whole=whole: retriever.models.order(query, whole, METHODS["learned"]))
         take("passages", lambda found=found: index.passages(found.rows))
     return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
 
@@ -167,7 +167,7 @@ def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
 def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns."""
     opened = PassageIndex.load(index, verify=False)
-    encoder = PassageReader.load().encoder
+    encoder = PassageEncoder.load().encoder
     words = np.array(encoder.vocabulary, dtype=object)
 
     def tokens(terms: Any) -> list[str]:

@@ -29,11 +29,11 @@ from bench.reporting.tables import at
 from semclass import (
     EntailmentClassifier,
     HybridRetriever,
+    Models,
     Passage,
     PassageClassifier,
     PassageIndex,
     QuestionClassifier,
-    Ranker,
 )
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError, import_extra
@@ -169,9 +169,9 @@ RANKING = {
 
 def ranking(models: Path) -> Scores:
     """MRR@10 of a method for each model, and how near the codebooks keep vectors."""
-    ranker = Ranker.load(models)
+    loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
-    retriever = HybridRetriever(PassageIndex.build(items, reader=ranker.reader), ranker)
+    retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
     names = [str(place) for place in range(len(texts().asked))]
     dataset = Dataset(
         HERE,
@@ -183,19 +183,19 @@ def ranking(models: Path) -> Scores:
     scores: Scores = {}
     for model, method in RANKING.items():
         how = METHODS[method]
-        orders = [ranker.order(query, row, how).order for query, row in zip(queries, found, strict=True)]
+        orders = [loaded.order(query, row, how).order for query, row in zip(queries, found, strict=True)]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
         values = per_question(dataset, ranking, ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}
-    return {**scores, "codebooks": _kept_vectors(ranker)}
+    return {**scores, "codebooks": _kept_vectors(loaded)}
 
 
-def _kept_vectors(ranker: Ranker) -> dict[str, float]:
+def _kept_vectors(models: Models) -> dict[str, float]:
     """Mean cosine between vectors and what is decoded."""
-    books = ranker.reader.codebooks
+    books = models.passage_encoder.codebooks
     if books is None:
         raise GuardError("there are no codebooks beside the other models; restore models/codebooks")
-    evidence, _ = ranker.reader.read([text for _, text in texts().ranked[:20]])
+    evidence, _ = models.passage_encoder.read([text for _, text in texts().ranked[:20]])
     kinds = {"tokens": (books.tokens, evidence.tokens), "sentences": (books.sentences, evidence.sentences)}
     return {
         f"cosine of kept {name}": float(

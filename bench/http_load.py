@@ -108,12 +108,12 @@ def _status(buffer: bytes | bytearray) -> str | None:
 # -- clients that no service wants -------------------------------------------------------------------------------------
 
 
-async def _read(reader: asyncio.StreamReader, patience: float) -> str:
+async def _read(passage_encoder: asyncio.StreamReader, patience: float) -> str:
     """Status of the next answer."""
     buffer = bytearray()
 
     async def whole() -> str:
-        while chunk := await reader.read(1 << 16):
+        while chunk := await passage_encoder.read(1 << 16):
             buffer.extend(chunk)
             if (status := _status(buffer)) is not None:
                 return status
@@ -130,10 +130,10 @@ async def _read(reader: asyncio.StreamReader, patience: float) -> str:
 async def _ask(host: str, port: int, pieces: Iterable[bytes], *, pause: float = 0.0, patience: float = PATIENCE) -> str:
     """Send pieces with pauses between them, and read the status, which may come before the last one."""
     try:
-        reader, writer = await asyncio.wait_for(asyncio.open_connection(host, port), patience)
+        passage_encoder, writer = await asyncio.wait_for(asyncio.open_connection(host, port), patience)
     except (OSError, asyncio.TimeoutError):
         return CLOSED
-    answer = asyncio.ensure_future(_read(reader, patience))
+    answer = asyncio.ensure_future(_read(passage_encoder, patience))
     try:
         for piece in pieces:
             writer.write(piece)

@@ -10,12 +10,12 @@ from typing import Any
 
 from bench import readme, timing
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
 from semclass.index.ingest import FORMS
-from semclass.index.passage_encoder import Evidence, PassageReader
+from semclass.index.passage_encoder import PassageEncoder, PassageFeatures
 from semclass.index.passage_index import PassageIndex
 from semclass.index.store import describe
 from semclass.ranking.methods import METHODS
@@ -26,13 +26,13 @@ TEXT = ("records.npy", "record_offsets.npy")  # files that hold the passages the
 
 
 @dataclass(frozen=True)
-class Remembering(PassageReader):
+class Remembering(PassageEncoder):
     """A reader that reads the same passages once, however many indices are made of them."""
 
-    known: dict[tuple[str, ...], tuple[Evidence, tuple[int, ...]]] = field(default_factory=dict)
+    known: dict[tuple[str, ...], tuple[PassageFeatures, tuple[int, ...]]] = field(default_factory=dict)
 
-    def read(self, texts: Any, *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
-        """As :meth:`PassageReader.read`."""
+    def read(self, texts: Any, *, sentences: bool = True) -> tuple[PassageFeatures, tuple[int, ...]]:
+        """As :meth:`PassageEncoder.read`."""
         key = tuple(texts)  # of all forms, whatever a form leaves out
         if key not in self.known:
             self.known[key] = super().read(texts)
@@ -48,13 +48,15 @@ def sizes(index: PassageIndex, folder: Path) -> dict[str, float]:
     return {name: round(value, 1) for name, value in found.items()}
 
 
-def row(folder: Path, ranker: Ranker, reader: PassageReader, form: str, timed: int) -> dict[str, Any]:
+def row(folder: Path, models: Models, passage_encoder: PassageEncoder, form: str, timed: int) -> dict[str, Any]:
     """One form on one BEIR folder; re-ranking is timed on its first questions."""
-    index = PassageIndex.build(read_corpus(folder / "corpus.jsonl"), reader=reader, form=form)
+    index = PassageIndex.build(read_corpus(folder / "corpus.jsonl"), passage_encoder=passage_encoder, form=form)
     with tempfile.TemporaryDirectory() as out:
         parts = sizes(index, Path(out) / "index")
     # a lean index reads its candidates again: the time of that belongs to it, so nothing may be remembered here
-    retriever = HybridRetriever(index, replace(ranker, reader=replace(ranker.reader, codebooks=reader.codebooks)))
+    retriever = HybridRetriever(
+        index, replace(models, passage_encoder=replace(models.passage_encoder, codebooks=passage_encoder.codebooks))
+    )
     dataset = load_dataset(folder)
     # a lean index has the token and sentence vectors of an exact one, at a hundred times the time
     lean = form == "lean"
@@ -112,8 +114,8 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, timed_lean: int) -> dict[str, Any]:
     """Every form of an index over one set."""
-    ranker = Ranker.load()
-    reader = ranker.reader
-    remembering = Remembering(reader.classifier, reader.branch, reader.codebooks)
+    models = Models.load()
+    passage_encoder = models.passage_encoder
+    remembering = Remembering(passage_encoder.classifier, passage_encoder.token_encoder, passage_encoder.codebooks)
     timed = {form: timed_lean if form == "lean" else TIMED for form in FORMS}
-    return {"forms": [row(Path(folder), ranker, remembering, form, timed[form]) for form in FORMS]}
+    return {"forms": [row(Path(folder), models, remembering, form, timed[form]) for form in FORMS]}

@@ -33,7 +33,7 @@ from semclass.encoders.bulk import CHUNK, encode_quietly
 from semclass.encoders.onnx_encoder import STATES
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, in_order
-from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
@@ -89,26 +89,28 @@ def real(data: str, n: int) -> Iterator[Passage]:
     return islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), n)
 
 
-def encoding(reader: PassageReader, form: str) -> Callable[[Sequence[Passage]], None]:
+def encoding(passage_encoder: PassageEncoder, form: str) -> Callable[[Sequence[Passage]], None]:
     """Give a function that encodes what the passages of an index of this form are made of, and does no more."""
-    views = ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *reader.classifier.encoder_views)))
-    of_sentences = ("pooled", "tokens" if reader.branch is None else STATES)
+    views = (
+        ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *passage_encoder.classifier.encoder_views)))
+    )
+    of_sentences = ("pooled", "tokens" if passage_encoder.token_encoder is None else STATES)
 
     def encode(passages: Sequence[Passage]) -> None:
         texts = [searchable(passage) for passage in passages]
-        encode_quietly(reader.encoder, texts, views)
+        encode_quietly(passage_encoder.encoder, texts, views)
         if form not in ("pooled", "lean"):
             # each sentence once, and none that is a whole passage: it was read as that
             found = list(dict.fromkeys(s for text in texts for s in split_sentences(text) if s != text))
             for chunk in chunks(found):
-                encode_quietly(reader.encoder, chunk, of_sentences)
+                encode_quietly(passage_encoder.encoder, chunk, of_sentences)
 
     return encode
 
 
-def encode_all(reader: PassageReader, form: str, passages: Sequence[Passage], workers: int) -> None:
+def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Passage], workers: int) -> None:
     """Encode passages by so many workers, in the stretches of a build."""
-    for _ in in_order(encoding(reader, form), chunks(passages), workers):
+    for _ in in_order(encoding(passage_encoder, form), chunks(passages), workers):
         pass
 
 
@@ -125,20 +127,20 @@ def by_turns(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str,
 
 def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
     """Builds of each form against the encoder alone."""
-    reader, passages = PassageReader.load(), list(real(data, n))
-    reader.read([passage.text for passage in passages[:8]])
+    passage_encoder, passages = PassageEncoder.load(), list(real(data, n))
+    passage_encoder.read([passage.text for passage in passages[:8]])
     with tempfile.TemporaryDirectory() as place:
 
         def build_one(form: str) -> None:
             folder = Path(place) / form
-            build_index(folder, real(data, n), reader=reader, form=form, workers=workers)
+            build_index(folder, real(data, n), passage_encoder=passage_encoder, form=form, workers=workers)
             shutil.rmtree(folder)
 
         jobs: dict[str, Callable[[], object]] = {}
         for form in FORMS:
             jobs[f"build {form}"] = lambda form=form: build_one(form)
-            jobs[f"encode {form}"] = lambda form=form: encode_all(reader, form, passages, workers)
-        jobs["pooled"] = lambda: encode_all(reader, "pooled", passages, workers)
+            jobs[f"encode {form}"] = lambda form=form: encode_all(passage_encoder, form, passages, workers)
+        jobs["pooled"] = lambda: encode_all(passage_encoder, "pooled", passages, workers)
         seconds = by_turns(jobs, rounds)
     rows = [
         {
@@ -168,9 +170,9 @@ def linked(index: str, folder: Path) -> Path:
 
 def changes(index: str, data: str, rounds: int, add: int, update: int, delete: int) -> dict[str, Any]:
     """Seconds of each change, committed and flushed to the disk."""
-    reader, workers = PassageReader.load(), available_threads()
+    passage_encoder, workers = PassageEncoder.load(), available_threads()
     new = [replace(passage, id=f"new {number}") for number, passage in enumerate(real(data, add))]
-    reader.read([passage.text for passage in new[:8]])
+    passage_encoder.read([passage.text for passage in new[:8]])
     taken: dict[str, tuple[int, float]] = {}
 
     def take(name: str, count: int, job: Callable[[], Any]) -> Any:
@@ -184,8 +186,8 @@ def changes(index: str, data: str, rounds: int, add: int, update: int, delete: i
         left = iter(folders)
         seconds = by_turns(
             {
-                "encode": lambda: encode_all(reader, "standard", new, workers),
-                "add": lambda: _change(next(left), reader, lambda writer: writer.add(new)),
+                "encode": lambda: encode_all(passage_encoder, "standard", new, workers),
+                "add": lambda: _change(next(left), passage_encoder, lambda writer: writer.add(new)),
             },
             rounds,
         )
@@ -198,9 +200,11 @@ def changes(index: str, data: str, rounds: int, add: int, update: int, delete: i
         opened = take("refresh of a reader, after that", add, opened.refresh)
         take("first statistics of BM25, after that", len(opened), lambda: opened.statistics)
         others = [replace(passage, id=str(number)) for number, passage in enumerate(new[:update])]
-        take("update of texts", update, lambda: _change(folder, reader, lambda writer: writer.update(others)))
+        take("update of texts", update, lambda: _change(folder, passage_encoder, lambda writer: writer.update(others)))
         marked = [replace(passage, metadata={"seen": True}) for passage in others]
-        take("update of metadata", update, lambda: _change(folder, reader, lambda writer: writer.update(marked)))
+        take(
+            "update of metadata", update, lambda: _change(folder, passage_encoder, lambda writer: writer.update(marked))
+        )
         ids = [str(number) for number in range(update, update + delete)]
         take("delete", delete, lambda: _change(folder, None, lambda writer: writer.delete(ids)))
         opened = take("refresh of a reader, after all", delete, opened.refresh)
@@ -211,8 +215,8 @@ def changes(index: str, data: str, rounds: int, add: int, update: int, delete: i
     return {"passages": len(before), "workers": workers, "rows": rows, "add_over_encoding": ratio}
 
 
-def _change(folder: Path, reader: PassageReader | None, job: Callable[[IndexWriter], object]) -> None:
-    with IndexWriter.open(folder, reader=reader) as writer:
+def _change(folder: Path, passage_encoder: PassageEncoder | None, job: Callable[[IndexWriter], object]) -> None:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as writer:
         job(writer)
 
 

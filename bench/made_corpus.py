@@ -26,7 +26,7 @@ from semclass.documents.sentences import split_sentences
 from semclass.encoders.bulk import CHUNK
 from semclass.index.columns import Columns
 from semclass.index.ingest import Recipe
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
 from semclass.index.store import describe
@@ -63,14 +63,14 @@ def sentences(data: Path, limit: int | None = None) -> list[str]:
     return alone[:limit]
 
 
-def read_pool(texts: Sequence[str], reader: PassageReader) -> Pool:
+def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
     """Read sentences as the passages of an index are read."""
     started = time.perf_counter()
     parts = []
     for begin in range(0, len(texts), CHUNK):
-        found, _ = reader.read(texts[begin : begin + CHUNK])
-        tokens = Ragged(reader.codebooks.tokens.encode(found.tokens.values), found.tokens.offsets)
-        codes = reader.codebooks.sentences.encode(found.sentences.values)
+        found, _ = passage_encoder.read(texts[begin : begin + CHUNK])
+        tokens = Ragged(passage_encoder.codebooks.tokens.encode(found.tokens.values), found.tokens.offsets)
+        codes = passage_encoder.codebooks.sentences.encode(found.sentences.values)
         parts.append((found.pooled, found.probabilities, tokens, found.terms, codes))
     pooled, probabilities, tokens, terms, codes = zip(*parts, strict=True)
     return Pool(
@@ -185,11 +185,11 @@ class _Growing:
         return np.asarray(found).reshape(-1, *item)
 
 
-def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int = 0) -> dict[str, float]:
+def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> dict[str, float]:
     """Write the index of n made passages."""
     started = time.perf_counter()
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
-    kind = np.min_scalar_type(len(reader.encoder.is_term))
+    kind = np.min_scalar_type(len(passage_encoder.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
     with _empty(folder.with_name(f".{folder.name}.part")) as beside:
         arrays, parts, lengths = _Growing(beside), [], []
@@ -197,7 +197,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
             codes, levels = to_int8(pooled(pool, some, rng))
             lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
-            parts.append(postings.count_terms(terms, reader.encoder.is_term))
+            parts.append(postings.count_terms(terms, passage_encoder.encoder.is_term))
             arrays.add(
                 pooled=codes,
                 levels=levels,
@@ -223,7 +223,7 @@ def make(pool: Pool, n: int, reader: PassageReader, folder: Path, *, seed: int =
             id_hashes=hashes,
             id_rows=rows,
         )
-        header = Recipe.of(reader, "cosine", "standard").header()
+        header = Recipe.of(passage_encoder, "cosine", "standard").header()
         index = PassageIndex(**header, segments=(segment,), removed=(None,))
         made = time.perf_counter()
         index.save(folder)
@@ -249,10 +249,12 @@ def bytes_of(folder: Path) -> dict[str, int]:
     return found
 
 
-def agreement(pool: Pool, index: PassageIndex, reader: PassageReader, rows: Sequence[int]) -> dict[str, float]:
+def agreement(
+    pool: Pool, index: PassageIndex, passage_encoder: PassageEncoder, rows: Sequence[int]
+) -> dict[str, float]:
     """How far made passages are from the same passages read for real."""
     chosen = np.array(rows)
-    (real,) = PassageIndex.build([index.passage(row) for row in rows], reader=reader).segments
+    (real,) = PassageIndex.build([index.passage(row) for row in rows], passage_encoder=passage_encoder).segments
     (segment,) = index.segments
     pairs = {
         name: (getattr(segment, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")

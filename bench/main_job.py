@@ -15,7 +15,7 @@ import numpy as np
 from bench import prices, readme, reference, timing
 from bench.peers.rows import cell
 from bench.steps import Bench
-from semclass import HybridRetriever, QuestionClassifier, Ranker
+from semclass import HybridRetriever, Models, QuestionClassifier
 from semclass.core import artifacts
 from semclass.evaluation import evaluate
 from semclass.evaluation.dataset import load_dataset
@@ -34,10 +34,10 @@ def questions(trec: Path) -> dict[str, float]:
     }
 
 
-def retrieval(folder: Path, cache: Path, ranker: Ranker) -> tuple[dict[str, Any], HybridRetriever]:
+def retrieval(folder: Path, cache: Path, models: Models) -> tuple[dict[str, Any], HybridRetriever]:
     """Every method on a BEIR folder."""
     dataset = load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, models.passage_encoder), models)
     results = evaluate.evaluate(dataset, retriever)
     return {name: result.as_json() for name, result in results.items()}, retriever
 
@@ -200,8 +200,8 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(trec: str, sets: dict[str, str], indices: str, runs: int) -> dict[str, Any]:
     """Quality and times."""
-    ranker = Ranker.load()
-    found = {name: retrieval(Path(folder), Path(indices), ranker) for name, folder in sets.items()}
+    models = Models.load()
+    found = {name: retrieval(Path(folder), Path(indices), models) for name, folder in sets.items()}
     passages = artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)
     return {
         "questions": questions(Path(trec)),

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from bench import timing
 from bench.peers import fusion, lexical
 from bench.peers.cross_encoder import FEW, CrossEncoder, orders
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
@@ -64,7 +64,7 @@ class Systems:
 
     def retrievers(self) -> dict[str, Job]:
         """Those that search the index by one score or two, without re-ranking."""
-        encoder, index = self.retriever.ranker.encoder, self.retriever.index
+        encoder, index = self.retriever.models.encoder, self.retriever.index
 
         def scores(text: str) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
             encoding = encoder.encode([text])
@@ -111,7 +111,7 @@ class Systems:
         weight, slope = (float(network.manifest[name]) for name in ("weight", "slope"))
 
         def alone(text: str) -> Found:
-            (query,) = retriever.ranker.encode([text], classes=False, tokens=False)
+            (query,) = retriever.models.encode([text], classes=False, tokens=False)
             found = retriever.candidates(query, DEPTH, METHODS["hybrid"], evidence=False)
             started = time.perf_counter()
             logits = network.scores(text, self.texts(found.rows))
@@ -166,7 +166,7 @@ def _named(search: lexical.Search, ids: Sequence[str]) -> Job:
 
 def index(folder: str, cache: str) -> dict[str, Any]:
     """Index a folder's passages, unless that was done before."""
-    made = evaluate.cached_index(Path(folder), Path(cache), Ranker.load().reader)
+    made = evaluate.cached_index(Path(folder), Path(cache), Models.load().passage_encoder)
     return {"passages": len(made)}
 
 
@@ -236,8 +236,8 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 
 def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
     """Load the models, on one thread, and open the index."""
-    ranker = Ranker.load(threads=1)
-    retriever = HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), ranker.reader), ranker)
+    models = Models.load(threads=1)
+    retriever = HybridRetriever(evaluate.cached_index(Path(folder), Path(cache), models.passage_encoder), models)
     return Systems(retriever, alpha, None if cross_encoder is None else CrossEncoder.load(Path(cross_encoder)))
 
 

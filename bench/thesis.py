@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from bench import readme, reference
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.evaluation import evaluate, figures, tune
 from semclass.evaluation.candidate_scores import Components, collect, reciprocal_ranks
 from semclass.evaluation.dataset import load_dataset
@@ -50,10 +50,10 @@ class Measured:
     seconds: float
 
 
-def search_set(folder: Path, cache: Path, ranker: Ranker) -> Measured:
+def search_set(folder: Path, cache: Path, models: Models) -> Measured:
     """Every method, and every search over a weight, on the questions that the hybrid answers."""
     dataset = load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, cache, ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(folder, cache, models.passage_encoder), models)
     rankings = evaluate.rank(dataset, retriever)
     found = {
         question: not dataset.relevance[question].keys().isdisjoint(passages[:DEPTH])
@@ -242,8 +242,8 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(sets: dict[str, str], curves: str, indices: str) -> dict[str, Any]:
     """Methods and weights of both sets, and the thesis's curves."""
-    ranker = Ranker.load()
-    found = {name: search_set(Path(folder), Path(indices), ranker) for name, folder in sets.items()}
+    models = Models.load()
+    found = {name: search_set(Path(folder), Path(indices), models) for name, folder in sets.items()}
     (first, a), (second, b) = found.items()
     searched = {
         signal: {

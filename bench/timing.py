@@ -35,15 +35,15 @@ def searches(retriever: HybridRetriever) -> dict[str, Callable[[str], list[Hit]]
 
 def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:
     """Read a question as a search by a method does: what the method looks at, and no more."""
-    return retriever.ranker.encode([text], **retriever.ranker.needs(how))[0]
+    return retriever.models.encode([text], **retriever.models.needs(how))[0]
 
 
 def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Order:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
-    if retriever.ranker.needs(how)["tokens"]:
-        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.ranker.reader)
+    if retriever.models.needs(how)["tokens"]:
+        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.models.passage_encoder)
         found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-    return retriever.ranker.order(query, found, how)
+    return retriever.models.order(query, found, how)
 
 
 def percentiles(seconds: Mapping[str, Sequence[float]], scale: float, digits: int) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bench.steps import Bench
-from semclass import HybridRetriever, Ranker
+from semclass import HybridRetriever, Models
 from semclass.core.types import DoubleArray
 from semclass.evaluation import evaluate, tune
 from semclass.evaluation.dataset import Dataset, load_dataset
@@ -64,7 +64,7 @@ def by_size(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """What searching w and alpha on few questions brings on the others, by weight and size."""
     texts, places = tune.answered_questions(retriever, dataset)
-    scores = [retriever.scores(query) for query in retriever.ranker.encode(texts, classes=False, tokens=False)]
+    scores = [retriever.scores(query) for query in retriever.models.encode(texts, classes=False, tokens=False)]
     found = {}
     for name, method, default, grid, depth in (
         ("bm25", "linear", retriever.weights["bm25"], BM25_GRID, None),
@@ -118,9 +118,9 @@ def run(bench: Bench) -> dict[str, Any]:
 
 def measure(folder: str, indices: str, sizes: list[int]) -> dict[str, Any]:
     """What tuning brings on one set."""
-    ranker = Ranker.load()
+    models = Models.load()
     dataset = load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, indices, ranker.reader), ranker)
+    retriever = HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)
     return {
         "other_half": on_the_other_half(retriever, dataset),
         "by_sample_size": by_size(retriever, dataset, sizes),

@@ -30,7 +30,10 @@ nitpick_ignore_regex = [
         r"py:.*",
         r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Removed)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
     ),
-    (r"py:.*", r"semclass\.encoders\.(token_encoder\.Branch|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)"),
+    (
+        r"py:.*",
+        r"semclass\.encoders\.(token_encoder\.TokenEncoder|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)",
+    ),
     (r"py:.*", r"semclass\.ranking\.pair_model\.PairModel(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),
     (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.spelling\.Speller|service\.jobs\.Job)"),
@@ -110,7 +113,7 @@ def _keep_first_line(_app: Any, what: str, _name: str, _obj: Any, _options: Any,
 
 
 def _by_public_name(app: Any, env: Any, node: Any, contnode: Any) -> Any:
-    """Follow ``semclass.ranking.models.Ranker.load`` to ``semclass.Ranker.load``, where it is documented."""
+    """Follow ``semclass.ranking.models.Models.load`` to ``semclass.Models.load``, where it is documented."""
     target = str(node.get("reftarget"))
     for module, names in semclass._HOMES.items():
         for name in names:

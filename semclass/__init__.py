@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from semclass.index.passage_index import PassageIndex
     from semclass.index.writer import IndexWriter
     from semclass.integrations.qdrant import QdrantIndex
-    from semclass.ranking.models import Ranker
+    from semclass.ranking.models import Models
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.retriever import HybridRetriever
     from semclass.train.head_classifier import HeadClassifier
@@ -61,7 +61,7 @@ _HOMES = {
     "heads.passages": ("PassageClassifier",),
     "integrations.qdrant": ("QdrantIndex",),
     "heads.questions": ("QuestionClassifier",),
-    "ranking.models": ("Ranker",),
+    "ranking.models": ("Models",),
     "ranking.reranker": ("Reranker",),
     "ranking.retriever": ("HybridRetriever",),
     "core.taxonomy": ("ABSTAIN",),
@@ -88,6 +88,7 @@ __all__: list[str] = [
     "InputError",
     "InputTypeError",
     "MissingExtraError",
+    "Models",
     "OnnxEncoder",
     "Passage",
     "PassageClassifier",
@@ -96,7 +97,6 @@ __all__: list[str] = [
     "QdrantIndex",
     "QuestionClassifier",
     "QuestionLabel",
-    "Ranker",
     "Reranker",
     "SemclassError",
     "TextClassifier",

@@ -10,7 +10,7 @@ import numpy as np
 
 from semclass.documents.readers import read_corpus
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.models import Ranker
+from semclass.ranking.models import Models
 from semclass.ranking.retriever import HybridRetriever
 
 CORPUS = Path(__file__).parent / "demo_data" / "corpus.jsonl"
@@ -43,24 +43,24 @@ def run(models: Path | None, say: Callable[[str], object]) -> None:
         If a model folder is damaged.
     """
     started = time.perf_counter()
-    ranker = Ranker.load(models)
+    loaded = Models.load(models)
     passages = read_corpus(CORPUS)
-    index = PassageIndex.build(passages, reader=ranker.reader)
+    index = PassageIndex.build(passages, passage_encoder=loaded.passage_encoder)
     say(f"models loaded and {len(index)} passages indexed in {time.perf_counter() - started:.1f} s\n")
 
     say("which types of answer a passage provides:")
-    for found in ranker.passages.predict([passages[row].text for row in (1, 2, 10, 19)]):
+    for found in loaded.passages.predict([passages[row].text for row in (1, 2, 10, 19)]):
         say(f"  {' '.join(found.labels) or '-':<20} {found.text[:80]}...")
 
-    retriever = HybridRetriever(index, ranker)
+    retriever = HybridRetriever(index, loaded)
     say("\nwhat a question asks for, and the passage that answers it (in brackets: its rank before re-ranking):")
-    for question, asked in zip(QUESTIONS, ranker.questions.predict(QUESTIONS), strict=True):
+    for question, asked in zip(QUESTIONS, loaded.questions.predict(QUESTIONS), strict=True):
         best = retriever.search(question, k=1)[0]
         say(f"  {question}  asks for {asked.label} ({asked.probability:.2f})")
         say(f"    {best.score:.2f} [{best.rank_before}] {best.text}")
 
     say("\nmilliseconds a question, one thread, median of 50:")
-    say(f"  text to class  {_median_ms(lambda: ranker.questions.predict(QUESTIONS[:1])):.2f}")
+    say(f"  text to class  {_median_ms(lambda: loaded.questions.predict(QUESTIONS[:1])):.2f}")
     say(f"  text to ranked passages  {_median_ms(lambda: retriever.search(QUESTIONS[0])):.2f}")
 
 

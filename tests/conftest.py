@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from semclass import OnnxEncoder, Passage, Ranker
+from semclass import Models, OnnxEncoder, Passage
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_corpus
 
@@ -84,9 +84,9 @@ def encoder() -> OnnxEncoder:
 
 
 @pytest.fixture(scope="session")
-def ranker(encoder: OnnxEncoder) -> Ranker:
+def models(encoder: OnnxEncoder) -> Models:
     """All shipped models."""
-    return Ranker.load(MODELS, encoder=encoder)
+    return Models.load(MODELS, encoder=encoder)
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from semclass import Ranker
+from semclass import Models
 
 HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
@@ -31,11 +31,11 @@ QUESTIONS = [
 
 
 def main() -> None:
-    ranker = Ranker.load(MODELS)
+    models = Models.load(MODELS)
     lines = (HERE.parent / "semclass" / "demo_data" / "corpus.jsonl").read_text().splitlines()
     passages = [json.loads(line)["text"] for line in lines[::3]]
     golden: dict[str, object] = {"questions": QUESTIONS, "passages": passages}
-    found = ranker.questions.predict(QUESTIONS)
+    found = models.questions.predict(QUESTIONS)
     golden["coarse"] = {
         "labels": [item.label for item in found],
         "probabilities": [round(item.probability, 4) for item in found],
@@ -44,7 +44,7 @@ def main() -> None:
         "labels": [item.fine for item in found],
         "probabilities": [round(item.fine_probability, 4) for item in found],
     }
-    golden["passage_probabilities"] = ranker.passages.predict_proba(passages).round(4).tolist()
+    golden["passage_probabilities"] = models.passages.predict_proba(passages).round(4).tolist()
     (HERE / "golden.json").write_text(json.dumps(golden, indent=1) + "\n")
 
 

@@ -13,19 +13,19 @@ from semclass import (
     ArtifactError,
     HybridRetriever,
     InputError,
+    Models,
     OnnxEncoder,
     Passage,
     PassageClassifier,
     PassageIndex,
     QuestionClassifier,
-    Ranker,
     Reranker,
 )
 from semclass.cli.main import main
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import cached_index, rank
 from semclass.evaluation.slices import slices_of
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.queries import read_questions
 
 PASSAGES = [
@@ -54,15 +54,17 @@ def models(tmp_path, fake_encoder):
     return tmp_path / "models"
 
 
-def retriever_of(ranker, similarity="cosine"):
-    return HybridRetriever(PassageIndex.build(PASSAGES, reader=ranker.reader, similarity=similarity), ranker)
+def retriever_of(models, similarity="cosine"):
+    return HybridRetriever(
+        PassageIndex.build(PASSAGES, passage_encoder=models.passage_encoder, similarity=similarity), models
+    )
 
 
 # -- heads that are not there -----------------------------------------------------------------------------------------
 
 
 def test_an_encoder_alone_searches(fake_encoder):
-    retriever = retriever_of(Ranker.load(encoder=fake_encoder))
+    retriever = retriever_of(Models.load(encoder=fake_encoder))
     hits = retriever.search("red boat", explain=True, method="convex")
     assert [hit.id for hit in hits] == ["boat", "sea", "hill"]
     assert (hits[0].labels, hits[0].probabilities, hits[0].explanation.classes) == ((), {}, ())
@@ -82,7 +84,7 @@ def test_an_encoder_alone_searches(fake_encoder):
 )
 def test_a_method_without_its_heads_names_how_they_are_trained(fake_encoder, method, says):
     with pytest.raises(InputError, match=says):
-        retriever_of(Ranker.load(encoder=fake_encoder)).search("red boat", **method)
+        retriever_of(Models.load(encoder=fake_encoder)).search("red boat", **method)
 
 
 def test_passages_from_elsewhere_need_pair_heads(fake_encoder):
@@ -98,11 +100,11 @@ def test_questions_without_a_head_have_no_classes(fake_encoder):
 
 
 def test_pair_heads_work_without_class_heads(fake_encoder, models):
-    ranker = Ranker.load(models, encoder=fake_encoder)
-    retriever = retriever_of(ranker)
+    models = Models.load(models, encoder=fake_encoder)
+    retriever = retriever_of(models)
     assert retriever.search("red sea", k=1)[0].id == "sea"
     assert retriever.search("red sea", k=1)[0].id == "sea"
-    assert Reranker(ranker).rerank("green hill", PASSAGES, k=1, explain=True)[0].id == "hill"
+    assert Reranker(models).rerank("green hill", PASSAGES, k=1, explain=True)[0].id == "hill"
     with pytest.raises(InputError, match="no class heads"):
         retriever.search("red sea", method="class-stable", fusion="convex", candidates=50)
 
@@ -110,25 +112,29 @@ def test_pair_heads_work_without_class_heads(fake_encoder, models):
 def test_one_class_head_without_the_other_is_refused(fake_encoder, models):
     (models / "passages").mkdir()
     with pytest.raises(ArtifactError, match=r"passages.*train_questions"):
-        Ranker.load(models, encoder=fake_encoder)
+        Models.load(models, encoder=fake_encoder)
 
 
 def test_heads_need_the_encoder_that_they_were_trained_for(fake_encoder, models):
     with pytest.raises(ArtifactError, match="holds no encoder; name the one"):
-        Ranker.load(models)
+        Models.load(models)
     with pytest.raises(ArtifactError, match="trained for encoder fake, but is used with another"):
-        Ranker.load(models, encoder=replace(fake_encoder, fingerprint="another"))
+        Models.load(models, encoder=replace(fake_encoder, fingerprint="another"))
 
 
 def test_the_shipped_encoder_from_its_folder_has_the_shipped_classes():
-    assert Ranker.load(MODELS, encoder=MODELS / "encoder").has_classes
+    assert Models.load(MODELS, encoder=MODELS / "encoder").has_classes
 
 
 def test_an_index_without_classes_is_not_searched_with_class_heads(encoder, fake_encoder):
-    index = PassageIndex.build(PASSAGES, reader=PassageReader(PassageClassifier(fake_encoder, None), None, None))
-    ranker = Ranker.load(encoder=fake_encoder)
+    index = PassageIndex.build(
+        PASSAGES, passage_encoder=PassageEncoder(PassageClassifier(fake_encoder, None), None, None)
+    )
+    models = Models.load(encoder=fake_encoder)
     classes = PassageClassifier.load(MODELS, encoder=encoder).head
-    other = replace(ranker, reader=replace(ranker.reader, classifier=PassageClassifier(fake_encoder, classes)))
+    other = replace(
+        models, passage_encoder=replace(models.passage_encoder, classifier=PassageClassifier(fake_encoder, classes))
+    )
     with pytest.raises(InputError, match="classes of the index are none"):
         HybridRetriever(index, other)
 
@@ -138,7 +144,7 @@ def test_an_index_without_classes_is_not_searched_with_class_heads(encoder, fake
 
 def test_the_similarity_decides_what_length_means():
     encoder = LongVectors()
-    ranker = Ranker.load(encoder=encoder)
+    models = Models.load(encoder=encoder)
     question, passages = (encoder.encode(texts).pooled for texts in (["red boat"], [item.text for item in PASSAGES]))
     expected = {
         "cosine": passages @ question[0] / np.linalg.norm(passages, axis=1) / np.linalg.norm(question),
@@ -146,7 +152,7 @@ def test_the_similarity_decides_what_length_means():
         "l2": 1 - ((passages - question) ** 2).sum(axis=1) / 2,
     }
     for similarity, values in expected.items():
-        hits = retriever_of(ranker, similarity).search("red boat", method="convex")
+        hits = retriever_of(models, similarity).search("red boat", method="convex")
         found = {hit.id: hit.components["dense"] for hit in hits}
         assert [found[item.id] for item in PASSAGES] == pytest.approx(values.tolist(), abs=1e-4), similarity
 
@@ -154,16 +160,16 @@ def test_the_similarity_decides_what_length_means():
 def test_pair_heads_refuse_scores_of_another_scale(tmp_path, fake_encoder, models):
     encoder = LongVectors()
     save_pairs(tmp_path / "long" / "pairs", encoder.fingerprint, encoder.n_terms, similarity="ip")
-    ranker = Ranker.load(tmp_path / "long", encoder=encoder)
+    models = Models.load(tmp_path / "long", encoder=encoder)
     with pytest.raises(InputError, match=r"trained with the similarity 'ip'.*--similarity cosine"):
-        retriever_of(ranker, "cosine")
-    assert retriever_of(ranker, "ip").search("red sea")[0].id == "sea"
-    reranker = Reranker(ranker)
+        retriever_of(models, "cosine")
+    assert retriever_of(models, "ip").search("red sea")[0].id == "sea"
+    reranker = Reranker(models)
     hits = {hit.id: hit.components["dense"] for hit in reranker.rerank("red sea", PASSAGES)}
-    searched = retriever_of(ranker, "ip").search("red sea")
+    searched = retriever_of(models, "ip").search("red sea")
     assert [hits[hit.id] for hit in searched] == pytest.approx([hit.components["dense"] for hit in searched], rel=0.02)
     # of vectors of length 1 all similarities are the same
-    assert retriever_of(Ranker.load(models, encoder=fake_encoder), "ip").search("red sea")[0].id == "sea"
+    assert retriever_of(Models.load(models, encoder=fake_encoder), "ip").search("red sea")[0].id == "sea"
 
 
 # -- evaluation and command line --------------------------------------------------------------------------------------
@@ -184,8 +190,8 @@ def beir(tmp_path):
 def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_encoder, models, beir):
     dataset = load_dataset(beir)
     bare, paired = (
-        retriever_of(Ranker.load(encoder=fake_encoder)),
-        retriever_of(Ranker.load(models, encoder=fake_encoder)),
+        retriever_of(Models.load(encoder=fake_encoder)),
+        retriever_of(Models.load(models, encoder=fake_encoder)),
     )
     assert list(rank(dataset, bare)) == ["bm25", "dense", "convex", "rrf", "hybrid"]
     assert list(rank(dataset, paired)) == [
@@ -196,10 +202,12 @@ def test_methods_whose_heads_are_missing_are_left_out_of_an_evaluation(fake_enco
 
 
 def test_a_kept_index_is_not_used_for_another_similarity_or_encoder(fake_encoder, beir, tmp_path):
-    readers = [Ranker.load(encoder=encoder).reader for encoder in (fake_encoder, LongVectors())]
-    for reader in readers:
+    readers = [Models.load(encoder=encoder).passage_encoder for encoder in (fake_encoder, LongVectors())]
+    for passage_encoder in readers:
         for similarity in ("cosine", "l2", "cosine"):
-            assert cached_index(beir, tmp_path / "cache", reader, similarity=similarity).similarity == similarity
+            assert (
+                cached_index(beir, tmp_path / "cache", passage_encoder, similarity=similarity).similarity == similarity
+            )
     assert len(list((tmp_path / "cache").iterdir())) == 4
 
 

@@ -113,13 +113,13 @@ def routes(openapi):
     return readme.markdown(("route", "what it does", "fields, **needed** ones bold", "errors"), rows)
 
 
-def test_the_table_of_routes_is_that_of_openapi(ranker):
+def test_the_table_of_routes_is_that_of_openapi(models):
     pytest.importorskip("fastapi")
     from semclass.service.app import create_app
     from semclass.service.engine import Engine
     from semclass.service.settings import Settings
 
-    table = routes(create_app(Engine(ranker, None, Settings()), Settings()).openapi())
+    table = routes(create_app(Engine(models, None, Settings()), Settings()).openapi())
     begin, end = "<!-- table: begin, compared with OpenAPI by tests/test_docs.py -->", "<!-- table: end -->"
     assert TEXTS["reference/http.md"].partition(begin)[2].partition(end)[0].strip() == table
     statuses = set(re.findall(r"\b[45]\d\d\b", table))

@@ -45,18 +45,18 @@ def search(folder: str, question: str) -> list[semclass.Hit]:
 
 def prompt(folder: str, question: str) -> tuple[str, list[int]]:
     index = semclass.PassageIndex.load(folder)
-    hits = semclass.HybridRetriever(index, semclass.Ranker.load()).search(question)
+    hits = semclass.HybridRetriever(index, semclass.Models.load()).search(question)
     context: semclass.Context = semclass.build_context(hits, documents=index.by_documents, budget=300)
     parents = semclass.build_context(hits, parents=index.by_ids, count=lambda text: len(text))
     return context.text + parents.text, [source.number for source in context.sources]
 
 
 def build(texts: Mapping[str, str], folder: str) -> int:
-    ranker = semclass.Ranker.load(encoder=semclass.OnnxEncoder.load(batch_size=8, max_length=128))
+    models = semclass.Models.load(encoder=semclass.OnnxEncoder.load(batch_size=8, max_length=128))
     passages = (semclass.Passage(name, text, {"page": 1}) for name, text in texts.items())
-    index = semclass.PassageIndex.build(passages, reader=ranker.reader, progress=None)
+    index = semclass.PassageIndex.build(passages, passage_encoder=models.passage_encoder, progress=None)
     index.save(folder)
-    return len(semclass.PassageIndex.load(folder, encoder=ranker.encoder.fingerprint))
+    return len(semclass.PassageIndex.load(folder, encoder=models.encoder.fingerprint))
 
 
 def change(folder: str, passages: list[semclass.Passage]) -> int:

@@ -152,11 +152,11 @@ def harvest(place: Path) -> Iterator[str]:
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     for path in files:
         kind = Path(path.name.removesuffix(".gz")).suffix
-        reader = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
+        passage_encoder = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
         opener = gzip.open if path.suffix == ".gz" else open
         try:
             with opener(path, "rt", encoding="utf-8", newline="") as file:
-                yield from reader(file.read())
+                yield from passage_encoder(file.read())
         except (ValueError, gzip.BadGzipFile, csv.Error):
             continue  # not a text file, or not what its name says: no labelled text is in it
 

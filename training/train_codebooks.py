@@ -22,10 +22,10 @@ from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
-from semclass.encoders.token_encoder import Branch
+from semclass.encoders.token_encoder import TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.quantisation import CENTROIDS, Codebook
 from semclass.scoring.topk import unit
 
@@ -68,14 +68,14 @@ def left(codebook: Codebook, vectors: Array) -> float:
 def train(arguments: argparse.Namespace) -> None:
     """Read, learn, measure, write."""
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
-    folder, branch = arguments.models / "entailment", None
+    folder, token_encoder = arguments.models / "entailment", None
     if (folder / artifacts.MANIFEST).exists():
-        branch = Branch.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
+        token_encoder = TokenEncoder.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
     # not the reader of the models folder: that one would ask for the codebooks which are made here
-    reader = PassageReader(PassageClassifier(encoder, None), branch, None)
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), token_encoder, None)
     texts = training_passages(arguments.data, LENGTH)
     cut = round(len(texts) * (1 - HELD_OUT))
-    (seen, _), (unseen, _) = reader.read(texts[:cut]), reader.read(texts[cut:])
+    (seen, _), (unseen, _) = passage_encoder.read(texts[:cut]), passage_encoder.read(texts[cut:])
     tokens = seen.tokens.values
     tokens = tokens[np.sort(np.random.default_rng(arguments.seed).permutation(len(tokens))[:TOKENS])]
     # whole passages have vectors like those of sentences, and there are few sentences for 256 centroids
@@ -93,7 +93,7 @@ def train(arguments: argparse.Namespace) -> None:
     files = {f"{name}.npy": npy_bytes(book.centroids.astype(np.float16)) for name, book in books.items()}
     fields = {
         "encoder": encoder.fingerprint,
-        "interaction": reader.interaction,
+        "interaction": passage_encoder.interaction,
         "bytes": {name: book.parts for name, book in books.items()},
         "training": {
             "data": "squad_sentences/train",

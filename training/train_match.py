@@ -36,9 +36,9 @@ from semclass.core.types import Passage, padded
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.encoders.token_encoder import SENTENCE
 from semclass.heads.questions import QuestionClassifier
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.ranking.proximity import ARRAYS, CLIP, PlacedModel, evidence_at_place
+from semclass.ranking.proximity import ARRAYS, CLIP, ProximityModel, evidence_at_place
 from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import unit
 from train_pairs import CHUNK, LAMBDAS, N_CANDIDATES, candidates_of, reciprocal_ranks, softmax_loss
@@ -94,10 +94,12 @@ class Questions:
     fold: Array
 
 
-def examples_of_probe(sentences: list[str], encoder: OnnxEncoder, folder: Path, reader: PassageReader) -> list[Array]:
+def examples_of_probe(
+    sentences: list[str], encoder: OnnxEncoder, folder: Path, passage_encoder: PassageEncoder
+) -> list[Array]:
     """Token vectors as an index gives them back, and the probabilities of the encoder's own probes, both float32."""
     network = onnx.load(folder / "upper.onnx")
-    if reader.branch is None or not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
+    if passage_encoder.token_encoder is None or not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
         raise InputError("the match is made for an encoder with the view 'entities', and with entailment/ beside --out")
     network.graph.output.append(onnx.helper.make_tensor_value_info(TOKEN_EVIDENCE, onnx.TensorProto.FLOAT, None))
     options = onnxruntime.SessionOptions()
@@ -107,14 +109,14 @@ def examples_of_probe(sentences: list[str], encoder: OnnxEncoder, folder: Path, 
     for start in range(0, len(sentences), BATCH):
         # the branch and the probes read the same states
         states = encoder.encode(sentences[start : start + BATCH], views=(STATES,)).pieces(STATES)
-        vectors.append(reader.branch.read(states, SENTENCE).vectors.values)
+        vectors.append(passage_encoder.token_encoder.read(states, SENTENCE).vectors.values)
         mask = np.arange(states.lengths().max()) < states.lengths()[:, None]
         (found,) = upper.run([TOKEN_EVIDENCE], {STATES: padded(states), "attention_mask": mask.astype(np.int64)})
         places = np.arange(mask.shape[1])
         targets.append(found[(places > 0) & (places < states.lengths()[:, None] - 1)])
     tokens = np.concatenate(vectors)
-    if reader.codebooks is not None:
-        book = reader.codebooks.tokens
+    if passage_encoder.codebooks is not None:
+        book = passage_encoder.codebooks.tokens
         tokens = unit(book.decode(book.encode(tokens)))
     return [tokens, _sigmoid(np.clip(np.concatenate(targets), -EXTREME, EXTREME))]
 
@@ -139,12 +141,12 @@ def fit_probe(tokens: Array, targets: Array) -> tuple[Array, list[float]]:
     return probe, [round(float(np.corrcoef(*pair)[0, 1]), 3) for pair in pairs]
 
 
-def collect(data: Path, classifier: QuestionClassifier, reader: PassageReader, probe: Array) -> Questions:
+def collect(data: Path, classifier: QuestionClassifier, passage_encoder: PassageEncoder, probe: Array) -> Questions:
     """Index the passages, ask the questions, read the evidence of their candidates."""
     passages = [Passage(str(place), text) for place, text in enumerate(training_passages(data, SENTENCES))]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-        index = PassageIndex.build(passages, reader=reader)
+        index = PassageIndex.build(passages, passage_encoder=passage_encoder)
     records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
     place = {record["_id"]: row // SENTENCES for row, record in enumerate(records)}
     questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
@@ -152,8 +154,12 @@ def collect(data: Path, classifier: QuestionClassifier, reader: PassageReader, p
     for start in range(0, len(questions), CHUNK):
         chunk = questions[start : start + CHUNK]
         texts = [record["text"] for record in chunk]
-        for record, query in zip(chunk, read_questions(reader.encoder, classifier, reader.branch, texts), strict=True):
-            found, _ = candidates_of(index, reader, query)
+        for record, query in zip(
+            chunk,
+            read_questions(passage_encoder.encoder, classifier, passage_encoder.token_encoder, texts),
+            strict=True,
+        ):
+            found, _ = candidates_of(index, passage_encoder, query)
             answer = place[record["relevant"]]
             right = found.rows == answer
             if right.any() and len(right) == N_CANDIDATES:
@@ -185,7 +191,7 @@ def fit_table(classes: Array, evidence: Array, score: Array, answers: Array) -> 
     return float(found[0]), found[1:].reshape(-1, columns)
 
 
-def fit(data: Questions, classifier: QuestionClassifier, probe: Array) -> tuple[PlacedModel, dict[str, float]]:
+def fit(data: Questions, classifier: QuestionClassifier, probe: Array) -> tuple[ProximityModel, dict[str, float]]:
     """Fit the table, find the weight on unseen articles."""
     usual, columns = data.classes.mean(axis=0), data.evidence.shape[2]
     centre, scale = data.evidence.mean(axis=(0, 1)), data.evidence.std(axis=(0, 1)) + 1e-6
@@ -202,7 +208,7 @@ def fit(data: Questions, classifier: QuestionClassifier, probe: Array) -> tuple[
     coarse = len(classifier.classes)
     membership = classifier.coarse(np.eye(len(classifier.fine_classes)))
     best = int(np.argmax(ranks))
-    model = PlacedModel(
+    model = ProximityModel(
         probe=probe,
         usual=usual[coarse:],
         centre=centre,
@@ -233,26 +239,30 @@ def train(arguments: argparse.Namespace) -> None:
     """Fit the probe, collect, fit the table, save, report."""
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     root = arguments.out.parent
-    reader = PassageReader.load(root, encoder=encoder, threads=arguments.threads)
+    passage_encoder = PassageEncoder.load(root, encoder=encoder, threads=arguments.threads)
     classifier = QuestionClassifier.load(root, encoder=encoder)
     records = read_jsonl(arguments.data / "squad_sentences" / "train.corpus.jsonl.gz")
-    examples = examples_of_probe([record["text"] for record in records], encoder, arguments.encoder, reader)
+    examples = examples_of_probe([record["text"] for record in records], encoder, arguments.encoder, passage_encoder)
     probe, correlations = fit_probe(*examples)
     print(f"correlation of the probe with those of the encoder, by type: {correlations}")
-    model, metrics = fit(collect(arguments.data, classifier, reader, probe), classifier, probe)
+    model, metrics = fit(collect(arguments.data, classifier, passage_encoder, probe), classifier, probe)
     for name, value in metrics.items():
         print(f"{name}: {value:.4f}")
     print(f"weight: {model.weight}")
-    save(arguments.out, model, classifier, reader, {**metrics, "probe_correlations": correlations})
+    save(arguments.out, model, classifier, passage_encoder, {**metrics, "probe_correlations": correlations})
 
 
 def save(
-    folder: Path, model: PlacedModel, classifier: QuestionClassifier, reader: PassageReader, metrics: dict[str, Any]
+    folder: Path,
+    model: ProximityModel,
+    classifier: QuestionClassifier,
+    passage_encoder: PassageEncoder,
+    metrics: dict[str, Any],
 ) -> None:
     """Write the folder."""
     fields = {
-        "encoder": reader.encoder.fingerprint,
-        "interaction": reader.interaction,
+        "encoder": passage_encoder.encoder.fingerprint,
+        "interaction": passage_encoder.interaction,
         "classes": list(classifier.fine_classes),
         "weight": model.weight,
         "training": {

@@ -36,7 +36,7 @@ from semclass.core.types import Encoder, Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
@@ -133,24 +133,26 @@ class Models:
     """What reads questions and passages."""
 
     questions: QuestionClassifier | None
-    reader: PassageReader
+    passage_encoder: PassageEncoder
     words: WordTable
 
     @classmethod
     def load(cls, root: Path, encoder: Encoder, words: WordTable) -> Models:
         """Load what is there beside --out."""
-        reader = PassageReader.load(root, encoder=encoder)
-        if not (root / "questions" / artifacts.MANIFEST).is_file() or reader.classifier.head is None:
+        passage_encoder = PassageEncoder.load(root, encoder=encoder)
+        if not (root / "questions" / artifacts.MANIFEST).is_file() or passage_encoder.classifier.head is None:
             print("no class heads beside --out: the class match stays 0")
-            return cls(None, reader, words)
-        return cls(QuestionClassifier.load(root, encoder=encoder), reader, words)
+            return cls(None, passage_encoder, words)
+        return cls(QuestionClassifier.load(root, encoder=encoder), passage_encoder, words)
 
     def encode(self, texts: list[str]) -> list[Query]:
         """Encode and classify questions."""
         parts = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
-        reader = self.reader
+        passage_encoder = self.passage_encoder
         return [
-            query for part in parts for query in read_questions(reader.encoder, self.questions, reader.branch, part)
+            query
+            for part in parts
+            for query in read_questions(passage_encoder.encoder, self.questions, passage_encoder.token_encoder, part)
         ]
 
 
@@ -180,13 +182,13 @@ def word_table(pieces: Sequence[str]) -> Array:
     return table
 
 
-def candidates_of(index: PassageIndex, reader: PassageReader, query: Query) -> tuple[Candidates, Array]:
+def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> tuple[Candidates, Array]:
     """Find the retriever's first candidates without class match; gives the score of every passage, too."""
     dense = index.dense_scores(query.pooled)
     lexical = index.lexical_scores(query.terms).astype(np.float64)
     score = dense + BM25_WEIGHT * lexical
     rows = top_k(score, N_CANDIDATES)
-    tokens, sentences, terms = index.evidence(rows, reader)
+    tokens, sentences, terms = index.evidence(rows, passage_encoder)
     found = Candidates(
         rows=rows,
         dense=dense[rows],
@@ -240,11 +242,11 @@ def collect(domains: list[Domain], models: Models, similarity: str) -> tuple[Exa
         passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-            index = PassageIndex.build(passages, reader=models.reader, similarity=similarity)
+            index = PassageIndex.build(passages, passage_encoder=models.passage_encoder, similarity=similarity)
         idf = idf if number else index.idf
         before, total = len(rows), np.zeros((2, len(LAMBDAS)))
         for query, answers in zip(models.encode(domain.questions), domain.answers, strict=True):
-            found, score = candidates_of(index, models.reader, query)
+            found, score = candidates_of(index, models.passage_encoder, query)
             match = matches(query, index.probabilities, index.thresholds)
             total += retrieval_ranks(score, match, answers)
             right = np.isin(found.rows, list(answers))
@@ -535,7 +537,7 @@ def train(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
         "seconds": seconds_so_far(),
     }
-    shared = {"interaction": models.reader.interaction}
+    shared = {"interaction": models.passage_encoder.interaction}
     save(
         arguments.out / "entailment",
         entailment,

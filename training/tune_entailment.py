@@ -35,7 +35,7 @@ from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, import_extra
 from semclass.core.types import IntArray, Ragged
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
-from semclass.encoders.token_encoder import Branch
+from semclass.encoders.token_encoder import TokenEncoder
 from semclass.heads.entailment import QUESTION, SENTENCE, EntailmentClassifier, padded_ids
 from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
@@ -218,7 +218,7 @@ class Task:
 
 
 class Network:
-    """Branch and head as torch parameters.
+    """TokenEncoder and head as torch parameters.
 
     Attributes
     ----------
@@ -739,12 +739,12 @@ def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
 
 
 def write(
-    out: Path, encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
+    out: Path, encoder: OnnxEncoder, token_encoder: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
 ) -> None:
     """Write the folder: networks, idf, model card, manifest."""
     onnx.checker.check_model(head)
     files = {
-        "branch.onnx": branch,
+        "branch.onnx": token_encoder,
         "head.onnx": head.SerializeToString(deterministic=True),
         "idf.npy": npy_bytes(idf),
     }
@@ -789,15 +789,15 @@ def read_texts(data: Path) -> tuple[list[str], list[str]]:
     return [record["text"] for record in asked], [record["text"] for record in given]
 
 
-def in_memory(encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
+def in_memory(encoder: OnnxEncoder, token_encoder: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
     """A classifier of networks that are not on disk."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = encoder.threads
     upper, judge = (
         onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        for model in (branch, head.SerializeToString())
+        for model in (token_encoder, head.SerializeToString())
     )
-    return EntailmentClassifier(encoder, Branch("", upper), judge, idf, 0.5)
+    return EntailmentClassifier(encoder, TokenEncoder("", upper), judge, idf, 0.5)
 
 
 def log_odds(given: Array) -> Array:
@@ -830,8 +830,10 @@ def train(arguments: argparse.Namespace) -> None:
     pairs, answers = np.stack([rows[row], around[row, column]], axis=1), column == recipe.neighbours
     first = tune(task, np.flatnonzero(~held), weights, config, recipe, layer, arguments.seed)
     share = balance(answers, task.overlap(pairs), recipe.hardness)
-    branch = int8_branch(first, config, layers, task, arguments.seed)
-    logits = log_odds(score_pairs(in_memory(encoder, branch, write_head(first, 1.0, 0.0), task.idf), texts, pairs))
+    token_encoder = int8_branch(first, config, layers, task, arguments.seed)
+    logits = log_odds(
+        score_pairs(in_memory(encoder, token_encoder, write_head(first, 1.0, 0.0), task.idf), texts, pairs)
+    )
     slope, bias = fit_sigmoid(logits, answers, share)
     found = figures(1 / (1 + np.exp(-(slope * logits + bias))), answers, share)
     print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
@@ -848,9 +850,9 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": {"held_out": found},
     }
-    branch = int8_branch(final, config, layers, task, arguments.seed)
-    write(arguments.out, encoder, branch, write_head(final, slope, bias), task.idf, report)
-    print(f"{arguments.out}  {len(branch) / 1e6:.2f} MB")
+    token_encoder = int8_branch(final, config, layers, task, arguments.seed)
+    write(arguments.out, encoder, token_encoder, write_head(final, slope, bias), task.idf, report)
+    print(f"{arguments.out}  {len(token_encoder) / 1e6:.2f} MB")
     classifier = EntailmentClassifier.load(arguments.out.parent, encoder=encoder)
     check(classifier, texts, pairs)
     if arguments.test is not None:

@@ -23,7 +23,7 @@ from haystack.components.joiners import BranchJoiner, DocumentJoiner
 from haystack.dataclasses import ChatMessage
 from haystack.utils import Secret
 
-from semclass import Context, PassageIndex, Ranker, build_context
+from semclass import Context, Models, PassageIndex, build_context
 from semclass.documents.chunking import cut
 from semclass.integrations.haystack import SemclassRanker, SemclassRetriever, to_hits, to_passages
 from semclass.integrations.haystack_router import SemclassQueryRouter
@@ -175,7 +175,7 @@ def answer(message: str, model: Model, folder: Path) -> tuple[str, Context]:
     """Answer a message from the corpus, telling of each step."""
     chunks = contextual_chunks(read_corpus(), model)
     show(f"Contextual chunks: {len(chunks)}, such as", f"{chunks[-1].meta['title']}. {chunks[-1].content}")
-    PassageIndex.build(to_passages(chunks), reader=Ranker.load().reader).save(folder)
+    PassageIndex.build(to_passages(chunks), passage_encoder=Models.load().passage_encoder).save(folder)
 
     question = read_line(ask(asking(REWRITE, model), question=message)) or message
     show("Query rewriting", question)

@@ -15,7 +15,7 @@ from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import Runnable, RunnableParallel
 from langchain_openai import ChatOpenAI
 
-from semclass import Context, Ranker, Reranker, build_context
+from semclass import Context, Models, Reranker, build_context
 from semclass.documents.chunking import cut
 from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, to_hits
 from semclass.integrations.langchain_router import SemclassRouter
@@ -58,11 +58,11 @@ def contextual_chunks(texts: dict[str, str], chat: Runnable) -> list[Document]:
 def answer(message: str, model: Model) -> tuple[str, Context]:
     """Answer a message from the corpus, telling of each step."""
     chat = ChatOpenAI(base_url=model.base_url, model=model.name, api_key=model.api_key, temperature=0)
-    ranker = Ranker.load()
+    models = Models.load()
 
     chunks = contextual_chunks(read_corpus(), chat)
     show(f"Contextual chunks: {len(chunks)}, such as", chunks[-1].page_content)
-    retriever = SemclassRetriever.from_documents(chunks, ranker=ranker, k=5)
+    retriever = SemclassRetriever.from_documents(chunks, models=models, k=5)
 
     question = (asking(REWRITE, chat) | read_line).invoke({"question": message})
     show("Query rewriting", question)
@@ -89,8 +89,8 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     )
 
     # a description is pieced together from more passages than a name or a number
-    top_n = SemclassRouter(classifier=ranker.questions, routes={"DESC": lambda _: 4}, default=lambda _: 2)
-    reranker = Reranker(ranker)
+    top_n = SemclassRouter(classifier=models.questions, routes={"DESC": lambda _: 4}, default=lambda _: 2)
+    reranker = Reranker(models)
     best = [
         SemclassCompressor(reranker=reranker, top_n=n).compress_documents(pool, part)
         for part, pool, n in zip(subquestions, pools, top_n.batch(subquestions), strict=True)

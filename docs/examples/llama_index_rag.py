@@ -22,7 +22,7 @@ from llama_index.core.query_engine import RetrieverQueryEngine, TransformQueryEn
 from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, TransformComponent
 from llama_index.llms.openai_like import OpenAILike
 
-from semclass import Context, HybridRetriever, PassageIndex, Ranker, Reranker, build_context
+from semclass import Context, HybridRetriever, Models, PassageIndex, Reranker, build_context
 from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever
 from semclass.integrations.llama_index_nodes import to_hits, to_passages
 from semclass.integrations.llama_index_selector import SemclassSelector
@@ -76,12 +76,12 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     llm = Settings.llm = OpenAILike(
         api_base=model.base_url, model=model.name, api_key=model.api_key, is_chat_model=True, temperature=0
     )
-    ranker = Ranker.load()
+    models = Models.load()
 
     chunks = contextual_chunks(read_corpus(), llm)
     show(f"Contextual chunks: {len(chunks)}, such as", chunks[-1].get_content(MetadataMode.EMBED))
-    index = PassageIndex.build(to_passages(chunks), reader=ranker.reader)
-    retriever = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=5, method="convex")
+    index = PassageIndex.build(to_passages(chunks), passage_encoder=models.passage_encoder)
+    retriever = SemclassRetriever(HybridRetriever(index, models), similarity_top_k=5, method="convex")
 
     question = read_line(llm.predict(PromptTemplate(REWRITE), question=message)) or message
     show("Query rewriting", question)
@@ -95,7 +95,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
     show("HyDE", [imagine.run(part).custom_embedding_strs[0] for part in subquestions])
 
     # a description is pieced together from more passages than a name or a number
-    reranker = Reranker(ranker)
+    reranker = Reranker(models)
     engines = [
         TransformQueryEngine(
             RetrieverQueryEngine.from_args(retriever, node_postprocessors=[SemclassRerank(reranker, top_n=top_n)]),
@@ -103,7 +103,7 @@ def answer(message: str, model: Model) -> tuple[str, Context]:
         )
         for top_n in (4, 2)
     ]
-    selector = SemclassSelector({"description": "DESC"}, default="fact", classifier=ranker.questions)
+    selector = SemclassSelector({"description": "DESC"}, default="fact", classifier=models.questions)
     chosen = [selector.select(["description", "fact"], part) for part in subquestions]
     show("Routed", [choice.reason for choice in chosen])
 

@@ -185,16 +185,16 @@ def evaluate(
     check_measures(names)
     dataset = load_dataset(folder, split=split, limit=limit)
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
-    ranker = semclass.Ranker.load(models, encoder=encoder, threads=threads or available_threads())
+    loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
     if place is None:
         with _progress("indexing", None) as progress:
             passages = evaluate.cached_index(
-                folder, cache or _cache_folder(), ranker.reader, progress, similarity=similarity, form=form
+                folder, cache or _cache_folder(), loaded.passage_encoder, progress, similarity=similarity, form=form
             )
     else:
-        passages = semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint)
+        passages = semclass.PassageIndex.load(place, encoder=loaded.encoder.fingerprint)
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
-    retriever = semclass.HybridRetriever(passages, ranker)
+    retriever = semclass.HybridRetriever(passages, loaded)
     with _progress("searching", len(dataset.questions)) as progress:
         rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=progress)
     if runs is not None:

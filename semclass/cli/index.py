@@ -28,7 +28,7 @@ from semclass.cli.options import (
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
-    from semclass.index.passage_encoder import PassageReader
+    from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
 _folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
@@ -138,15 +138,15 @@ def build(
     check_target(out, replace=replace)
     passages, count = passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
-    ranker = semclass.Ranker.load(models, encoder=encoder, threads=1)
-    header = Recipe.of(ranker.reader, similarity, form).header()
+    loaded = semclass.Models.load(models, encoder=encoder, threads=1)
+    header = Recipe.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), ranker)
+    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), loaded)
     with progress("indexing", count) as step:
         built = build_index(
             out,
             passages,
-            reader=ranker.reader,
+            passage_encoder=loaded.passage_encoder,
             similarity=similarity,
             form=form,
             progress=step,
@@ -310,11 +310,11 @@ def _changing(
     from semclass.index.store import describe
     from semclass.index.writer import IndexWriter
 
-    def reader() -> PassageReader:
-        return semclass.Ranker.load(models, encoder=encoder, threads=1).reader
+    def passage_encoder() -> PassageEncoder:
+        return semclass.Models.load(models, encoder=encoder, threads=1).passage_encoder
 
     counts: dict[str, int] = {}
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         yield changed, counts
     found = describe(folder)
     if as_json:

@@ -91,7 +91,7 @@ def qdrant_key() -> str | None:
     return os.environ.get(API_KEY_VARIABLE)
 
 
-def open_retriever(place: str, ranker: semclass.Ranker) -> semclass.HybridRetriever:
+def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetriever:
     """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
     if place.startswith(("http://", "https://")):
         url, _, collection = place.rstrip("/").rpartition("/")
@@ -100,8 +100,8 @@ def open_retriever(place: str, ranker: semclass.Ranker) -> semclass.HybridRetrie
                 f"{place} names no collection; name one behind the address, such as {url}/{collection}/passages"
             )
         index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
-        return semclass.HybridRetriever(index, ranker)
-    return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=ranker.encoder.fingerprint), ranker)
+        return semclass.HybridRetriever(index, models)
+    return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=models.encoder.fingerprint), models)
 
 
 def read_weights(given: Sequence[str]) -> dict[str, float] | None:

@@ -73,7 +73,7 @@ def search(
         raise InputError("--budget and --window are for --context; give it, too, or neither of them")
     if as_context and explain:
         raise InputError("--context has no scores that --explain could explain; give one of the two")
-    retriever = open_retriever(place, semclass.Ranker.load(models, encoder=encoder))
+    retriever = open_retriever(place, semclass.Models.load(models, encoder=encoder))
     hits = retriever.search(
         question,
         k,
@@ -87,7 +87,7 @@ def search(
         documents = None if window is None else retriever.embedded.by_documents
         _print_context(hits, documents, budget, window or 0, as_json=as_json)
     else:
-        _print_hits(hits, _asked(retriever.ranker, question) if explain else None, as_json=as_json)
+        _print_hits(hits, _asked(retriever.models, question) if explain else None, as_json=as_json)
 
 
 @click.command()
@@ -120,12 +120,12 @@ def rerank(
     passages = read_passages(file)
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
     hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=explain)
-    _print_hits(hits, _asked(reranker.ranker, question) if explain else None, as_json=as_json)
+    _print_hits(hits, _asked(reranker.models, question) if explain else None, as_json=as_json)
 
 
-def _asked(ranker: semclass.Ranker, question: str) -> semclass.QuestionLabel | None:
+def _asked(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:
     """Class of a question; None where there are no class heads."""
-    return ranker.questions.predict([question])[0] if ranker.has_classes else None
+    return models.questions.predict([question])[0] if models.has_classes else None
 
 
 def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | None, *, as_json: bool) -> None:

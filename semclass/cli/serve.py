@@ -16,7 +16,7 @@ from semclass.service.settings import Settings
 
 if TYPE_CHECKING:
     from semclass.heads.entailment import EntailmentClassifier
-    from semclass.ranking.models import Ranker
+    from semclass.ranking.models import Models
 
 _SECONDS = click.FloatRange(0, min_open=True)
 
@@ -64,7 +64,7 @@ def serve(
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         import_extra(module, "serve")
     from semclass.core.cpu import available_threads
-    from semclass.ranking.models import Ranker
+    from semclass.ranking.models import Models
     from semclass.service import access, logs, server
     from semclass.service.app import create_app
     from semclass.service.engine import Engine
@@ -79,9 +79,9 @@ def serve(
     # runs side by side with a thread each are faster than one with as many threads
     workers = threads or available_threads()
     with server.bind(host, port) as listener:
-        ranker = Ranker.load(models, encoder=encoder, threads=1)
-        retriever = None if place is None else open_retriever(place, ranker)
-        engine = Engine(ranker, retriever, settings, entailment=_entailment(models, ranker, 1), workers=workers)
+        loaded = Models.load(models, encoder=encoder, threads=1)
+        retriever = None if place is None else open_retriever(place, loaded)
+        engine = Engine(loaded, retriever, settings, entailment=_entailment(models, loaded, 1), workers=workers)
         server.run(create_app(engine, settings), settings, listener)
 
 
@@ -94,7 +94,7 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
 
 
-def _entailment(models: Path | None, ranker: Ranker, threads: int) -> EntailmentClassifier | None:
+def _entailment(models: Path | None, loaded: Models, threads: int) -> EntailmentClassifier | None:
     """The heads that judge pairs; None where there are none for this encoder."""
     from semclass.core.artifacts import default_models
     from semclass.heads.entailment import EntailmentClassifier
@@ -103,6 +103,6 @@ def _entailment(models: Path | None, ranker: Ranker, threads: int) -> Entailment
     if not (root / "entailment").exists():
         return None
     try:
-        return EntailmentClassifier.load(root, encoder=ranker.encoder, threads=threads)
+        return EntailmentClassifier.load(root, encoder=loaded.encoder, threads=threads)
     except EncoderMismatchError:
         return None

@@ -35,19 +35,19 @@ class BranchVectors:
 
 
 @dataclass(frozen=True)
-class Branch:
+class TokenEncoder:
     """The network; many threads may share one."""
 
     fingerprint: str  # SHA-256 of its file, cut to 12 digits
     session: onnxruntime.InferenceSession
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, threads: int = 1) -> Branch:
+    def load(cls, folder: str | Path, *, encoder: str, threads: int = 1) -> TokenEncoder:
         """Load the branch from the folder of the entailment model, for the encoder with this fingerprint."""
         return cls.of(artifacts.load(folder, "entailment"), encoder=encoder, threads=threads)
 
     @classmethod
-    def of(cls, artifact: artifacts.Artifact, *, encoder: str, threads: int) -> Branch:
+    def of(cls, artifact: artifacts.Artifact, *, encoder: str, threads: int) -> TokenEncoder:
         """Open the branch of a verified entailment model; an EncoderMismatchError if it reads another encoder's states."""
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, (STATES,))
         # it is written with fused operators already, and loads faster as it is

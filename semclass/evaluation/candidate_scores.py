@@ -35,7 +35,7 @@ class Components:
     score
         What they are ordered by, largest first: the two, fused.
     match_soft, match_hard
-        Class match as re-ranking has it, see :meth:`semclass.Ranker.signals`.
+        Class match as re-ranking has it, see :meth:`semclass.Models.signals`.
     entailment, entails
         P(passage answers question) from the two texts, and 1 where it reaches the head's threshold, else 0.
     learned
@@ -92,7 +92,7 @@ def collect(
     for query in queries:
         found = retriever.candidates(query, depth, method, weights=used)
         parts = {"rows": found.rows, "dense": found.dense, "bm25": found.bm25, "score": found.score}
-        for name, values in {**parts, **retriever.ranker.signals(query, found)}.items():
+        for name, values in {**parts, **retriever.models.signals(query, found)}.items():
             columns[name].append(values)
         if progress is not None:
             progress(1)

@@ -21,7 +21,7 @@ from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import BASELINE, DEPTH, MEASURES, MethodResult, check_measures, measure
 from semclass.index.build import build_index
 from semclass.index.manifest import PROTOCOL
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method
 from semclass.ranking.retriever import HybridRetriever
@@ -33,7 +33,7 @@ RUN_DEPTH = 100
 def cached_index(
     folder: str | Path,
     cache: str | Path,
-    reader: PassageReader,
+    passage_encoder: PassageEncoder,
     progress: Callable[[int], object] | None = None,
     *,
     similarity: str = "cosine",
@@ -62,17 +62,17 @@ def cached_index(
         The index, memory-mapped.
     """
     corpus = Path(folder) / "corpus.jsonl"
-    encoder, head = reader.encoder.fingerprint, reader.classifier.head
+    encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
     identity = [
         artifacts.sha256_of(corpus),
         encoder,
-        reader.interaction,
+        passage_encoder.interaction,
         similarity,
         str(form),
         str(PROTOCOL),
     ]
-    if reader.codebooks:
-        identity.append(reader.codebooks.fingerprint)
+    if passage_encoder.codebooks:
+        identity.append(passage_encoder.codebooks.fingerprint)
     if head:
         identity.append(head.artifact.manifest["files"]["model.onnx"]["sha256"])
     place = Path(cache) / hashlib.sha256(" ".join(identity).encode()).hexdigest()[:24]
@@ -80,7 +80,9 @@ def cached_index(
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
         passages = read_corpus(corpus)
-        return build_index(place, passages, reader=reader, similarity=similarity, form=form, progress=progress)
+        return build_index(
+            place, passages, passage_encoder=passage_encoder, similarity=similarity, form=form, progress=progress
+        )
 
 
 def evaluate(
@@ -154,7 +156,7 @@ def rank(
         By method, in the order of `METHODS`: for each question, passage ids, best first. Methods whose heads the models
         lack are left out.
     """
-    methods = {name: how for name, how in METHODS.items() if retriever.ranker.has_heads_for(how)}
+    methods = {name: how for name, how in METHODS.items() if retriever.models.has_heads_for(how)}
     queries, weights = retriever.encode(list(dataset.questions.values())), retriever.weights
     plain = {name: how for name, how in methods.items() if how.rerank is None}
     found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in plain}

@@ -68,8 +68,8 @@ def slices_of(dataset: Dataset, retriever: HybridRetriever) -> dict[str, list[st
     """
     questions = list(dataset.questions.values())
     by_class = {}
-    if retriever.ranker.has_classes:
-        by_class["question class"] = [found.label for found in retriever.ranker.questions.predict(questions)]
+    if retriever.models.has_classes:
+        by_class["question class"] = [found.label for found in retriever.models.questions.predict(questions)]
     wanted = {passage for relevant in dataset.relevance.values() for passage in relevant}
     kinds = {}
     index = retriever.embedded

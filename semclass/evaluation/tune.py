@@ -164,7 +164,7 @@ def tune(
         folds=folds,
         seed=seed,
     )
-    if retriever.ranker.pair_heads is None:
+    if retriever.models.pair_heads is None:
         return Tuning((first, alpha), len(texts), folds, seed)
     best = METHODS[BEST]
     parts = collect(retriever, queries, best.candidates, best, weights={"alpha": alpha.weight})
@@ -172,7 +172,7 @@ def tune(
     answers = search_integrated(parts, _relevant(parts, places), fold, best, default=default, grid=grid)
     searches = [replace(first, learned=_learned(retriever, queries, places, first, fold, depth)), alpha, answers]
     w = searches[0].weight
-    classes = retriever.ranker.has_classes
+    classes = retriever.models.has_classes
     for kind in ("soft", "hard") if classes else ():
         name = f"match_{kind}"
         ranks, current = ranks_in_index(

@@ -26,7 +26,7 @@ from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.bulk import CHUNK, batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES, open_models
-from semclass.encoders.token_encoder import QUESTION, SENTENCE, Branch
+from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
 
 BATCH = 32
 """Texts or pairs per run of a network; those of like length share one."""
@@ -88,7 +88,7 @@ class EntailmentClassifier:
     """
 
     encoder: Encoder
-    branch: Branch
+    token_encoder: TokenEncoder
     head: onnxruntime.InferenceSession
     idf: FloatArray
     threshold: float
@@ -122,14 +122,14 @@ class EntailmentClassifier:
         """
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
-        branch = Branch.of(artifact, encoder=used.fingerprint, threads=threads)
+        token_encoder = TokenEncoder.of(artifact, encoder=used.fingerprint, threads=threads)
         head = open_session(artifact, "head.onnx", threads)
         idf = artifact.array("idf.npy")
         if idf.shape != used.is_term.shape:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
             )
-        return cls(used, branch, head, idf, float(artifact.field("threshold")))
+        return cls(used, token_encoder, head, idf, float(artifact.field("threshold")))
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs by whether the sentence answers the question.
@@ -207,7 +207,7 @@ class EntailmentClassifier:
             In the same order.
         """
         encoding = self.encoder.encode(texts, views=(STATES,))
-        found = self.branch.read(encoding.pieces(STATES), kind)
+        found = self.token_encoder.read(encoding.pieces(STATES), kind)
         # the encoder reads the beginning of a long text, and only pieces that it read have vectors
         offsets, lengths = found.vectors.offsets, found.vectors.lengths()
         read = np.repeat(encoding.terms.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])

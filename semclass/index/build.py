@@ -28,7 +28,7 @@ from semclass.index import joining, manifest, store
 from semclass.index.ingest import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import PROTOCOL, Manifest, header_of
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
 from semclass.index.store import AREA
@@ -67,7 +67,7 @@ def build_index(
     folder: str | Path,
     passages: Iterable[Passage],
     *,
-    reader: PassageReader | None = None,
+    passage_encoder: PassageEncoder | None = None,
     similarity: str = "cosine",
     form: str | None = None,
     progress: Callable[[int], object] | None = None,
@@ -111,8 +111,8 @@ def build_index(
         written; if a build with other models or options was stopped there, and `resume` is true.
     """
     folder = Path(folder)
-    recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
-    threads = threads_of(recipe.reader, workers)
+    recipe = Recipe.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
+    threads = threads_of(recipe.passage_encoder, workers)
     check_target(folder, replace=replace)
     groups = chunks(passages, GROUP)
     first = next(groups, None)
@@ -253,7 +253,7 @@ class _Unique:
 
 def _identity(recipe: Recipe) -> str:
     """A hash of all that decides, with the passages, what an index holds."""
-    head = recipe.reader.classifier.head
+    head = recipe.passage_encoder.classifier.head
     fields = {
         **header_of(recipe.header()),
         "head": None if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],

@@ -20,7 +20,7 @@ from semclass.core.errors import InputError, TruncationWarning
 from semclass.core.types import FloatArray, Passage, Ragged
 from semclass.encoders.bulk import CHUNK
 from semclass.index.column_tables import columns_of
-from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.postings import count_terms
 from semclass.scoring.quantisation import Codebook, Codebooks, to_int8
@@ -42,35 +42,35 @@ SCALE = 127
 class Recipe:
     """How passages become rows of an index."""
 
-    reader: PassageReader
+    passage_encoder: PassageEncoder
     similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.similarity
     form: str  # one of FORMS
 
     @classmethod
-    def of(cls, reader: PassageReader, similarity: str, form: str | None) -> Recipe:
+    def of(cls, passage_encoder: PassageEncoder, similarity: str, form: str | None) -> Recipe:
         """Check the options; a form that is None is ``"standard"``, or ``"exact"`` without codebooks."""
         check_choice(similarity, SIMILARITIES, "similarity")
-        form = ("exact" if reader.codebooks is None else "standard") if form is None else form
+        form = ("exact" if passage_encoder.codebooks is None else "standard") if form is None else form
         check_choice(form, FORMS, "form")
-        if form == "standard" and reader.codebooks is None:
+        if form == "standard" and passage_encoder.codebooks is None:
             raise InputError(
                 "an index of the form 'standard' needs codebooks for this encoder: make them with "
                 "training/train_codebooks.py, or build it with form='exact'"
             )
-        return cls(reader, similarity, form)
+        return cls(passage_encoder, similarity, form)
 
     @property
     def books(self) -> Codebooks | None:
         """The codebooks that vectors of tokens and sentences are written with."""
-        return self.reader.codebooks if self.form == "standard" else None
+        return self.passage_encoder.codebooks if self.form == "standard" else None
 
     def header(self) -> dict[str, Any]:
         """Fields about the whole index, see :class:`semclass.PassageIndex`."""
         return {
-            "encoder": self.reader.encoder.fingerprint,
-            "interaction": self.reader.interaction,
-            "classes": self.reader.classifier.classes,
-            "thresholds": self.reader.classifier.thresholds,
+            "encoder": self.passage_encoder.encoder.fingerprint,
+            "interaction": self.passage_encoder.interaction,
+            "classes": self.passage_encoder.classifier.classes,
+            "thresholds": self.passage_encoder.classifier.thresholds,
             "similarity": self.similarity,
             "form": self.form,
             "codebooks": "" if self.books is None else self.books.fingerprint,
@@ -80,10 +80,10 @@ class Recipe:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         lines = [line_of(passage) for passage in passages]
         texts = [searchable(passage) for passage in passages]
-        found, cut = self.reader.read(texts, sentences=self.form != "lean")
+        found, cut = self.passage_encoder.read(texts, sentences=self.form != "lean")
         vectors = unit(found.pooled) if self.similarity == "cosine" else found.pooled
         codes, levels = (vectors, np.ones(len(vectors), np.float32)) if self.form == "exact" else to_int8(vectors)
-        is_term, books, lean = self.reader.encoder.is_term, self.books, self.form == "lean"
+        is_term, books, lean = self.passage_encoder.encoder.is_term, self.books, self.form == "lean"
         kind = np.min_scalar_type(len(is_term))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
@@ -166,11 +166,11 @@ def in_order(job: Callable[[Item], Result], items: Iterable[Item], workers: int)
                 future.cancel()
 
 
-def threads_of(reader: PassageReader, workers: int | None) -> int:
+def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
     """Threads that read passages; if None, as many as the threads of the encoder itself leave of the processors."""
     if workers is not None:
         return check_positive(workers, "workers")
-    return max(available_threads() // int(getattr(reader.encoder, "threads", 1)), 1)
+    return max(available_threads() // int(getattr(passage_encoder.encoder, "threads", 1)), 1)
 
 
 def warn_of_long(cut: Sequence[str], count: int, *, stacklevel: int) -> None:

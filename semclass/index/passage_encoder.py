@@ -14,7 +14,7 @@ from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.bulk import CHUNK, encode_quietly
 from semclass.encoders.onnx_encoder import STATES, open_models
-from semclass.encoders.token_encoder import SENTENCE, Branch
+from semclass.encoders.token_encoder import SENTENCE, TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.scoring.quantisation import Codebooks
 from semclass.scoring.topk import unit
@@ -23,7 +23,7 @@ _NOTHING = Ragged(np.zeros((0, 0), np.float32), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PassageFeatures:
     """The evidence of n passages."""
 
     pooled: FloatArray  #: vectors of the whole passages, as the encoder gives them, (n, dim)
@@ -32,9 +32,9 @@ class Evidence:
     sentences: Ragged  #: unit vectors of each passage's sentences, at least one, float32 of item shape (dim,)
     terms: Ragged  #: word-piece ids of the whole passages
 
-    def take(self, rows: IntArray) -> Evidence:
-        """Evidence of some passages, in the order asked for; a passage may come twice."""
-        return Evidence(
+    def take(self, rows: IntArray) -> PassageFeatures:
+        """PassageFeatures of some passages, in the order asked for; a passage may come twice."""
+        return PassageFeatures(
             pooled=self.pooled[rows],
             probabilities=self.probabilities[rows],
             tokens=self.tokens.take(rows),
@@ -44,17 +44,17 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class PassageReader:
+class PassageEncoder:
     """The models that read passages; many threads may share one."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
-    branch: Branch | None  #: makes the token vectors; None: they are the encoder's view ``tokens``
+    token_encoder: TokenEncoder | None  #: makes the token vectors; None: they are the encoder's view ``tokens``
     codebooks: Codebooks | None  #: store vectors in few bytes; None: an index stores them in int8
 
     @classmethod
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
-    ) -> PassageReader:
+    ) -> PassageEncoder:
         """Load the models.
 
         Parameters
@@ -69,7 +69,7 @@ class PassageReader:
 
         Returns
         -------
-        PassageReader
+        PassageEncoder
             Ready to use.
 
         Raises
@@ -78,17 +78,17 @@ class PassageReader:
             If a model folder is damaged, or a head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
-        folder, branch = root / "entailment", None
+        folder, token_encoder = root / "entailment", None
         if (folder / artifacts.MANIFEST).exists():
-            branch = Branch.load(folder, encoder=used.fingerprint, threads=threads)
+            token_encoder = TokenEncoder.load(folder, encoder=used.fingerprint, threads=threads)
         there = (root / "passages").exists()
         classifier = PassageClassifier.load(root, encoder=used) if there else PassageClassifier(used, None)
-        reader = cls(classifier, branch, None)
+        passage_encoder = cls(classifier, token_encoder, None)
         folder = root / "codebooks"
         if not (folder / artifacts.MANIFEST).exists():
-            return reader
-        books = Codebooks.load(folder, encoder=used.fingerprint, interaction=reader.interaction)
-        return replace(reader, codebooks=books)
+            return passage_encoder
+        books = Codebooks.load(folder, encoder=used.fingerprint, interaction=passage_encoder.interaction)
+        return replace(passage_encoder, codebooks=books)
 
     @property
     def encoder(self) -> Encoder:
@@ -98,15 +98,15 @@ class PassageReader:
     @property
     def interaction(self) -> str:
         """What makes the token vectors: questions and passages must have it in common."""
-        return "tokens" if self.branch is None else self.branch.fingerprint
+        return "tokens" if self.token_encoder is None else self.token_encoder.fingerprint
 
     @property
     def token_dim(self) -> int:
         """Dimensions of token vectors."""
-        return int(self.encoder.views["tokens"]) if self.branch is None else self.branch.dim
+        return int(self.encoder.views["tokens"]) if self.token_encoder is None else self.token_encoder.dim
 
-    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[Evidence, tuple[int, ...]]:
-        """Evidence of n texts, see :func:`searchable`, and which of them are longer than the encoder reads.
+    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[PassageFeatures, tuple[int, ...]]:
+        """PassageFeatures of n texts, see :func:`searchable`, and which of them are longer than the encoder reads.
 
         The pooled vector of a passage is a mean, in which the sentence that answers a question is diluted by its
         neighbours; therefore sentences are read again, each by itself. Without `sentences`, which take as long as all else,
@@ -130,7 +130,7 @@ class PassageReader:
 
     def _read(
         self, items: list[str], rows: Sequence[Sequence[str]] | None, *, at_once: bool
-    ) -> tuple[Evidence, tuple[int, ...]]:
+    ) -> tuple[PassageFeatures, tuple[int, ...]]:
         """Read passages that all are one sentence, or of which none is; without sentences if there are no `rows`."""
         views = ("pooled", *self.classifier.encoder_views, *((self._view,) if at_once else ()))
         encoding, cut = encode_quietly(self.encoder, items, tuple(dict.fromkeys(views)))
@@ -139,7 +139,7 @@ class PassageReader:
             tokens, sentences, _ = self._of_sentences(encoding)
         elif rows is not None:
             tokens, sentences, _ = self._read_sentences(rows)
-        evidence = Evidence(
+        evidence = PassageFeatures(
             pooled=encoding.rows("pooled"),
             probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
             tokens=tokens if tokens is _NOTHING else _for_each_term(tokens, encoding.terms),
@@ -172,19 +172,19 @@ class PassageReader:
     def _of_sentences(self, encoding: Encoding) -> tuple[Ragged, Ragged, Ragged]:
         """Token vectors of texts that are sentences, the vector of each as a row of one, and their terms."""
         found = encoding.pieces(self._view)
-        vectors = found if self.branch is None else self.branch.read(found, SENTENCE).vectors
+        vectors = found if self.token_encoder is None else self.token_encoder.read(found, SENTENCE).vectors
         pooled = unit(encoding.rows("pooled"))
         return vectors, Ragged(pooled, np.arange(len(pooled) + 1)), encoding.terms
 
     @property
     def _view(self) -> str:
         """What token vectors are made of."""
-        return "tokens" if self.branch is None else STATES
+        return "tokens" if self.token_encoder is None else STATES
 
 
-def _joined(parts: Sequence[Evidence]) -> Evidence:
-    """Evidence of several groups of passages, one group after another."""
-    return Evidence(
+def _joined(parts: Sequence[PassageFeatures]) -> PassageFeatures:
+    """PassageFeatures of several groups of passages, one group after another."""
+    return PassageFeatures(
         pooled=np.concatenate([part.pooled for part in parts]),
         probabilities=np.concatenate([part.probabilities for part in parts]),
         tokens=chained([part.tokens for part in parts]),

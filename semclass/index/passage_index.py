@@ -28,7 +28,7 @@ from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
-from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.passage_rows import PassageRows, one_array
 from semclass.index.records import Candidates, Query, Scoring, no_evidence
 from semclass.index.segment import Part
@@ -48,7 +48,7 @@ class PassageIndex(PassageRows):
     encoder
         Fingerprint of the encoder that made the vectors.
     interaction
-        What made the token vectors, see :attr:`semclass.index.passage_encoder.PassageReader.interaction`.
+        What made the token vectors, see :attr:`semclass.index.passage_encoder.PassageEncoder.interaction`.
     classes
         Names of the passage classes.
     thresholds
@@ -79,7 +79,7 @@ class PassageIndex(PassageRows):
     tuned: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
 
-    def evidence(self, rows: IntArray, reader: PassageReader) -> tuple[Ragged, Ragged, Ragged]:
+    def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> tuple[Ragged, Ragged, Ragged]:
         """Give what re-ranking needs of some passages.
 
         Parameters
@@ -95,8 +95,8 @@ class PassageIndex(PassageRows):
             Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages.
         """
         if self.form == "lean":
-            return reader.read_sentences([searchable(passage) for passage in self.passages(rows)])
-        books = reader.codebooks if self.codebooks else None
+            return passage_encoder.read_sentences([searchable(passage) for passage in self.passages(rows)])
+        books = passage_encoder.codebooks if self.codebooks else None
         tokens, sentences, terms = (self._take(name, rows) for name in ("tokens", "sentences", "terms"))
         if int(terms.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the terms of the index are not those of its encoder; {REMEDY}")
@@ -106,15 +106,15 @@ class PassageIndex(PassageRows):
             terms,
         )
 
-    def check_reader(self, reader: PassageReader) -> None:
+    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
-        views, books = reader.encoder.views, reader.codebooks if self.codebooks else None
+        views, books = passage_encoder.encoder.views, passage_encoder.codebooks if self.codebooks else None
         wanted = {"pooled_codes": views["pooled"]}
         if books is not None:
             wanted |= {"tokens": books.tokens.parts, "sentences": books.sentences.parts}
         elif self.form == "exact":
-            wanted |= {"tokens": reader.token_dim, "sentences": views["pooled"]}
-        vocabulary = len(reader.encoder.is_term)
+            wanted |= {"tokens": passage_encoder.token_dim, "sentences": views["pooled"]}
+        vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
             terms = len(segment.postings.is_term)
             if terms != vocabulary:
@@ -146,7 +146,7 @@ class PassageIndex(PassageRows):
         n: int,
         scoring: Scoring,
         *,
-        reader: PassageReader | None = None,
+        passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Score passages and give the best.
@@ -184,7 +184,7 @@ class PassageIndex(PassageRows):
         found = candidates.find(search, n)
         rows = found.rows
         tokens, sentences, terms = (
-            no_evidence(len(rows)) if reader is None or not len(rows) else self.evidence(rows, reader)
+            no_evidence(len(rows)) if passage_encoder is None or not len(rows) else self.evidence(rows, passage_encoder)
         )
         probabilities = np.empty((len(rows), len(self.classes)), np.float32)
         for segment, here, local in self._within(rows):
@@ -211,7 +211,7 @@ class PassageIndex(PassageRows):
         cls,
         passages: Iterable[Passage],
         *,
-        reader: PassageReader | None = None,
+        passage_encoder: PassageEncoder | None = None,
         similarity: str = "cosine",
         form: str | None = None,
         progress: Callable[[int], object] | None = None,
@@ -244,7 +244,7 @@ class PassageIndex(PassageRows):
         InputError, InputTypeError
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
-        recipe = Recipe.of(PassageReader.load() if reader is None else reader, similarity, form)
+        recipe = Recipe.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
         ids: list[str] = []
         parts: list[Part] = []
         cut: list[str] = []

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring.fusion import ALPHA
 
 
@@ -121,7 +121,7 @@ class SearchIndex(Protocol):
         n: int,
         scoring: Scoring,
         *,
-        reader: PassageReader | None = None,
+        passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Score passages and give the n best, see :meth:`semclass.PassageIndex.candidates`."""

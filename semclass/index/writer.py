@@ -19,7 +19,7 @@ from semclass.index import filters, manifest, pieces, store
 from semclass.index.ingest import Recipe, chunks, in_order, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import Entry
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.pieces import Group, Piece
 from semclass.index.removal import write_removed
@@ -49,8 +49,8 @@ class IndexWriter:
     nothing is encoded again.
     """
 
-    def __init__(self, folder: Path, place: Path, reader: Callable[[], PassageReader]) -> None:
-        self._folder, self._place, self._reader = folder, place, reader
+    def __init__(self, folder: Path, place: Path, passage_encoder: Callable[[], PassageEncoder]) -> None:
+        self._folder, self._place, self._passage_encoder = folder, place, passage_encoder
         self._recipe: Recipe | None = None
         self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
         self._look(PassageIndex.mapped(folder))
@@ -68,7 +68,7 @@ class IndexWriter:
     @classmethod
     @contextlib.contextmanager
     def open(
-        cls, folder: str | Path, *, reader: PassageReader | Callable[[], PassageReader] | None = None
+        cls, folder: str | Path, *, passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None
     ) -> Iterator[IndexWriter]:
         """Take the right to change an index.
 
@@ -95,7 +95,13 @@ class IndexWriter:
         with locked(folder):
             store.clean(folder, manifest.read(folder))
             with store.staging(folder) as place:
-                load = PassageReader.load if reader is None else reader if callable(reader) else lambda: reader
+                load = (
+                    PassageEncoder.load
+                    if passage_encoder is None
+                    else passage_encoder
+                    if callable(passage_encoder)
+                    else lambda: passage_encoder
+                )
                 writer = cls(folder, place, load)
                 try:
                     yield writer
@@ -327,7 +333,7 @@ class IndexWriter:
         recipe = self._models()
         start = first = len(self._pieces)
         count, cut = 0, []
-        for chunk, (found, long) in in_order(recipe.read, groups, threads_of(recipe.reader, workers)):
+        for chunk, (found, long) in in_order(recipe.read, groups, threads_of(recipe.passage_encoder, workers)):
             self._refuse_known([passage.id for passage in chunk])  # of an earlier chunk
             self._pieces.append(Piece(found))
             count += len(chunk)
@@ -345,7 +351,7 @@ class IndexWriter:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._recipe is None:
             index = self._index
-            recipe = Recipe.of(self._reader(), index.similarity, index.form)
+            recipe = Recipe.of(self._passage_encoder(), index.similarity, index.form)
             for name, value in recipe.header().items():
                 if not np.array_equal(value, getattr(index, name)):
                     raise EncoderMismatchError(

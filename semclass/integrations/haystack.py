@@ -81,7 +81,7 @@ class SemclassRanker(HaystackComponent):
     Parameters
     ----------
     models, encoder
-        Folder of the heads, and their encoder, see :meth:`semclass.Ranker.load`; the shipped ones if None.
+        Folder of the heads, and their encoder, see :meth:`semclass.Models.load`; the shipped ones if None.
     threads
         Threads of the encoder.
     top_k
@@ -206,7 +206,7 @@ class SemclassRetriever(HaystackComponent):
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
     models, encoder
-        Heads, and the encoder that the index was built with, see :meth:`semclass.Ranker.load`.
+        Heads, and the encoder that the index was built with, see :meth:`semclass.Models.load`.
     threads
         Threads of the encoder.
     filters

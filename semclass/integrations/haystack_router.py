@@ -42,7 +42,7 @@ class SemclassQueryRouter(HaystackComponent):
     min_probability
         In [0, 1]; a query whose class is less probable goes to ``unmatched``. None keeps the limit of the `model`.
     models, encoder
-        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.Ranker.load`.
+        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.Models.load`.
     threads
         Threads of the encoder.
 

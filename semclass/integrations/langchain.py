@@ -21,7 +21,7 @@ from semclass.core.types import Hit, Passage
 from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
 from semclass.integrations import shared
-from semclass.ranking.models import Ranker
+from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever
 
@@ -80,7 +80,7 @@ class SemclassRetriever(BaseRetriever):
 
     @classmethod
     def from_documents(
-        cls, documents: Iterable[Document], *, ranker: Ranker | None = None, **fields: Any
+        cls, documents: Iterable[Document], *, models: Models | None = None, **fields: Any
     ) -> SemclassRetriever:
         """Index documents in memory.
 
@@ -103,8 +103,8 @@ class SemclassRetriever(BaseRetriever):
         InputError, InputTypeError
             If there are no documents, one has no text, an id comes twice, or metadata are not JSON.
         """
-        used = Ranker.load() if ranker is None else ranker
-        index = PassageIndex.build(to_passages(documents), reader=used.reader)
+        used = Models.load() if models is None else models
+        index = PassageIndex.build(to_passages(documents), passage_encoder=used.passage_encoder)
         return cls(retriever=HybridRetriever(index, used), **fields)
 
     _paths = field_validator("index", "models", "encoder", mode="before")(path_field)

@@ -21,7 +21,7 @@ import numpy as np
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, no_evidence
 from semclass.integrations.qdrant_collection import (
@@ -240,7 +240,7 @@ class QdrantIndex:
         }
         write_record(self._server, self.collection, record)
 
-    def add(self, passages: Iterable[Passage], *, reader: PassageReader | None = None) -> QdrantIndex:
+    def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
         """Add passages; one whose id is there takes the old one's place.
 
         Document frequencies and N are counted on from what the collection says, and written when all passages are there.
@@ -264,10 +264,10 @@ class QdrantIndex:
         InputError, InputTypeError
             As for :meth:`semclass.PassageIndex.build`, or if the reader is of other models.
         """
-        reader = PassageReader.load() if reader is None else reader
-        if (reader.encoder.fingerprint, reader.interaction) != (self.encoder, self.interaction):
+        passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
+        if (passage_encoder.encoder.fingerprint, passage_encoder.interaction) != (self.encoder, self.interaction):
             raise InputError("the reader is of another encoder than the collection; load the models that made it")
-        more = PassageIndex.build(passages, reader=reader, similarity=self.similarity, form=self.form)
+        more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
             raise InputError(
                 "the reader has other classes or codebooks than the collection; load the models that made it"
@@ -356,7 +356,7 @@ class QdrantIndex:
         n: int,
         scoring: Scoring,
         *,
-        reader: PassageReader | None = None,
+        passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
         """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index.
@@ -368,7 +368,7 @@ class QdrantIndex:
         """
         idf = self.idf
         routes = routes_of(query, scoring, idf, self.similarity)
-        codes = reader is not None and self.form != "lean"
+        codes = passage_encoder is not None and self.form != "lean"
         requests = Search(self._server, self.collection, self.exact, classes=bool(self.classes), codes=codes)
         chosen, depth, linear = read_filter(where), max(fusion.DEPTH, n), scoring.fusion == "linear"
         best = requests.best(routes, n, max(self.depth, n), chosen) if linear else None
@@ -385,8 +385,8 @@ class QdrantIndex:
         passages = tuple(passage_of(point.payload) for point in points)
         tokens, sentences, terms = (
             no_evidence(len(points))
-            if reader is None
-            else read_evidence(points, passages, reader, form=self.form, quantised=bool(self.codebooks))
+            if passage_encoder is None
+            else read_evidence(points, passages, passage_encoder, form=self.form, quantised=bool(self.codebooks))
         )
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),

@@ -22,7 +22,7 @@ import numpy as np
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index.ingest import decoded
-from semclass.index.passage_encoder import PassageReader, searchable
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.records import Query, Scoring, sum_of
 from semclass.integrations.qdrant_collection import CODES, SHOWN, Server, client_models
 from semclass.scoring import fusion
@@ -206,19 +206,21 @@ def score(
 
 
 def read_evidence(
-    points: Sequence[Any], passages: Sequence[Passage], reader: PassageReader, *, form: str, quantised: bool
+    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, *, form: str, quantised: bool
 ) -> tuple[Ragged, Ragged, Ragged]:
     """What re-ranking needs of candidates, see :meth:`semclass.PassageIndex.evidence`."""
     sizes = (
-        reader.encoder.views["tokens"] if reader.branch is None else reader.branch.dim,
-        reader.encoder.views["pooled"],
+        passage_encoder.encoder.views["tokens"]
+        if passage_encoder.token_encoder is None
+        else passage_encoder.token_encoder.dim,
+        passage_encoder.encoder.views["pooled"],
     )
     if not points:
         tokens, sentences = (Ragged(np.zeros((0, size), np.float32), np.zeros(1, np.int64)) for size in sizes)
         return tokens, sentences, Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
     if form == "lean":
-        return reader.read_sentences([searchable(passage) for passage in passages])
-    books = reader.codebooks if quantised else None
+        return passage_encoder.read_sentences([searchable(passage) for passage in passages])
+    books = passage_encoder.codebooks if quantised else None
     terms = _bytes(points, "terms", np.dtype("<u4"), 1)
     tokens = _vectors(points, "tokens", None if books is None else books.tokens, sizes[0])
     sentences = _vectors(points, "sentences", None if books is None else books.sentences, sizes[1])

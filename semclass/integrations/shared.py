@@ -160,7 +160,7 @@ def search(
     method = find_method(options.get("method", DEFAULT), options.get("fusion"))
     if method.rerank is None and options.get("explain"):
         raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
-    encode, weights = retriever.ranker.encode, retriever.used(options.get("weights"))
+    encode, weights = retriever.models.encode, retriever.used(options.get("weights"))
     vectors = [read.pooled for read in encode([check_text(each) for each in stand_ins], classes=False, tokens=False)]
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
     asked = encode([question], classes=method.match is not None, tokens=False)
@@ -171,7 +171,7 @@ def search(
     found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=options.get("where"))
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
     if method.rerank is None:
-        order = retriever.ranker.order(query, found, method)
+        order = retriever.models.order(query, found, method)
         return make_hits(passages, found, order, retriever.index.classes, k)
     ids = [passage.id for passage in passages]
     return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})

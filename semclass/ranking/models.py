@@ -19,13 +19,13 @@ from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Candidates, Order, Query
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
 from semclass.ranking.pair_model import PairModel
-from semclass.ranking.proximity import PlacedModel, placed_match
+from semclass.ranking.proximity import ProximityModel, placed_match
 from semclass.ranking.queries import read_questions
 from semclass.scoring.fusion import ALPHA
 from semclass.scoring.topk import class_match, stable_partition
@@ -50,7 +50,7 @@ _TRAIN_PAIRS = (
 
 
 @dataclass(frozen=True)
-class Ranker:
+class Models:
     """Everything that turns questions and passages into rankings; many threads may share one.
 
     Attributes
@@ -67,9 +67,9 @@ class Ranker:
     """
 
     questions: QuestionClassifier
-    reader: PassageReader
+    passage_encoder: PassageEncoder
     pair_heads: PairModel | None
-    placed: PlacedModel | None = None
+    placed: ProximityModel | None = None
 
     @classmethod
     def load(
@@ -78,7 +78,7 @@ class Ranker:
         *,
         encoder: Encoder | str | Path | None = None,
         threads: int = 1,
-    ) -> Ranker:
+    ) -> Models:
         """Load all models that there are for an encoder.
 
         Parameters
@@ -94,7 +94,7 @@ class Ranker:
 
         Returns
         -------
-        Ranker
+        Models
             Ready to use.
 
         Raises
@@ -104,24 +104,24 @@ class Ranker:
         """
         given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
         if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
-            bare = PassageReader(PassageClassifier(given, None), None, None)
+            bare = PassageEncoder(PassageClassifier(given, None), None, None)
             return cls(QuestionClassifier(given, None), bare, None)
         root, used = open_models(models, given, threads)
         check_class_heads(root)
-        reader = PassageReader.load(root, encoder=used, threads=threads)
+        passage_encoder = PassageEncoder.load(root, encoder=used, threads=threads)
         questions = (
             QuestionClassifier(used, None)
-            if reader.classifier.head is None
+            if passage_encoder.classifier.head is None
             else QuestionClassifier.load(root, encoder=used)
         )
         if not (root / "pairs").exists():
-            return cls(questions, reader, None)
-        made_with = {"encoder": used.fingerprint, "interaction": reader.interaction}
+            return cls(questions, passage_encoder, None)
+        made_with = {"encoder": used.fingerprint, "interaction": passage_encoder.interaction}
         pairs = PairModel.load(root / "pairs", **made_with)
         if questions.head is None or not (root / "match").exists():
-            return cls(questions, reader, pairs)
-        placed = PlacedModel.load(root / "match", classes=questions.fine_classes, **made_with)
-        return cls(questions, reader, pairs, placed)
+            return cls(questions, passage_encoder, pairs)
+        placed = ProximityModel.load(root / "match", classes=questions.fine_classes, **made_with)
+        return cls(questions, passage_encoder, pairs, placed)
 
     @property
     def encoder(self) -> Encoder:
@@ -131,7 +131,7 @@ class Ranker:
     @property
     def passages(self) -> PassageClassifier:
         """The passage heads."""
-        return self.reader.classifier
+        return self.passage_encoder.classifier
 
     @property
     def has_classes(self) -> bool:
@@ -242,7 +242,9 @@ class Ranker:
             If the encoder gives numbers that are not finite, by which nothing can be ranked.
         """
         classifier = self.questions if classes else None
-        return read_questions(self.encoder, classifier, self.reader.branch, list(questions), tokens=tokens)
+        return read_questions(
+            self.encoder, classifier, self.passage_encoder.token_encoder, list(questions), tokens=tokens
+        )
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
         """Everything that any method wants to know of candidates, each computed once.

@@ -50,7 +50,7 @@ _NEARNESS = np.exp(-np.abs(np.arange(-REACH, REACH + 1)) / DECAY).astype(np.floa
 
 
 @dataclass(frozen=True)
-class PlacedModel:
+class ProximityModel:
     """What :func:`placed_match` was fitted to.
 
     Attributes
@@ -75,7 +75,7 @@ class PlacedModel:
     weight: float
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, interaction: str, classes: tuple[str, ...]) -> PlacedModel:
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str, classes: tuple[str, ...]) -> ProximityModel:
         """Load the model."""
         artifact = artifacts.load(folder, "match")
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, ())
@@ -95,12 +95,12 @@ class PlacedModel:
 
 
 ARRAYS = ("probe", "usual", "centre", "scale", "table")
-"""Fields of :class:`PlacedModel` that are arrays, each a file of the folder."""
+"""Fields of :class:`ProximityModel` that are arrays, each a file of the folder."""
 
 _MEANING = {"interaction": "token vectors", "classes": "question classes"}
 
 
-def placed_match(query: Query, candidates: Candidates, model: PlacedModel) -> DoubleArray:
+def placed_match(query: Query, candidates: Candidates, model: ProximityModel) -> DoubleArray:
     """How much the evidence at the place speaks for the class that the question asks for.
 
     (P(fine class | question) - usual) @ table @ clip((evidence - centre) / scale): a question of no class in particular

@@ -7,7 +7,7 @@ import numpy as np
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, Ragged
 from semclass.encoders.onnx_encoder import STATES
-from semclass.encoders.token_encoder import QUESTION, Branch
+from semclass.encoders.token_encoder import QUESTION, TokenEncoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.records import Query
 
@@ -15,7 +15,7 @@ from semclass.index.records import Query
 def read_questions(
     encoder: Encoder,
     classifier: QuestionClassifier | None,
-    branch: Branch | None,
+    token_encoder: TokenEncoder | None,
     texts: list[str],
     *,
     tokens: bool = True,
@@ -23,7 +23,7 @@ def read_questions(
     """Encode and classify questions."""
     wanted = (
         "pooled",
-        *((_token_view(branch),) if tokens else ()),
+        *((_token_view(token_encoder),) if tokens else ()),
         *(() if classifier is None else classifier.encoder_views),
     )
     encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
@@ -37,7 +37,7 @@ def read_questions(
     if classifier is not None:
         fine = classifier.fine_probabilities(texts, encoding)
         classes = classifier.coarse(fine)
-    vectors, weights = _token_vectors(encoding, branch) if tokens else _no_tokens(len(texts))
+    vectors, weights = _token_vectors(encoding, token_encoder) if tokens else _no_tokens(len(texts))
     return [
         Query(
             text=text,
@@ -52,16 +52,16 @@ def read_questions(
     ]
 
 
-def _token_view(branch: Branch | None) -> str:
-    return "tokens" if branch is None else STATES
+def _token_view(token_encoder: TokenEncoder | None) -> str:
+    return "tokens" if token_encoder is None else STATES
 
 
-def _token_vectors(encoding: Encoding, branch: Branch | None) -> tuple[Ragged, Ragged]:
+def _token_vectors(encoding: Encoding, token_encoder: TokenEncoder | None) -> tuple[Ragged, Ragged]:
     """Token vectors of questions, and the logarithms of their weights."""
-    pieces = encoding.pieces(_token_view(branch))
-    if branch is None:
+    pieces = encoding.pieces(_token_view(token_encoder))
+    if token_encoder is None:
         return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
-    found = branch.read(pieces, QUESTION)
+    found = token_encoder.read(pieces, QUESTION)
     return found.vectors, found.weights
 
 

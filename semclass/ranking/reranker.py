@@ -16,7 +16,7 @@ from semclass.encoders.bulk import CHUNK, warn_of_cuts
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
 from semclass.ranking.methods import Method, check_weights, find_method
-from semclass.ranking.models import Ranker
+from semclass.ranking.models import Models
 from semclass.scoring import bm25
 from semclass.scoring.fusion import fused
 from semclass.scoring.topk import similarity, unit
@@ -28,11 +28,11 @@ class Reranker:
 
     Attributes
     ----------
-    ranker
+    models
         The models.
     """
 
-    ranker: Ranker
+    models: Models
 
     @classmethod
     def load(
@@ -47,7 +47,7 @@ class Reranker:
         Parameters
         ----------
         models, encoder
-            Heads, which must include pair heads, and their encoder, see :meth:`semclass.Ranker.load`.
+            Heads, which must include pair heads, and their encoder, see :meth:`semclass.Models.load`.
         threads
             Threads of the encoder.
 
@@ -61,7 +61,7 @@ class Reranker:
         ArtifactError
             If a model folder is damaged, or a head was trained for another encoder.
         """
-        return cls(Ranker.load(models, encoder=encoder, threads=threads))
+        return cls(Models.load(models, encoder=encoder, threads=threads))
 
     def rerank(
         self,
@@ -162,21 +162,21 @@ class Reranker:
     ) -> _Options:
         """Check what is the same for all questions."""
         how = find_method(method, fusion, reranking=True)
-        self.ranker.require(how)
-        own = {**self.ranker.all_weights, **check_weights(weights)}
+        self.models.require(how)
+        own = {**self.models.all_weights, **check_weights(weights)}
         return _Options(how, own, None if k is None else check_positive(k, "k"), explain)
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], options: _Options) -> list[list[Hit]]:
         """Re-rank the passages of questions, all of which are checked."""
-        needed = self.ranker.needs(options.method, explain=options.explain)
+        needed = self.models.needs(options.method, explain=options.explain)
         results: list[list[Hit]] = [[] for _ in questions]
         cut: list[int] = []
         read = 0
         for rows in _stretches([len(items) for items in passages]):
             items = [passages[row] for row in rows]
             # a turn for each stretch: whoever waits for one gets it between two
-            with self.ranker.turns:
-                queries = self.ranker.encode([questions[row] for row in rows], **needed)
+            with self.models.turns:
+                queries = self.models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self._candidates(queries, items, options)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
                     results[row] = self._hits(query, some, found, options)
@@ -186,10 +186,10 @@ class Reranker:
         return results
 
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
-        found = self.ranker.order(query, candidates, options.method, weights=options.weights)
+        found = self.models.order(query, candidates, options.method, weights=options.weights)
         limit = len(passages) if options.k is None else options.k
-        explanations = self.ranker.explain(query, candidates, found, limit) if options.explain else None
-        return make_hits(passages, candidates, found, self.ranker.passages.classes, limit, explanations)
+        explanations = self.models.explain(query, candidates, found, limit) if options.explain else None
+        return make_hits(passages, candidates, found, self.models.passages.classes, limit, explanations)
 
     def _candidates(
         self, queries: list[Query], passages: list[list[Passage]], options: _Options
@@ -203,8 +203,8 @@ class Reranker:
         which = np.array(
             [places.setdefault(searchable(item), len(places)) for items in passages for item in items], np.int64
         )
-        evidence, cut = self.ranker.reader.read(list(places))
-        method, weights, compared = options.method, options.weights, self.ranker.pairs.similarity
+        evidence, cut = self.models.passage_encoder.read(list(places))
+        method, weights, compared = options.method, options.weights, self.models.pairs.similarity
         pooled = unit(evidence.pooled) if compared == "cosine" else evidence.pooled
         ends = np.cumsum([0, *map(len, passages)])
         found = []
@@ -212,7 +212,7 @@ class Reranker:
             rows = which[first:end]
             own = evidence.take(rows)
             dense = similarity(pooled[rows], query.pooled, compared)
-            lexical = bm25.score_few(own.terms, query.terms, self.ranker.pairs.idf)
+            lexical = bm25.score_few(own.terms, query.terms, self.models.pairs.idf)
             parts = fused(dense, lexical, method.fusion, weight=weights["bm25"], alpha=weights["alpha"]).parts
             found.append(
                 Candidates(
@@ -223,11 +223,11 @@ class Reranker:
                     parts=parts,
                     score=sum_of(parts),
                     probabilities=own.probabilities,
-                    thresholds=self.ranker.passages.thresholds,
+                    thresholds=self.models.passages.thresholds,
                     tokens=own.tokens,
                     sentences=own.sentences,
                     terms=own.terms,
-                    idf=self.ranker.pairs.idf,
+                    idf=self.models.pairs.idf,
                 )
             )
         return found, np.flatnonzero(np.isin(which, cut)).tolist() if cut else []

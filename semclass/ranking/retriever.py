@@ -16,7 +16,7 @@ from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
-from semclass.ranking.models import Ranker
+from semclass.ranking.models import Models
 
 
 @dataclass(frozen=True)
@@ -27,42 +27,42 @@ class HybridRetriever:
     ----------
     index
         The passages: a :class:`semclass.PassageIndex`, or a :class:`semclass.QdrantIndex` that a server keeps.
-    ranker
+    models
         The models; their encoder must be the one that made the index.
     """
 
     index: SearchIndex
-    ranker: Ranker
+    models: Models
 
     def __post_init__(self) -> None:
         """Refuse an index that another encoder or other class heads made, or whose scores the pair heads do not know."""
-        if self.index.encoder != self.ranker.encoder.fingerprint:
+        if self.index.encoder != self.models.encoder.fingerprint:
             raise EncoderMismatchError(
                 f"the index was made with encoder {self.index.encoder}, but questions would be encoded with "
-                f"{self.ranker.encoder.fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
+                f"{self.models.encoder.fingerprint}; name the encoder that made it (--encoder), or {REMEDY}"
             )
-        books = self.ranker.reader.codebooks
+        books = self.models.passage_encoder.codebooks
         if self.index.codebooks not in ("", "" if books is None else books.fingerprint):
             raise EncoderMismatchError(
                 f"the index was written with codebooks {self.index.codebooks}, and the models have "
                 f"{'none' if books is None else books.fingerprint}; {REMEDY}"
             )
-        if self.index.interaction != self.ranker.reader.interaction:
+        if self.index.interaction != self.models.passage_encoder.interaction:
             raise EncoderMismatchError(
                 f"the index holds token vectors of {self.index.interaction}, but questions would have those of "
-                f"{self.ranker.reader.interaction}; {REMEDY}"
+                f"{self.models.passage_encoder.interaction}; {REMEDY}"
             )
-        if self.index.classes != self.ranker.passages.classes:
+        if self.index.classes != self.models.passages.classes:
             mine, theirs = (
-                " ".join(classes) or "none" for classes in (self.index.classes, self.ranker.passages.classes)
+                " ".join(classes) or "none" for classes in (self.index.classes, self.models.passages.classes)
             )
             raise InputError(
                 f"the classes of the index are {mine}, those of the models {theirs}: build the index with the models that "
                 "it is searched with (--models)"
             )
-        self.ranker.check_similarity(self.index.similarity)
+        self.models.check_similarity(self.index.similarity)
         if isinstance(self.index, PassageIndex):
-            self.index.check_reader(self.ranker.reader)
+            self.index.check_passage_encoder(self.models.passage_encoder)
 
     @classmethod
     def load(
@@ -81,7 +81,7 @@ class HybridRetriever:
         index
             Folder of the index.
         models, encoder
-            Heads, and the encoder that the index was built with, see :meth:`semclass.Ranker.load`.
+            Heads, and the encoder that the index was built with, see :meth:`semclass.Models.load`.
         threads
             Threads of the encoder.
         verify
@@ -97,18 +97,18 @@ class HybridRetriever:
         ArtifactError
             If the index or a model is damaged, or was made with another encoder.
         """
-        ranker = Ranker.load(models, encoder=encoder, threads=threads)
-        return cls(PassageIndex.load(index, encoder=ranker.encoder.fingerprint, verify=verify), ranker)
+        loaded = Models.load(models, encoder=encoder, threads=threads)
+        return cls(PassageIndex.load(index, encoder=loaded.encoder.fingerprint, verify=verify), loaded)
 
     @property
     def weights(self) -> dict[str, float]:
         """Weights that hold where a caller gives none.
 
-        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.Ranker.weights`, and
+        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.Models.weights`, and
         absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
         models' training questions.
         """
-        return {**self.ranker.all_weights, **self.index.tuned.get("weights", {})}
+        return {**self.models.all_weights, **self.index.tuned.get("weights", {})}
 
     @property
     def embedded(self) -> PassageIndex:
@@ -237,17 +237,17 @@ class HybridRetriever:
         how, own = find_method(method, fusion), self.used(weights)
         wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
         depth = limit if how.rerank is None else max(limit, wanted)
-        self.ranker.require(how)
+        self.models.require(how)
         # what the method does not look at is read neither of the question nor of the passages
-        needed = self.ranker.needs(how, explain=explain)
+        needed = self.models.needs(how, explain=explain)
         results = []
         # waiting for a server must not keep others from working
-        with self.ranker.turns if isinstance(self.index, PassageIndex) else nullcontext():
-            for query in self.ranker.encode(texts, **needed):
+        with self.models.turns if isinstance(self.index, PassageIndex) else nullcontext():
+            for query in self.models.encode(texts, **needed):
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
-                order = self.ranker.order(query, found, how, weights=own)
+                order = self.models.order(query, found, how, weights=own)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
-                explanations = self.ranker.explain(query, found, order, limit) if explain else None
+                explanations = self.models.explain(query, found, order, limit) if explain else None
                 results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
         return results
 
@@ -255,8 +255,8 @@ class HybridRetriever:
     asearch_many = in_thread(search_many)
 
     def encode(self, questions: Sequence[str]) -> list[Query]:
-        """Encode and classify questions; see :meth:`semclass.Ranker.encode`."""
-        return self.ranker.encode(questions)
+        """Encode and classify questions; see :meth:`semclass.Models.encode`."""
+        return self.models.encode(questions)
 
     def scores(self, query: Query) -> tuple[DoubleArray, DoubleArray]:
         """Similarity and BM25 score of every passage, each float64 of shape (len(index),); needs an embedded index."""
@@ -294,9 +294,11 @@ class HybridRetriever:
         InputError, InputTypeError
             If an option is not allowed.
         """
-        query.check(classes=method.match is not None and self.ranker.has_classes)
-        reader = self.ranker.reader if evidence else None
-        return self.index.candidates(query, n, self._scoring(method, weights), reader=reader, where=where)
+        query.check(classes=method.match is not None and self.models.has_classes)
+        passage_encoder = self.models.passage_encoder if evidence else None
+        return self.index.candidates(
+            query, n, self._scoring(method, weights), passage_encoder=passage_encoder, where=where
+        )
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""
@@ -311,5 +313,5 @@ class HybridRetriever:
         alpha = used["alpha"] if method.alpha is None else method.alpha
         if method.match is None:
             return Scoring(used["bm25"], fusion=method.fusion, alpha=alpha)
-        self.ranker.require(method)
+        self.models.require(method)
         return Scoring(used["bm25"], method.match, weight_of(used, f"match_{method.match}"), method.fusion, alpha)

@@ -97,7 +97,7 @@ class Codebooks:
         """Read ``models/codebooks``, as ``training/train_codebooks.py`` writes it.
 
         Refused are codebooks of another encoder or of other token vectors, see
-        :attr:`semclass.index.passage_encoder.PassageReader.interaction`: their codes would be read as other vectors.
+        :attr:`semclass.index.passage_encoder.PassageEncoder.interaction`: their codes would be read as other vectors.
         """
         artifact = artifacts.load(folder, "codebooks")
         made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)

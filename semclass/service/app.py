@@ -135,19 +135,19 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
 
 async def _warm_up(engine: Engine) -> None:
     """Do each kind of work twice, as far as there are models for it: at first, and to learn how long it takes."""
-    ranker = engine.ranker
+    models = engine.models
     passages = [passage.text for passage in islice(read_corpus(CORPUS), 2 * MEASURED)]
     texts = [" ".join(pair) for pair in zip(passages[::2], passages[1::2], strict=True)]
     for some in ([QUESTION], texts):
-        if ranker.has_classes:
+        if models.has_classes:
             await engine.classify_questions(some)
             await engine.classify_passages(some)
         if engine.entailment is not None:
             await engine.entails([(QUESTION, text) for text in some])
-        if ranker.pair_heads is not None:
+        if models.pair_heads is not None:
             await engine.rerank(QUESTION, [Passage(str(place), text) for place, text in enumerate(some)])
         if engine.retriever is not None:
-            await engine.search(QUESTION, method="convex" if ranker.pair_heads is None else DEFAULT)
+            await engine.search(QUESTION, method="convex" if models.pair_heads is None else DEFAULT)
 
 
 async def _refuse(request: Request, error: Exception) -> Json:

@@ -93,7 +93,7 @@ def router(engine: Engine) -> APIRouter:
             for result in results:
                 place = result["index"]
                 result["document"] = _told(body.documents[place], texts[place])
-        tokens = await asyncio.to_thread(_count, engine.ranker.encoder, [body.query, *texts])
+        tokens = await asyncio.to_thread(_count, engine.models.encoder, [body.query, *texts])
         return Json(
             {
                 "id": _name(),
@@ -178,7 +178,7 @@ def _told(document: str | schemas.Document, text: str) -> dict[str, Any]:
 
 def check_pairs(engine: Engine) -> None:
     """Refuse to re-rank where there are no pair heads."""
-    if engine.ranker.pair_heads is None:
+    if engine.models.pair_heads is None:
         raise NoHeadsError(
             "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
         )
@@ -240,7 +240,7 @@ async def _predictions(engine: Engine, inputs: Sequence[Sequence[str]], *, raw: 
     """Labels of each input, most probable first."""
     questions = [item[0] for item in inputs if len(item) == 1]
     pairs = [(item[0], item[1]) for item in inputs if len(item) == 2]
-    if questions and not engine.ranker.has_classes:
+    if questions and not engine.models.has_classes:
         raise NoHeadsError(
             "the served models have no class heads, so no question can be classified; serve models with them"
         )
@@ -262,7 +262,7 @@ def _prediction(found: QuestionLabel | EntailmentLabel, *, raw: bool) -> list[di
 
 
 def _info(engine: Engine) -> dict[str, Any]:
-    encoder, settings = engine.ranker.encoder, engine.settings
+    encoder, settings = engine.models.encoder, engine.settings
     pieces = settings.max_characters
     if isinstance(encoder, OnnxEncoder):
         pieces = min(pieces, MAX_WINDOWS * (encoder.max_length - 2))

@@ -16,7 +16,7 @@ from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, che
 from semclass.index.passage_encoder import searchable
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import DEFAULT, METHODS
-from semclass.ranking.models import Ranker
+from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker, check_passages
 from semclass.ranking.retriever import HybridRetriever
 from semclass.service.jobs import Job, Kind
@@ -52,7 +52,7 @@ class Engine(Queue):
 
     Parameters
     ----------
-    ranker
+    models
         The models. Their encoder should have one thread: two runs side by side are faster than one with two threads.
     retriever
         The index with its models; None: nothing can be searched. The attribute may be set to another one at any time; runs
@@ -74,18 +74,18 @@ class Engine(Queue):
 
     def __init__(
         self,
-        ranker: Ranker,
+        models: Models,
         retriever: HybridRetriever | None,
         settings: Settings,
         *,
         entailment: EntailmentClassifier | None = None,
         workers: int | None = None,
     ) -> None:
-        super().__init__(settings, _workers_for(ranker) if workers is None else check_positive(workers, "workers"))
-        self.ranker = ranker
+        super().__init__(settings, _workers_for(models) if workers is None else check_positive(workers, "workers"))
+        self.models = models
         self.retriever = retriever
         self.entailment = entailment
-        self._reranker = Reranker(ranker)
+        self._reranker = Reranker(models)
 
     @property
     def searched(self) -> HybridRetriever:
@@ -98,14 +98,14 @@ class Engine(Queue):
 
     async def classify_questions(self, texts: Sequence[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """See :meth:`semclass.heads.questions.QuestionClassifier.predict`."""
-        items, predict = check_texts(texts, "questions"), self.ranker.questions.predict
+        items, predict = check_texts(texts, "questions"), self.models.questions.predict
         kind = Kind("questions", repr(min_probability), lambda some: predict(some, min_probability=min_probability))
         return await self._in_parts(kind, [(item, len(item), _read(item, WINDOW)) for item in items], 1)
 
     async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
         """See :meth:`semclass.heads.passages.PassageClassifier.predict`."""
         items = check_texts(texts, "passages")
-        kind = Kind("passages", "", self.ranker.passages.predict)
+        kind = Kind("passages", "", self.models.passages.predict)
         return await self._in_parts(kind, [(item, len(item), _read(item, WINDOWS)) for item in items], 1)
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
@@ -191,5 +191,5 @@ def _digest(options: dict[str, Any]) -> str:
     return blake2b(repr(sorted(options.items())).encode("utf-8", "backslashreplace"), digest_size=16).hexdigest()
 
 
-def _workers_for(ranker: Ranker) -> int:
-    return max(available_threads() // int(getattr(ranker.encoder, "threads", 1)), 1)
+def _workers_for(models: Models) -> int:
+    return max(available_threads() // int(getattr(models.encoder, "threads", 1)), 1)

@@ -113,7 +113,7 @@ def router(engine: Engine) -> APIRouter:
         hits, asked = await _with_classes(
             engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
         )
-        used = _used(method, {**engine.ranker.all_weights, **_given(body)})
+        used = _used(method, {**engine.models.all_weights, **_given(body)})
         return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
 
     @routes.get("/api/info", response_model=schemas.Info)
@@ -125,7 +125,7 @@ def router(engine: Engine) -> APIRouter:
 
 
 def _check_classes(engine: Engine) -> None:
-    if not engine.ranker.has_classes:
+    if not engine.models.has_classes:
         raise NoHeadsError(
             "the served models have no class heads, so nothing can be classified; serve models with them"
         )
@@ -135,7 +135,7 @@ def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRe
     """Refuse a method whose heads are not served; what the library says of that is for those who load the models."""
     method = find_method(body.method, body.fusion)
     try:
-        engine.ranker.require(method)
+        engine.models.require(method)
     except InputError:
         raise InvalidError(
             f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; ask by "
@@ -149,7 +149,7 @@ async def _with_classes(
     engine: Engine, question: str, ranking: Awaitable[list[Hit]], *, wanted: bool
 ) -> tuple[list[Hit], QuestionLabel | None]:
     """Hits, and beside them what the question asks for; None without class heads, or where it is not wanted."""
-    if not (wanted and engine.ranker.has_classes):
+    if not (wanted and engine.models.has_classes):
         return await ranking, None
     hits, asked = await asyncio.gather(ranking, engine.classify_questions([question]))
     return hits, asked[0]
@@ -176,19 +176,19 @@ def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
 
 
 def _info(engine: Engine) -> dict[str, Any]:
-    ranker, retriever = engine.ranker, engine.retriever
+    models, retriever = engine.models, engine.retriever
     embedded = retriever is not None and isinstance(retriever.index, PassageIndex)
     index = (
         None if retriever is None else {"passages": len(retriever.index), "kind": "folder" if embedded else "qdrant"}
     )
     return {
         "version": semclass.__version__,
-        "encoder": ranker.encoder.fingerprint,
-        "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in ranker.passages.classes],
-        "fine_classes": ranker.questions.fine_classes,
+        "encoder": models.encoder.fingerprint,
+        "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in models.passages.classes],
+        "fine_classes": models.questions.fine_classes,
         "index": index,
-        "methods": [name for name, method in METHODS.items() if ranker.has_heads_for(method)],
-        "weights": ranker.all_weights if retriever is None else retriever.weights,
+        "methods": [name for name, method in METHODS.items() if models.has_heads_for(method)],
+        "weights": models.all_weights if retriever is None else retriever.weights,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 

@@ -10,7 +10,7 @@ from conftest import FakeEncoder
 
 from bench import living, made_corpus
 from semclass import Passage, PassageClassifier, PassageIndex
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 
 TALL, BUILT = "The tower on the hill is very tall indeed.", "It was built of iron and of stone by many."
 TEXTS = [f"{TALL} {BUILT}", "one sentence alone", f"{TALL} Nobody in the town ever saw it fall down."]
@@ -27,22 +27,22 @@ class Listening(FakeEncoder):
 
 
 @pytest.fixture
-def reader():
+def passage_encoder():
     Listening.asked = []
-    return PassageReader(PassageClassifier(Listening(), None), None, None)
+    return PassageEncoder(PassageClassifier(Listening(), None), None, None)
 
 
 def passages(*texts):
     return [Passage(str(place), text) for place, text in enumerate(texts)]
 
 
-def test_the_encoder_alone_is_given_what_the_form_is_made_of(reader):
+def test_the_encoder_alone_is_given_what_the_form_is_made_of(passage_encoder):
     for form, times in (("standard", 2), ("lean", 1), ("pooled", 1)):
         Listening.asked.clear()
-        living.encode_all(reader, form, passages(*TEXTS), workers=1)
+        living.encode_all(passage_encoder, form, passages(*TEXTS), workers=1)
         assert [texts for texts, _ in Listening.asked][:1] == [TEXTS]
         assert len(Listening.asked) == times
-    living.encode_all(reader, "standard", passages(*TEXTS), workers=1)
+    living.encode_all(passage_encoder, "standard", passages(*TEXTS), workers=1)
     # each sentence once, and none that is a whole passage
     assert Listening.asked[-1] == ([TALL, BUILT, "Nobody in the town ever saw it fall down."], ("pooled", "tokens"))
 
@@ -54,8 +54,10 @@ def test_every_other_round_goes_backwards():
     assert found.keys() == set("abc")
 
 
-def test_an_index_is_linked_without_a_copy(reader, tmp_path):
-    whole = PassageIndex.build(passages(*(f"the boat {number}" for number in range(10))), reader=reader)
+def test_an_index_is_linked_without_a_copy(passage_encoder, tmp_path):
+    whole = PassageIndex.build(
+        passages(*(f"the boat {number}" for number in range(10))), passage_encoder=passage_encoder
+    )
     whole.save(tmp_path / "whole")
     linked = living.linked(str(tmp_path / "whole"), tmp_path / "linked")
     with living.IndexWriter.open(linked) as writer:
@@ -77,12 +79,14 @@ def data(tmp_path):
     return str(tmp_path)
 
 
-def test_changes_of_a_made_index(data, tmp_path, ranker):
-    if ranker.reader.codebooks is None:
+def test_changes_of_a_made_index(data, tmp_path, models):
+    if models.passage_encoder.codebooks is None:
         pytest.skip("models/codebooks is not here")
-    pool = made_corpus.read_pool(["the tower is tall.", "it was built of iron.", "nobody saw it."], ranker.reader)
+    pool = made_corpus.read_pool(
+        ["the tower is tall.", "it was built of iron.", "nobody saw it."], models.passage_encoder
+    )
     index = tmp_path / "made" / "20"
-    made_corpus.make(pool, 20, ranker.reader, index)
+    made_corpus.make(pool, 20, models.passage_encoder, index)
     found = living.changes(str(index), data, rounds=2, add=4, update=2, delete=3)
     counts = {row["what"]: row["passages"] for row in found["rows"]}
     assert (found["passages"], counts["add"], counts["update of texts"], counts["delete"]) == (20, 4, 2, 3)

@@ -75,9 +75,9 @@ def folder(tmp_path_factory, corpus):
 
 
 @pytest.fixture(scope="module")
-def systems(folder, ranker, tmp_path_factory):
-    index = evaluate.cached_index(folder, tmp_path_factory.mktemp("cache"), ranker.reader)
-    return retrieval_systems.Systems(HybridRetriever(index, ranker), 0.5, Network())
+def systems(folder, models, tmp_path_factory):
+    index = evaluate.cached_index(folder, tmp_path_factory.mktemp("cache"), models.passage_encoder)
+    return retrieval_systems.Systems(HybridRetriever(index, models), 0.5, Network())
 
 
 def test_what_is_timed_finds_what_is_measured(folder, systems):

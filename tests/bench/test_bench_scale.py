@@ -59,9 +59,9 @@ def test_a_pool_comes_back_as_it_was_written(pool, tmp_path):
     np.testing.assert_array_equal(found.terms.row(2), pool.terms.row(2))
 
 
-def test_what_is_made_is_what_a_build_makes_but_for_what_is_said_to_be_not_encoded(tmp_path, ranker):
-    reader = ranker.reader
-    if reader.codebooks is None:
+def test_what_is_made_is_what_a_build_makes_but_for_what_is_said_to_be_not_encoded(tmp_path, models):
+    passage_encoder = models.passage_encoder
+    if passage_encoder.codebooks is None:
         pytest.skip("models/codebooks is not here")
     sentences = [
         "the tower was built between 1887 and 1889 by engineers.",
@@ -69,10 +69,10 @@ def test_what_is_made_is_what_a_build_makes_but_for_what_is_said_to_be_not_encod
         "millions of people climb it every single year.",
         "the paint on it weighs as much as ten elephants.",
     ]
-    pool = made_corpus.read_pool(sentences, reader)
-    made_corpus.make(pool, 6, reader, tmp_path / "index")
-    index = made_corpus.PassageIndex.load(tmp_path / "index", encoder=reader.encoder.fingerprint)
-    found = made_corpus.agreement(pool, index, reader, range(6))
+    pool = made_corpus.read_pool(sentences, passage_encoder)
+    made_corpus.make(pool, 6, passage_encoder, tmp_path / "index")
+    index = made_corpus.PassageIndex.load(tmp_path / "index", encoder=passage_encoder.encoder.fingerprint)
+    found = made_corpus.agreement(pool, index, passage_encoder, range(6))
     assert (found["terms"], found["tokens"], found["sentences"]) == (1, 1, 1)
     assert found["pooled_cosine"] > 0.7
     assert index.passage(5).id == "5"

@@ -43,9 +43,9 @@ def index(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def retriever(index, ranker):
+def retriever(index, models):
     found = HybridRetriever.load(index)
-    return HybridRetriever(found.index, ranker)
+    return HybridRetriever(found.index, models)
 
 
 def ids(out):

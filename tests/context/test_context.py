@@ -398,8 +398,8 @@ def test_what_is_no_hit_is_refused():
 # -- all of it
 
 
-def test_a_context_of_what_the_shipped_retriever_finds(ranker, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def test_a_context_of_what_the_shipped_retriever_finds(models, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
     hits = retriever.search("Who designed the lighthouse?", k=5)
     made = build_context(hits, budget=100)
     assert made.text.startswith("[1] ")

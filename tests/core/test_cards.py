@@ -8,7 +8,7 @@ import pytest
 from conftest import MODELS
 from huggingface_hub import ModelCard
 
-from semclass import ArtifactError, Ranker, TextClassifier, TextModel
+from semclass import ArtifactError, Models, TextClassifier, TextModel
 
 CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
 TEXTS = [
@@ -60,7 +60,7 @@ def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
 def test_all_models_are_one_repository(tmp_path):
     shutil.copytree(MODELS, tmp_path / "models")
     (tmp_path / "models" / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
-    assert Ranker.load(tmp_path / "models").has_classes
+    assert Models.load(tmp_path / "models").has_classes
 
 
 def test_links_into_a_cache_are_refused(head, tmp_path):

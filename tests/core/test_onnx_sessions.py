@@ -27,9 +27,11 @@ def graph_of(tensor, place):
     elif place == "attribute":
         graph = onnx.helper.make_graph([constant, add], "made", ends[:1], ends[1:])
     elif place == "branch":
-        branch = onnx.helper.make_graph([constant], "inner", [], [onnx.helper.make_tensor_value_info("w", 1, [4])])
+        token_encoder = onnx.helper.make_graph(
+            [constant], "inner", [], [onnx.helper.make_tensor_value_info("w", 1, [4])]
+        )
         yes = onnx.helper.make_tensor("yes", onnx.TensorProto.BOOL, [], [True])
-        either = onnx.helper.make_node("If", ["yes"], ["w"], then_branch=branch, else_branch=branch)
+        either = onnx.helper.make_node("If", ["yes"], ["w"], then_branch=token_encoder, else_branch=token_encoder)
         graph = onnx.helper.make_graph([either, add], "made", ends[:1], ends[1:], [yes])
     else:
         graph = onnx.helper.make_graph(

@@ -13,8 +13,8 @@ from semclass.encoders.bulk import watched
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 QUESTIONS = ["Who discovered penicillin?", "When was the bridge opened?", "How long is the river?"]
@@ -30,8 +30,8 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
     )
 
 
-def test_re_ranking_can_be_awaited(ranker, corpus):
-    reranker = Reranker(ranker)
+def test_re_ranking_can_be_awaited(models, corpus):
+    reranker = Reranker(models)
     found = asyncio.run(reranker.arerank(QUESTIONS[0], corpus[:4], k=2))
     assert found == reranker.rerank(QUESTIONS[0], corpus[:4], k=2)
 
@@ -68,9 +68,9 @@ def test_a_twin_has_the_arguments_of_the_method():
     assert HybridRetriever.asearch.__name__ == "asearch"
 
 
-def test_a_question_waits_while_all_processors_are_busy(retriever, ranker):
+def test_a_question_waits_while_all_processors_are_busy(retriever, models):
     taken = 0
-    while ranker._places.acquire(blocking=False):
+    while models._places.acquire(blocking=False):
         taken += 1
     assert taken == available_threads()
     thread = threading.Thread(target=retriever.search, args=(QUESTIONS[0],), kwargs={"method": "convex", "k": 1})
@@ -80,6 +80,6 @@ def test_a_question_waits_while_all_processors_are_busy(retriever, ranker):
     with watched(lambda: None):  # who counts for themselves do not wait
         retriever.search(QUESTIONS[0], k=1, method="convex")
     for _ in range(taken):
-        ranker._places.release()
+        models._places.release()
     thread.join(10)
     assert not thread.is_alive()

@@ -9,7 +9,7 @@ from conftest import FakeEncoder
 
 from semclass import InputError, Passage, PassageClassifier, PassageIndex
 from semclass.documents.readers import count_passages, iter_passages, passed_over, read_passages, read_texts
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 
 
 def write_lines(path, *records):
@@ -143,8 +143,8 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
 def test_the_files_of_an_index_are_not_listed(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     place = tmp_path / "index"
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-    PassageIndex.build([Passage("a", "text")], reader=reader).save(place)
+    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build([Passage("a", "text")], passage_encoder=passage_encoder).save(place)
     assert passed_over(tmp_path) == ""
     (place / "notes.md").write_text("text")  # whoever puts it there wants it read
     assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]

@@ -13,8 +13,8 @@ QUESTIONS = ["Who designed the lighthouse?", "Where is the museum?", "How much i
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")

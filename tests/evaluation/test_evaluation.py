@@ -16,7 +16,7 @@ from semclass.evaluation.evaluate import cached_index, evaluate, rank
 from semclass.evaluation.measure import measure, per_question
 from semclass.evaluation.slices import passage_kind, slices_of
 from semclass.evaluation.trec import read_run, write_run
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.methods import METHODS
 
 
@@ -264,8 +264,8 @@ def test_kinds_of_passages(text, kind):
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 def asked(**questions) -> Dataset:
@@ -307,19 +307,24 @@ def test_an_evaluation_measures_what_was_ranked(retriever, monkeypatch):
     assert len(seen) == len(answers)  # both are told before the work is done
 
 
-def test_an_index_is_kept_for_its_passages_models_and_form(ranker, tmp_path):
+def test_an_index_is_kept_for_its_passages_models_and_form(models, tmp_path):
     (folder := tmp_path / "beir").mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
-    plain = PassageReader(PassageClassifier(ranker.encoder, None), None, None)
-    unlike = replace(ranker.reader, codebooks=replace(ranker.reader.codebooks, fingerprint="others"))
-    for reader in (ranker.reader, unlike, replace(ranker.reader, classifier=plain.classifier), plain):
+    plain = PassageEncoder(PassageClassifier(models.encoder, None), None, None)
+    unlike = replace(models.passage_encoder, codebooks=replace(models.passage_encoder.codebooks, fingerprint="others"))
+    for passage_encoder in (
+        models.passage_encoder,
+        unlike,
+        replace(models.passage_encoder, classifier=plain.classifier),
+        plain,
+    ):
         for options in ({}, {"similarity": "ip"}, {"form": "exact"}):
             read = []
             for _ in range(2):
-                index = cached_index(folder, tmp_path / "cache", reader, read.append, **options)
+                index = cached_index(folder, tmp_path / "cache", passage_encoder, read.append, **options)
                 assert index.similarity == options.get("similarity", "cosine")
                 assert len(index) == sum(read) == 1
-                assert index.form == options.get("form", "standard" if reader.codebooks else "exact")
+                assert index.form == options.get("form", "standard" if passage_encoder.codebooks else "exact")
     assert len(list((tmp_path / "cache").iterdir())) == 12
     (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
     assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"

@@ -32,8 +32,8 @@ QUESTIONS = {
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +200,7 @@ def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
 
 
 def test_without_pair_heads_w_and_alpha_are_searched_alone(retriever, dataset):
-    found = tune(HybridRetriever(retriever.index, replace(retriever.ranker, pair_heads=None)), dataset, folds=2)
+    found = tune(HybridRetriever(retriever.index, replace(retriever.models, pair_heads=None)), dataset, folds=2)
     assert [item.name for item in found.searches] == ["bm25", "alpha"]
     assert found.searches[0].learned is None
 
@@ -223,7 +223,7 @@ def test_alpha_is_searched_over_the_passages_that_are_there(retriever, dataset, 
     assert gone
     with IndexWriter.open(folder) as changed:
         changed.delete(gone)
-    left = HybridRetriever(PassageIndex.load(folder), retriever.ranker)
+    left = HybridRetriever(PassageIndex.load(folder), retriever.models)
     curve = {item.name: item for item in tune(left, dataset, folds=2).searches}["alpha"]
     for place in (0, 30, 100):
         hits = [left.search(text, method="convex", weights={"alpha": place / 100}) for text in QUESTIONS]
@@ -257,31 +257,31 @@ def folder(retriever, tmp_path):
     return tmp_path / "index"
 
 
-def weights_of(folder, ranker):
-    return HybridRetriever(PassageIndex.load(folder), ranker).weights
+def weights_of(folder, models):
+    return HybridRetriever(PassageIndex.load(folder), models).weights
 
 
-def test_stored_weights_are_the_defaults_of_search_and_can_be_removed(retriever, folder, ranker):
+def test_stored_weights_are_the_defaults_of_search_and_can_be_removed(retriever, folder, models):
     question = "Who designed the lighthouse?"
-    before = weights_of(folder, ranker)
+    before = weights_of(folder, models)
     store_tuned(folder, {"weights": {"bm25": 0.03, "entailment": 2.5}, "found_on": {"questions": 7}})
-    assert weights_of(folder, ranker) == {**before, "bm25": 0.03, "entailment": 2.5}
-    tuned = HybridRetriever(PassageIndex.load(folder), ranker)
+    assert weights_of(folder, models) == {**before, "bm25": 0.03, "entailment": 2.5}
+    tuned = HybridRetriever(PassageIndex.load(folder), models)
     explicit = retriever.search(question, method="entail-integrated", weights={"bm25": 0.03, "entailment": 2.5})
     assert tuned.search(question, method="entail-integrated") == explicit
     plain = retriever.search(question, method="hybrid")
     assert tuned.search(question, method="hybrid", weights={"bm25": 0.1}) == plain
     assert tuned.untuned().weights == before
     tuned.index.save(folder.with_name("copy"))
-    assert weights_of(folder.with_name("copy"), ranker) == tuned.weights
+    assert weights_of(folder.with_name("copy"), models) == tuned.weights
     store_tuned(folder, None)
-    assert weights_of(folder, ranker) == before
+    assert weights_of(folder, models) == before
 
 
-def test_an_index_that_is_built_anew_has_no_weights(retriever, folder, ranker):
+def test_an_index_that_is_built_anew_has_no_weights(retriever, folder, models):
     store_tuned(folder, {"weights": {"bm25": 0.03}})
     retriever.index.save(folder)
-    assert weights_of(folder, ranker)["bm25"] == 0.1
+    assert weights_of(folder, models)["bm25"] == 0.1
 
 
 @pytest.mark.parametrize("weights", [{"bm25": -1}, {"bm25": "much"}, [0.1]], ids=["negative", "text", "no mapping"])

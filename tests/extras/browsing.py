@@ -30,10 +30,10 @@ QUESTION = "Who designed the tower?"
 
 
 @contextmanager
-def served(ranker, retriever, **settings):
+def served(models, retriever, **settings):
     """A service on a free port of the loopback device."""
     settings = Settings(**settings)
-    app = create_app(Engine(ranker, retriever, settings), settings)
+    app = create_app(Engine(models, retriever, settings), settings)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -47,20 +47,20 @@ def served(ranker, retriever, **settings):
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker):
+def retriever(models):
     corpus = Path(semclass.__file__).parent / "demo_data" / "corpus.jsonl"
-    return HybridRetriever(PassageIndex.build(read_corpus(corpus), reader=ranker.reader), ranker)
+    return HybridRetriever(PassageIndex.build(read_corpus(corpus), passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")
-def service(ranker, retriever):
-    with served(ranker, retriever) as address:
+def service(models, retriever):
+    with served(models, retriever) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def without_index(ranker):
-    with served(ranker, None) as address:
+def without_index(models):
+    with served(models, None) as address:
         yield address
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_models import export, save_pairs, write_model
 
-from semclass import HybridRetriever, InputError, OnnxEncoder, PassageIndex, Ranker, Reranker, TruncationWarning
+from semclass import HybridRetriever, InputError, Models, OnnxEncoder, PassageIndex, Reranker, TruncationWarning
 from semclass.cli.main import main
 from semclass.documents.readers import read_corpus
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
@@ -152,13 +152,13 @@ def test_a_local_folder_is_searched_from_the_command_line(tmp_path, capsys):
 
 def test_heads_for_a_local_folder_rank_and_explain(hub, tmp_path):
     save_pairs(tmp_path / "pairs", hub.fingerprint, len(hub.is_term))
-    ranker = Ranker.load(tmp_path, encoder=hub)
+    models = Models.load(tmp_path, encoder=hub)
     passages = read_corpus(CORPUS)
-    retriever = HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
+    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
     (hit,) = retriever.search(
         "Who designed the lighthouse?", k=1, explain=True, method="learned", fusion="convex", candidates=50
     )
     assert hit.id == "lighthouse-3"
     assert 1 / (1 + np.exp(-sum(hit.explanation.parts.values()))) == pytest.approx(hit.score, abs=1e-4)
     assert {word.word for word in hit.explanation.words if word.exact} >= {"designed"}
-    assert Reranker(ranker).rerank("Who designed the lighthouse?", passages[:6], k=1)[0].id == "lighthouse-3"
+    assert Reranker(models).rerank("Who designed the lighthouse?", passages[:6], k=1)[0].id == "lighthouse-3"

@@ -324,9 +324,9 @@ def test_text_that_could_not_be_classified_stands_above_no_classes_of_another(op
     expect(page.locator("#classify-cost")).to_be_empty()
 
 
-def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, ranker, retriever):
+def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, models, retriever):
     key = "open-sesame-open-sesame"
-    with served(ranker, retriever, keys=(hashlib.sha256(key.encode()).digest(),)) as address:
+    with served(models, retriever, keys=(hashlib.sha256(key.encode()).digest(),)) as address:
         page = open_page(f"{address}#q={QUESTION}", expected="401")
         box = page.get_by_label("Key", exact=True)
         expect(box).to_be_focused()
@@ -346,8 +346,8 @@ def test_a_key_is_asked_for_kept_for_the_tab_and_sent_as_bearer(open_page, ranke
         expect(box).to_be_hidden()
 
 
-def test_a_service_that_went_away_is_told(open_page, ranker, retriever):
-    with served(ranker, retriever) as address:
+def test_a_service_that_went_away_is_told(open_page, models, retriever):
+    with served(models, retriever) as address:
         page = open_page(address, expected="Failed to load resource")
         ask(page)
     page.get_by_role("button", name="Ask").click()

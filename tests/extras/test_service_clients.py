@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from served import Served
 
-from semclass import Passage, Ranker
+from semclass import Models, Passage
 from semclass.core.types import Hit
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.ranking.reranker import Reranker
@@ -48,16 +48,16 @@ class Flaky(Engine):
 
 
 @pytest.fixture(scope="module")
-def served(ranker: Ranker, encoder) -> Iterator[Served]:
+def served(models: Models, encoder) -> Iterator[Served]:
     entailment = EntailmentClassifier.load(encoder=encoder)
-    with Served(Engine(ranker, None, Settings(), entailment=entailment)) as service:
+    with Served(Engine(models, None, Settings(), entailment=entailment)) as service:
         yield service
 
 
 @pytest.fixture(scope="module")
-def expected(ranker: Ranker) -> list[tuple[int, float]]:
+def expected(models: Models) -> list[tuple[int, float]]:
     """Places and scores, best first, as the library has them."""
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
+    hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
     scores = {int(hit.id): hit.components["answers"] for hit in hits}
     return sorted(scores.items(), key=lambda item: -item[1])
 
@@ -140,11 +140,11 @@ def test_cohere_raises_its_own_errors(served):
     assert "at most 1000" in raised.value.body["message"]
 
 
-def test_cohere_waits_as_long_as_it_is_told_and_comes_back(ranker, expected, monkeypatch):
+def test_cohere_waits_as_long_as_it_is_told_and_comes_back(models, expected, monkeypatch):
     cohere = pytest.importorskip("cohere")
     waited: list[float] = []
     monkeypatch.setattr("cohere.core.http_client.time", SimpleNamespace(sleep=waited.append))
-    with Served(Flaky(ranker, None, Settings())) as service:
+    with Served(Flaky(models, None, Settings())) as service:
         client = cohere.ClientV2(api_key="any", base_url=service.url)
         assert told(client.rerank(model="any", query=QUESTION, documents=TEXTS).results) == expected
         service.engine.asked = 0
@@ -164,11 +164,11 @@ def test_cohere_waits_as_long_as_it_is_told_and_comes_back(ranker, expected, mon
 )
 def test_rerankers(served, expected, provider, path):
     rankers = pytest.importorskip("rerankers.models.api_rankers")
-    ranker = rankers.APIRanker("any", "any", provider, url=served.url + path)
-    found = ranker.rank(QUESTION, TEXTS)
+    models = rankers.APIRanker("any", "any", provider, url=served.url + path)
+    found = models.rank(QUESTION, TEXTS)
     assert [(item.document.doc_id, pytest.approx(item.score, abs=1e-6)) for item in found.results] == expected
     best, score = expected[0]
-    assert ranker.score(QUESTION, rankers.Document(TEXTS[best])) == pytest.approx(score, abs=1e-6)
+    assert models.score(QUESTION, rankers.Document(TEXTS[best])) == pytest.approx(score, abs=1e-6)
 
 
 def test_tei_from_haystack(served, expected):
@@ -176,18 +176,18 @@ def test_tei_from_haystack(served, expected):
     from haystack import Document
 
     documents = [Document(content=text, meta={"place": place}) for place, text in enumerate(TEXTS)]
-    ranker = rankers.HuggingFaceTEIRanker(url=served.url, top_k=2, token=None)
-    found = ranker.run(query=QUESTION, documents=documents)["documents"]
+    models = rankers.HuggingFaceTEIRanker(url=served.url, top_k=2, token=None)
+    found = models.run(query=QUESTION, documents=documents)["documents"]
     assert [(item.meta["place"], pytest.approx(item.score, abs=1e-6)) for item in found] == expected[:2]
     direction = rankers.TruncationDirection.RIGHT
-    found = asyncio.run(ranker.run_async(query=QUESTION, documents=documents, truncation_direction=direction))
+    found = asyncio.run(models.run_async(query=QUESTION, documents=documents, truncation_direction=direction))
     assert [item.meta["place"] for item in found["documents"]] == [place for place, _ in expected[:2]]
     raw = rankers.HuggingFaceTEIRanker(url=served.url, raw_scores=True, token=None)
     best, score = expected[0]
     (top, *_) = raw.run(query=QUESTION, documents=documents)["documents"]
     assert (top.meta["place"], top.score) == (best, pytest.approx(math.log(score / (1 - score)), abs=1e-5))
     with pytest.raises(RuntimeError, match="at most 1000"):
-        ranker.run(query=QUESTION, documents=[Document(content=f"{place}") for place in range(1001)])
+        models.run(query=QUESTION, documents=[Document(content=f"{place}") for place in range(1001)])
 
 
 def test_tei_from_llama_index(served, expected):
@@ -205,9 +205,9 @@ def test_jina_from_haystack(served, expected):
     from haystack import Document
     from haystack.utils import Secret
 
-    ranker = rankers.JinaRanker(api_key=Secret.from_token("any"), base_url=f"{served.url}/v1/rerank", model="any")
+    models = rankers.JinaRanker(api_key=Secret.from_token("any"), base_url=f"{served.url}/v1/rerank", model="any")
     documents = [Document(content=text, meta={"place": place}) for place, text in enumerate(TEXTS)]
-    found = ranker.run(query=QUESTION, documents=documents)
+    found = models.run(query=QUESTION, documents=documents)
     assert [(item.meta["place"], pytest.approx(item.score, abs=1e-6)) for item in found["documents"]] == expected
     assert found["meta"]["model"] == "any"
     assert found["meta"]["usage"]["total_tokens"] > 0

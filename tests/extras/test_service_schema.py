@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from served import Served
 
-from semclass import HybridRetriever, Passage, PassageIndex, Ranker
+from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
@@ -34,9 +34,9 @@ KEY = "a-key-that-is-long-enough"
 
 
 @pytest.fixture(scope="module")
-def parts(ranker: Ranker, encoder, corpus: list[Passage]) -> tuple[Ranker, HybridRetriever, EntailmentClassifier]:
-    index = PassageIndex.build(corpus, reader=ranker.reader)
-    return ranker, HybridRetriever(index, ranker), EntailmentClassifier.load(encoder=encoder)
+def parts(models: Models, encoder, corpus: list[Passage]) -> tuple[Models, HybridRetriever, EntailmentClassifier]:
+    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder)
+    return models, HybridRetriever(index, models), EntailmentClassifier.load(encoder=encoder)
 
 
 CONFIG = """
@@ -60,16 +60,16 @@ def check(engine: Engine, folder: Path, *options: str) -> None:
 
 
 def test_everything_that_may_be_asked(parts, tmp_path):
-    ranker, retriever, entailment = parts
-    check(Engine(ranker, retriever, SMALL, entailment=entailment), tmp_path)
+    models, retriever, entailment = parts
+    check(Engine(models, retriever, SMALL, entailment=entailment), tmp_path)
 
 
 def test_everything_that_may_be_asked_with_a_key(parts, tmp_path):
-    ranker, retriever, entailment = parts
+    models, retriever, entailment = parts
     settings = replace(SMALL, keys=(hashlib.sha256(KEY.encode()).digest(),))
-    check(Engine(ranker, retriever, settings, entailment=entailment), tmp_path, "-H", f"Authorization: Bearer {KEY}")
+    check(Engine(models, retriever, settings, entailment=entailment), tmp_path, "-H", f"Authorization: Bearer {KEY}")
 
 
 def test_everything_that_may_be_asked_without_an_index(parts, tmp_path):
-    ranker, _, entailment = parts
-    check(Engine(ranker, None, SMALL, entailment=entailment), tmp_path, "--include-path", "/api/search")
+    models, _, entailment = parts
+    check(Engine(models, None, SMALL, entailment=entailment), tmp_path, "--include-path", "/api/search")

@@ -77,15 +77,15 @@ def test_one_and_many_give_the_same(classifier):
     assert classifier.predict([]) == []
 
 
-def test_scores_of_the_shipped_heads_are_what_they_were(ranker):
+def test_scores_of_the_shipped_heads_are_what_they_were(models):
     # golden values: a change of encoder, head or runtime that moves a probability by more than 0.01 must be meant
     golden = json.loads((MODELS.parent / "tests" / "golden.json").read_text())
-    found = ranker.questions.predict(golden["questions"])
+    found = models.questions.predict(golden["questions"])
     for level, label, probability in (("coarse", "label", "probability"), ("fine", "fine", "fine_probability")):
         assert [getattr(item, label) for item in found] == golden[level]["labels"]
         given = [getattr(item, probability) for item in found]
         np.testing.assert_allclose(given, golden[level]["probabilities"], atol=0.01)
-    passages = ranker.passages.predict_proba(golden["passages"])
+    passages = models.passages.predict_proba(golden["passages"])
     np.testing.assert_allclose(passages, golden["passage_probabilities"], atol=0.01)
 
 
@@ -119,17 +119,17 @@ def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(
     np.testing.assert_allclose(in_parts, at_once, atol=1e-4)
 
 
-def test_a_passage_may_provide_several_types(ranker):
-    (found,) = ranker.passages.predict(
+def test_a_passage_may_provide_several_types(models):
+    (found,) = models.passages.predict(
         ["The Sandrey Bay Maritime Trust (SBMT) was founded in 1921 by Helena Voss in the town of Marrick."]
     )
     assert {"ABBR", "HUM", "LOC", "NUM"} <= set(found.labels)
     assert tuple(found.probabilities) == COARSE
 
 
-def test_labels_are_the_classes_that_reach_their_threshold(ranker, corpus):
-    thresholds = dict(zip(ranker.passages.classes, ranker.passages.thresholds, strict=True))
-    for found in ranker.passages.predict([passage.text for passage in corpus]):
+def test_labels_are_the_classes_that_reach_their_threshold(models, corpus):
+    thresholds = dict(zip(models.passages.classes, models.passages.thresholds, strict=True))
+    for found in models.passages.predict([passage.text for passage in corpus]):
         assert set(found.labels) == {name for name, p in found.probabilities.items() if p >= thresholds[name]}
 
 

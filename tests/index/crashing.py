@@ -24,13 +24,13 @@ from semclass import Passage, PassageClassifier, PassageIndex
 from semclass.index import build
 from semclass.index.build import build_index
 from semclass.index.manifest import generation_of
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.store import AREA
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 
 OPERATIONS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.truncate"}
-READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+READER = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
 
 
 def passages(*numbers, text="the boat"):
@@ -120,7 +120,7 @@ def state(folder):
 
 
 def add_and_delete(folder):
-    with IndexWriter.open(folder, reader=READER) as changed:
+    with IndexWriter.open(folder, passage_encoder=READER) as changed:
         changed.add(passages(20, 21))
         changed.update(passages(3, text="a hill"))
         changed.delete(["0", "12"])
@@ -131,11 +131,11 @@ def make_compact(folder):
 
 
 def build_anew(folder):
-    build_index(folder, passages(*range(40, 52)), reader=READER, workers=1)
+    build_index(folder, passages(*range(40, 52)), passage_encoder=READER, workers=1)
 
 
 def save(folder):
-    PassageIndex.build(passages(*range(60, 65)), reader=READER).save(folder)
+    PassageIndex.build(passages(*range(60, 65)), passage_encoder=READER).save(folder)
 
 
 def content(folder):
@@ -146,8 +146,8 @@ def content(folder):
 def one_by_one(root, rng, stride):
     """Kill before every operation of every kind of change, or before each `stride`-th; the number of kills."""
     base = root / "base"
-    PassageIndex.build(passages(*range(10)), reader=READER).save(base)
-    with IndexWriter.open(base, reader=READER) as changed:
+    PassageIndex.build(passages(*range(10)), passage_encoder=READER).save(base)
+    with IndexWriter.open(base, passage_encoder=READER) as changed:
         changed.add(passages(10, 11, 12))
         changed.delete(["4", "11"])
     old = state(base)
@@ -186,7 +186,7 @@ def one_by_one(root, rng, stride):
 def at_random(root, rng, count):
     """Kill after a few commits, at any moment, while another process opens the index again and again; what was seen."""
     folder = root / "random"
-    PassageIndex.build(passages(*range(10)), reader=READER).save(folder)
+    PassageIndex.build(passages(*range(10)), passage_encoder=READER).save(folder)
     few = {str(number) for number in range(10)}
     allowed = [few, few | {"20"}, few | {"20", "21"}]
     seen = [0, 0, 0]
@@ -204,7 +204,7 @@ def at_random(root, rng, count):
                     lambda changed: changed.update(passages(21), missing="add"),
                     lambda changed: changed.commit(compact=True),
                 ):
-                    with IndexWriter.open(folder, reader=READER) as changed:
+                    with IndexWriter.open(folder, passage_encoder=READER) as changed:
                         work(changed)
         # by what was committed and not by time alone, as machines are of all speeds
         first, commits = generation_of(folder), int(rng.integers(5))
@@ -221,7 +221,7 @@ def at_random(root, rng, count):
         assert set(state(folder)) in allowed
         verify(folder)
         within += cut_off(folder)
-    with IndexWriter.open(folder, reader=READER) as changed:
+    with IndexWriter.open(folder, passage_encoder=READER) as changed:
         changed.update(passages(20, 21), missing="add")
     assert set(state(folder)) == allowed[2]
     return {"at random": number, "opened": sum(seen), "seen": seen, "within a commit": within}

@@ -41,7 +41,7 @@ class Made(dict):
 
 
 @pytest.fixture(scope="module")
-def made(ranker, corpus, tmp_path_factory):
+def made(models, corpus, tmp_path_factory):
     """An index of two segments, with reduced vectors, metadata and removed passages; and the files that are in it."""
     folder = tmp_path_factory.mktemp("crafted") / "index"
     passages = [
@@ -53,8 +53,8 @@ def made(ranker, corpus, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduction, "MANY", 20)
         patch.setattr(reduction, "CELL", 8)
-        PassageIndex.build(passages[:24], reader=ranker.reader).save(folder)
-    with IndexWriter.open(folder, reader=ranker.reader) as changed:
+        PassageIndex.build(passages[:24], passage_encoder=models.passage_encoder).save(folder)
+    with IndexWriter.open(folder, passage_encoder=models.passage_encoder) as changed:
         changed.add(passages[24:])
         changed.delete([passages[3].id, passages[5].id])
     return Made(
@@ -80,10 +80,10 @@ def write(folder, files):
         (folder / name).write_bytes(data)
 
 
-def search(folder, ranker):
+def search(folder, models):
     """Do with an index what reads all that it holds."""
     index = PassageIndex.load(folder)
-    retriever = HybridRetriever(index, ranker)
+    retriever = HybridRetriever(index, models)
     asked = (
         {},
         {"method": "match-soft", "fusion": "convex"},
@@ -96,10 +96,10 @@ def search(folder, ranker):
     index.by_ids(["lighthouse-3", "museum-2"])
 
 
-def refused(folder, ranker):
+def refused(folder, models):
     """Whether an index is refused; an error that is not ours fails the test."""
     try:
-        search(folder, ranker)
+        search(folder, models)
     except ArtifactError:
         return True
     except InputError as error:
@@ -184,31 +184,31 @@ def changed(files, seed):
     return {**files, name: change(files[name], rng)}
 
 
-def test_what_is_not_changed_is_searched(made, ranker, tmp_path):
+def test_what_is_not_changed_is_searched(made, models, tmp_path):
     write(tmp_path / "index", made)
-    assert not refused(tmp_path / "index", ranker)
+    assert not refused(tmp_path / "index", models)
 
 
 @settings(max_examples=150)
 @given(seed=st.integers(0, 2**32))
-def test_whatever_is_changed_is_refused_or_searched(made, ranker, tmp_path_factory, seed):
+def test_whatever_is_changed_is_refused_or_searched(made, models, tmp_path_factory, seed):
     folder = tmp_path_factory.getbasetemp() / "changed"
     write(folder, changed(made, seed))
-    refused(folder, ranker)
+    refused(folder, models)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "columns.json", "records.npy"])
-def test_a_hundred_thousand_brackets_are_no_index(made, ranker, tmp_path, name):
+def test_a_hundred_thousand_brackets_are_no_index(made, models, tmp_path, name):
     (path,) = [path for path in made if path.endswith(name)][:1]
     data = npy(np.frombuffer(BRACKETS, np.uint8)) if name == "records.npy" else BRACKETS
     write(tmp_path / "index", {**made, path: data})
-    assert refused(tmp_path / "index", ranker)
+    assert refused(tmp_path / "index", models)
     if name == "manifest.json":
         with pytest.raises(ArtifactError, match=r"manifest.json is damaged"):
             PassageIndex.load(tmp_path / "index")
 
 
-def test_a_record_of_brackets_is_no_passage(made, ranker, tmp_path):
+def test_a_record_of_brackets_is_no_passage(made, models, tmp_path):
     (values, *_), (offsets, *_) = (
         [path for path in made if path.endswith(name)] for name in ("records.npy", "record_offsets.npy")
     )
@@ -222,7 +222,7 @@ def test_a_record_of_brackets_is_no_passage(made, ranker, tmp_path):
         index.passages(index.rows)
 
 
-def test_a_segment_that_is_named_twice_is_refused(made, ranker, tmp_path):
+def test_a_segment_that_is_named_twice_is_refused(made, models, tmp_path):
     manifest = json.loads(made["manifest.json"])
     manifest["segments"].append(manifest["segments"][0])
     write(tmp_path / "index", {**made, "manifest.json": json.dumps(manifest).encode()})
@@ -244,15 +244,15 @@ def test_a_segment_that_is_named_twice_is_refused(made, ranker, tmp_path):
         ("id_rows", lambda values: values + 100),
     ],
 )
-def test_numbers_that_lead_beyond_an_array_are_refused(made, ranker, tmp_path, name, change):
+def test_numbers_that_lead_beyond_an_array_are_refused(made, models, tmp_path, name, change):
     (path, *_) = [path for path in made if path.endswith(f"/{name}.npy")]
     write(tmp_path / "index", {**made, path: npy(change(np.load(io.BytesIO(made[path]))))})
-    assert refused(tmp_path / "index", ranker)
+    assert refused(tmp_path / "index", models)
 
 
-def test_a_file_that_the_manifest_does_not_name_is_not_read(made, ranker, tmp_path):
+def test_a_file_that_the_manifest_does_not_name_is_not_read(made, models, tmp_path):
     write(tmp_path / "index", made)
     (lean,) = [path for path in (tmp_path / "index").glob("segment-*") if not (path / "reduced").exists()]
     (lean / "reduced").mkdir()
     (lean / "reduced" / "axes.npy").write_bytes(b"nothing")
-    assert not refused(tmp_path / "index", ranker)
+    assert not refused(tmp_path / "index", models)

@@ -11,10 +11,10 @@ from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier
 from semclass.context.build import build_context
 from semclass.context.window import by_document
 from semclass.index import pieces
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.writer import IndexWriter
 
-READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+READER = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
 
 
 def passages(document, *texts):
@@ -26,12 +26,12 @@ def index(tmp_path, monkeypatch):
     """Of three segments, from the last of which a passage was removed."""
     monkeypatch.setattr(pieces, "WIDER", 0)  # so that small segments are not joined
     PassageIndex.build(
-        [*passages("a.md", "one", "two"), *passages("b.md", "three"), Passage("x", "alone")], reader=READER
+        [*passages("a.md", "one", "two"), *passages("b.md", "three"), Passage("x", "alone")], passage_encoder=READER
     ).save(tmp_path)
     for more in (passages("c.md", "four", "five"), passages("d.md", "six", "seven")):
-        with IndexWriter.open(tmp_path, reader=READER) as changed:
+        with IndexWriter.open(tmp_path, passage_encoder=READER) as changed:
             changed.add(more)
-    with IndexWriter.open(tmp_path, reader=READER) as changed:
+    with IndexWriter.open(tmp_path, passage_encoder=READER) as changed:
         changed.delete(["d.md#1"])
     found = PassageIndex.load(tmp_path)
     assert len(found.segments) == 3
@@ -56,7 +56,7 @@ def test_passages_are_read_by_their_documents_in_the_order_of_the_index(index):
 
 
 def test_one_segment_is_read_as_several_are():
-    index = PassageIndex.build(passages("a.md", "one", "two"), reader=READER)
+    index = PassageIndex.build(passages("a.md", "one", "two"), passage_encoder=READER)
     assert index.by_documents(["a.md"]) == index.by_ids(["a.md#1", "a.md#2"]) == passages("a.md", "one", "two")
     assert index.by_documents(["b.md"]) == index.by_ids(["b"]) == []
 
@@ -77,14 +77,16 @@ def test_filters_stay_remembered(index):
     assert index.mask(where) is before
 
 
-def test_an_index_is_where_neighbours_and_parents_are(ranker, corpus):
+def test_an_index_is_where_neighbours_and_parents_are(models, corpus):
     placed = [
         replace(item, metadata={"document": item.id.split("-")[0], "position": int(item.id.split("-")[1])})
         for item in corpus
     ]
     whole = Passage("all", " ".join(item.text for item in corpus[:3]))
     child = Passage("child", "The tower of the old abbey was painted by Ada.", {"parent": "all"})
-    retriever = HybridRetriever(PassageIndex.build([*placed, whole, child], reader=ranker.reader), ranker)
+    retriever = HybridRetriever(
+        PassageIndex.build([*placed, whole, child], passage_encoder=models.passage_encoder), models
+    )
     hits = retriever.search("Who designed the lighthouse?", k=2, where={"document": "lighthouse"})
     context = build_context(hits, documents=retriever.index.by_documents)
     assert context == build_context(hits, documents=by_document(placed))

@@ -11,11 +11,11 @@ from semclass.core import artifacts
 from semclass.index import store
 from semclass.index.build import build_index
 from semclass.index.lock import LOCK
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.target import check_target
 from semclass.index.writer import IndexWriter
 
-READER = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+READER = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def nothing_waits_for_the_disk(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    PassageIndex.build(passages(*range(20)), reader=READER).save(tmp_path / "index")
+    PassageIndex.build(passages(*range(20)), passage_encoder=READER).save(tmp_path / "index")
     return tmp_path / "index"
 
 
@@ -37,8 +37,8 @@ def test_a_folder_that_holds_other_things_is_refused(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "thesis.txt").write_text("years of work")
     for build in (
-        lambda: build_index(tmp_path, passages(1), reader=READER),
-        PassageIndex.build(passages(1), reader=READER).save,
+        lambda: build_index(tmp_path, passages(1), passage_encoder=READER),
+        PassageIndex.build(passages(1), passage_encoder=READER).save,
     ):
         with pytest.raises(ArtifactError, match="holds other things"):
             build(*([] if build.__name__ == "<lambda>" else [tmp_path]))
@@ -71,7 +71,7 @@ def test_a_hidden_folder_that_only_has_the_name_of_ours_is_somebody_elses(tmp_pa
     for place in (tmp_path / "package", folder):
         (place / store.AREA / name).mkdir(parents=True)
         with pytest.raises(ArtifactError, match=r"holds other things \('.build'\)"):
-            build_index(place, passages(1), reader=READER)
+            build_index(place, passages(1), passage_encoder=READER)
         assert (place / store.AREA / name).is_dir()
 
 
@@ -93,7 +93,7 @@ def test_what_somebody_put_beside_an_index_stays(folder):
     kept = [*OTHERS[:3], ".hidden.npz", ".notes.part"]
     for name in kept:
         (folder / name).write_text("mine")
-    with IndexWriter.open(folder, reader=READER) as changed:
+    with IndexWriter.open(folder, passage_encoder=READER) as changed:
         changed.add(passages(20))
     assert [(folder / name).read_text() for name in kept] == ["mine"] * len(kept)
 
@@ -104,14 +104,14 @@ def test_what_somebody_put_beside_an_index_stays(folder):
 def test_a_manifest_of_something_else_or_of_a_newer_version_is_not_replaced(tmp_path, text):
     (tmp_path / "manifest.json").write_text(text)
     with pytest.raises(ArtifactError, match=r"holds other things \('manifest.json'\)"):
-        build_index(tmp_path, passages(1), reader=READER)
+        build_index(tmp_path, passages(1), passage_encoder=READER)
     assert (tmp_path / "manifest.json").read_text() == text
 
 
 def test_an_index_of_an_earlier_version_or_with_a_damaged_manifest_is_replaced(folder):
     for text in ("{", json.dumps({"kind": "index", "protocol": 1})):
         (folder / "manifest.json").write_text(text)
-        assert len(build_index(folder, passages(1, 2), reader=READER)) == 2
+        assert len(build_index(folder, passages(1, 2), passage_encoder=READER)) == 2
     assert store.describe(folder)["passages"] == 2
 
 
@@ -120,7 +120,7 @@ def test_an_index_that_is_changed_while_it_is_verified_is_opened_as_it_is_then(f
 
     def compacted_first(*arguments, **options):
         monkeypatch.setattr(artifacts, "read_file", read)
-        with IndexWriter.open(folder, reader=READER) as changed:
+        with IndexWriter.open(folder, passage_encoder=READER) as changed:
             changed.add(passages(20))
             changed.commit(compact=True)
         return read(*arguments, **options)
@@ -134,18 +134,18 @@ def test_a_commit_that_fails_leaves_no_segment_behind(folder, monkeypatch):
         raise ArtifactError(f"cannot write {path}: No space left on device; nothing was changed")
 
     def changed():
-        with IndexWriter.open(folder, reader=READER) as changed:
+        with IndexWriter.open(folder, passage_encoder=READER) as changed:
             changed.add(passages(20))
 
     before = {path.name for path in folder.iterdir()}
     monkeypatch.setattr(artifacts, "write_atomic", full)
-    for change in (changed, PassageIndex.build(passages(1), reader=READER).save):
+    for change in (changed, PassageIndex.build(passages(1), passage_encoder=READER).save):
         with pytest.raises(ArtifactError, match="No space left"):
             change(*([] if change is changed else [folder]))
         assert {path.name for path in folder.iterdir()} == before
     assert len(PassageIndex.load(folder)) == 20
     with pytest.raises(ArtifactError, match="No space left"):
-        PassageIndex.build(passages(1), reader=READER).save(folder.parent / "new")
+        PassageIndex.build(passages(1), passage_encoder=READER).save(folder.parent / "new")
     assert {path.name for path in (folder.parent / "new").iterdir()} == {".lock"}
 
 
@@ -217,8 +217,8 @@ def test_a_place_without_an_index_is_told_with_how_one_is_made(tmp_path):
 
 def test_a_damaged_index_is_repaired_by_building_it_again(folder):
     for again in (
-        lambda: build_index(folder, passages(*range(20)), reader=READER),
-        lambda: PassageIndex.build(passages(*range(20)), reader=READER).save(folder),
+        lambda: build_index(folder, passages(*range(20)), passage_encoder=READER),
+        lambda: PassageIndex.build(passages(*range(20)), passage_encoder=READER).save(folder),
     ):
         path = next(folder.glob("segment-*/records.npy"))
         data = path.read_bytes()

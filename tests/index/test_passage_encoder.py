@@ -5,14 +5,14 @@ import pytest
 from conftest import MODELS, Counting
 
 from semclass import PassageClassifier
-from semclass.encoders.token_encoder import QUESTION, SENTENCE, Branch
-from semclass.index.passage_encoder import PassageReader
+from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
+from semclass.index.passage_encoder import PassageEncoder
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 
 
-def test_every_sentence_is_read_by_itself(ranker):
-    evidence, cut = ranker.reader.read([f"{FIRST} {SECOND}", SECOND])
+def test_every_sentence_is_read_by_itself(models):
+    evidence, cut = models.passage_encoder.read([f"{FIRST} {SECOND}", SECOND])
     assert cut == ()
     assert evidence.sentences.lengths().tolist() == [2, 1]
     np.testing.assert_allclose(evidence.sentences.row(0)[1], evidence.sentences.row(1)[0], atol=1e-5)
@@ -20,45 +20,47 @@ def test_every_sentence_is_read_by_itself(ranker):
     np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
 
 
-def test_token_vectors_are_those_of_the_branch(ranker):
-    evidence, _ = ranker.reader.read([FIRST])
-    states = ranker.encoder.encode([FIRST], views=("states",)).pieces("states")
-    branch = Branch.load(MODELS / "entailment", encoder=ranker.encoder.fingerprint)
-    np.testing.assert_allclose(evidence.tokens.values, branch.read(states, SENTENCE).vectors.values, atol=1e-5)
+def test_token_vectors_are_those_of_the_branch(models):
+    evidence, _ = models.passage_encoder.read([FIRST])
+    states = models.encoder.encode([FIRST], views=("states",)).pieces("states")
+    token_encoder = TokenEncoder.load(MODELS / "entailment", encoder=models.encoder.fingerprint)
+    np.testing.assert_allclose(evidence.tokens.values, token_encoder.read(states, SENTENCE).vectors.values, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(evidence.tokens.values, axis=1), 1, atol=1e-3)
 
 
-def test_questions_have_weights_that_sum_to_one(ranker):
-    (query,) = ranker.encode(["When was the lighthouse finished?"])
+def test_questions_have_weights_that_sum_to_one(models):
+    (query,) = models.encode(["When was the lighthouse finished?"])
     assert query.weights.sum() == pytest.approx(1)
     assert len(query.weights) == len(query.tokens) == len(query.terms)
-    states = ranker.encoder.encode([query.text], views=("states",)).pieces("states")
-    np.testing.assert_allclose(query.tokens, ranker.reader.branch.read(states, QUESTION).vectors.values, atol=1e-5)
+    states = models.encoder.encode([query.text], views=("states",)).pieces("states")
+    np.testing.assert_allclose(
+        query.tokens, models.passage_encoder.token_encoder.read(states, QUESTION).vectors.values, atol=1e-5
+    )
 
 
-def test_there_is_a_token_vector_for_each_term_however_long_a_word(ranker):
+def test_there_is_a_token_vector_for_each_term_however_long_a_word(models):
     # a "word" of 600 pieces is one sentence that the encoder reads only the beginning of
-    evidence, _ = ranker.reader.read([FIRST, "x" + "\u4e00" * 600, SECOND])
+    evidence, _ = models.passage_encoder.read([FIRST, "x" + "\u4e00" * 600, SECOND])
     assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
 
 
 def test_without_a_branch_the_view_tokens_is_read(fake_encoder):
-    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
-    evidence, _ = reader.read(["the red boat", "a green hill"])
-    assert reader.interaction == "tokens"
+    passage_encoder = PassageEncoder(PassageClassifier(fake_encoder, None), None, None)
+    evidence, _ = passage_encoder.read(["the red boat", "a green hill"])
+    assert passage_encoder.interaction == "tokens"
     assert evidence.tokens.lengths().tolist() == [3, 3]
     np.testing.assert_allclose(np.linalg.norm(evidence.sentences.values, axis=1), 1, atol=1e-5)
 
 
 def test_passages_of_one_sentence_are_read_once():
     encoder = Counting()
-    reader = PassageReader(PassageClassifier(encoder, None), None, None)
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None, None)
     long = "the first sentence is this one here. the second sentence is that one there."
-    found, _ = reader.read(["a red boat", long, "a green hill", long])
+    found, _ = passage_encoder.read(["a red boat", long, "a green hill", long])
     assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
     assert encoder.seen.count("the first sentence is this one here.") == 1
     for row, text in enumerate(["a red boat", long, "a green hill", long]):
-        alone, _ = reader.read([text])
+        alone, _ = passage_encoder.read([text])
         for name in ("tokens", "sentences", "terms"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
         np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])

@@ -15,14 +15,14 @@ from semclass import (
     TruncationWarning,
 )
 from semclass.index.ingest import FORMS
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.scoring import reduction
 from semclass.scoring.topk import SIMILARITIES
 
 
 @pytest.fixture(scope="module")
-def index(ranker, corpus):
-    return PassageIndex.build(corpus, reader=ranker.reader)
+def index(models, corpus):
+    return PassageIndex.build(corpus, passage_encoder=models.passage_encoder)
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def bytes_of(folder):
     return sum(path.stat().st_size for path in data.rglob("*") if path.is_file())
 
 
-def test_each_form_gives_the_same_evidence_in_fewer_bytes(ranker, corpus, tmp_path):
+def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_path):
     rows = np.array([7, 0, 3])
     sizes, found = {}, {}
     for form in FORMS:
-        built = PassageIndex.build(corpus, reader=ranker.reader, form=form)
+        built = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form)
         built.save(tmp_path / form)
         sizes[form] = bytes_of(tmp_path / form)
-        found[form] = PassageIndex.load(tmp_path / form).evidence(rows, ranker.reader)
+        found[form] = PassageIndex.load(tmp_path / form).evidence(rows, models.passage_encoder)
     assert sizes["lean"] < sizes["standard"] < sizes["exact"]
     tokens, sentences, terms = found["exact"]
     assert all(part[2].values.tolist() == terms.values.tolist() for part in found.values())
@@ -77,50 +77,52 @@ def test_each_form_gives_the_same_evidence_in_fewer_bytes(ranker, corpus, tmp_pa
         assert (found[form][1].values * sentences.values).sum(axis=1).mean() > least
 
 
-def test_rounded_vectors_find_the_same_passages(ranker, corpus):
-    exact, standard = (PassageIndex.build(corpus, reader=ranker.reader, form=form) for form in ("exact", "standard"))
+def test_rounded_vectors_find_the_same_passages(models, corpus):
+    exact, standard = (
+        PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form) for form in ("exact", "standard")
+    )
     for question in exact.segments[0].pooled_codes:
         np.testing.assert_allclose(exact.dense_scores(question), standard.dense_scores(question), atol=0.01)
 
 
 def test_a_form_that_needs_codebooks_says_so(fake_encoder):
-    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
+    passage_encoder = PassageEncoder(PassageClassifier(fake_encoder, None), None, None)
     with pytest.raises(InputError, match="needs codebooks"):
-        PassageIndex.build([Passage("a", "x")], reader=reader, form="standard")
+        PassageIndex.build([Passage("a", "x")], passage_encoder=passage_encoder, form="standard")
     with pytest.raises(InputError, match="form"):
-        PassageIndex.build([Passage("a", "x")], reader=reader, form="small")
+        PassageIndex.build([Passage("a", "x")], passage_encoder=passage_encoder, form="small")
 
 
-def test_passages_come_back_as_they_were_handed_in(ranker):
+def test_passages_come_back_as_they_were_handed_in(models):
     passages = [Passage("a", "Größe\nzählt 数", {"page": 3, "nested": {"x": [1, None]}}), Passage("b", "two")]
-    index = PassageIndex.build(passages, reader=ranker.reader)
+    index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
     assert [index.passage(row) for row in range(2)] == passages
 
 
-def test_the_same_passages_give_the_same_bytes(index, ranker, corpus, tmp_path):
+def test_the_same_passages_give_the_same_bytes(index, models, corpus, tmp_path):
     for name in ("a", "b"):
-        PassageIndex.build(corpus, reader=ranker.reader).save(tmp_path / name)
+        PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(tmp_path / name)
     first, second = ((tmp_path / name / "manifest.json").read_bytes() for name in ("a", "b"))
     assert first == second
 
 
-def test_a_title_is_searched_with_the_text(ranker):
-    index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], reader=ranker.reader)
-    (terms,) = [ranker.encoder.tokenize(["Coffee Beans."])]
+def test_a_title_is_searched_with_the_text(models):
+    index = PassageIndex.build([Passage("a", "Beans.", {"title": "Coffee"})], passage_encoder=models.passage_encoder)
+    (terms,) = [models.encoder.tokenize(["Coffee Beans."])]
     assert index.terms.values.tolist() == terms.values.tolist()
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_vectors_that_are_not_used_are_not_written(ranker, corpus, tmp_path, monkeypatch, similarity):
+def test_vectors_that_are_not_used_are_not_written(models, corpus, tmp_path, monkeypatch, similarity):
     monkeypatch.setattr(reduction, "MANY", len(corpus))
-    PassageIndex.build(corpus, reader=ranker.reader, similarity=similarity).save(tmp_path / "index")
+    PassageIndex.build(corpus, passage_encoder=models.passage_encoder, similarity=similarity).save(tmp_path / "index")
     (segment,) = PassageIndex.load(tmp_path / "index").segments
     assert (segment.near is None) == (similarity == "l2")
     assert segment.vectors(similarity).index is segment.near
 
 
-def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(index, saved, ranker, corpus):
-    PassageIndex.build(corpus[:5], reader=ranker.reader).save(saved)
+def test_saving_again_replaces_the_old_index_and_leaves_nothing_behind(index, saved, models, corpus):
+    PassageIndex.build(corpus[:5], passage_encoder=models.passage_encoder).save(saved)
     assert len(PassageIndex.load(saved)) == 5
     assert names(saved) == 2
 
@@ -164,24 +166,24 @@ def test_a_file_is_no_place_for_an_index(index, tmp_path):
         index.save(tmp_path / "file")
 
 
-def test_bad_passages_are_refused(ranker):
+def test_bad_passages_are_refused(models):
     build = PassageIndex.build
     with pytest.raises(InputError, match="no passages"):
-        build([], reader=ranker.reader)
+        build([], passage_encoder=models.passage_encoder)
     with pytest.raises(InputError, match=r"'a' comes twice \(items 1 and 3\)"):
-        build([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], reader=ranker.reader)
+        build([Passage("a", "x"), Passage("b", "y"), Passage("a", "z")], passage_encoder=models.passage_encoder)
     with pytest.raises(InputError, match="text of passage 'a' is empty"):
-        build([Passage("a", " ")], reader=ranker.reader)
+        build([Passage("a", " ")], passage_encoder=models.passage_encoder)
     with pytest.raises(InputError, match="metadata of passage 'a' cannot be saved"):
-        build([Passage("a", "x", {"when": object()})], reader=ranker.reader)
+        build([Passage("a", "x", {"when": object()})], passage_encoder=models.passage_encoder)
     with pytest.raises(InputError, match="cannot be saved as JSON"):
-        build([Passage("a", "x", {"n": float("nan")})], reader=ranker.reader)
+        build([Passage("a", "x", {"n": float("nan")})], passage_encoder=models.passage_encoder)
 
 
-def test_long_passages_are_never_cut_in_silence(ranker):
+def test_long_passages_are_never_cut_in_silence(models):
     passages = [Passage("short", "x"), Passage("long", "word " * 4200)]
     with pytest.warns(TruncationWarning, match="1 of 2 passages are longer .*'long'") as caught:
-        index = PassageIndex.build(passages, reader=ranker.reader)
+        index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
     assert len(caught) == 1
     assert index.terms.lengths().tolist() == [1, 4200]
 
@@ -193,9 +195,9 @@ def test_whoever_may_read_the_folder_may_read_the_index(saved):
 
 def test_any_encoder_with_the_protocol_will_do(fake_encoder):
     # no heads: an index without classes still finds passages
-    reader = PassageReader(PassageClassifier(fake_encoder, None), None, None)
+    passage_encoder = PassageEncoder(PassageClassifier(fake_encoder, None), None, None)
     passages = [Passage("a", "the red boat"), Passage("b", "a green hill")]
-    index = PassageIndex.build(passages, reader=reader)
+    index = PassageIndex.build(passages, passage_encoder=passage_encoder)
     question = fake_encoder.encode(["red boat"])
     assert index.probabilities.shape == (2, 0)
     assert index.dense_scores(question.pooled[0]).argmax() == 0

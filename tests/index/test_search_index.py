@@ -35,8 +35,8 @@ class Elsewhere:
     def __len__(self):
         return len(self.real)
 
-    def candidates(self, query, n, scoring, *, reader=None, where=None):
-        found = self.real.candidates(query, n, scoring, reader=reader, where=where)
+    def candidates(self, query, n, scoring, *, passage_encoder=None, where=None):
+        found = self.real.candidates(query, n, scoring, passage_encoder=passage_encoder, where=where)
         return replace(found, rows=found.rows + 10**12, passages=tuple(self.real.passages(found.rows)))
 
     def passages(self, rows):
@@ -44,32 +44,32 @@ class Elsewhere:
 
 
 @pytest.fixture(scope="module")
-def index(ranker, corpus):
-    return PassageIndex.build(corpus, reader=ranker.reader)
+def index(models, corpus):
+    return PassageIndex.build(corpus, passage_encoder=models.passage_encoder)
 
 
-def test_a_retriever_searches_any_index_of_that_shape(index, ranker):
-    here, there = HybridRetriever(index, ranker), HybridRetriever(Elsewhere(index), ranker)
+def test_a_retriever_searches_any_index_of_that_shape(index, models):
+    here, there = HybridRetriever(index, models), HybridRetriever(Elsewhere(index), models)
     for how in ({}, {"method": "match-soft", "fusion": "convex"}):
         assert there.search(QUESTION, **how) == here.search(QUESTION, **how)
 
 
-def test_an_index_of_another_kind_is_measured_as_well(index, ranker):
+def test_an_index_of_another_kind_is_measured_as_well(index, models):
     dataset = Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
-    here, there = (evaluate.rank(dataset, HybridRetriever(used, ranker)) for used in (index, Elsewhere(index)))
+    here, there = (evaluate.rank(dataset, HybridRetriever(used, models)) for used in (index, Elsewhere(index)))
     assert here == there
 
 
-def test_what_looks_at_every_passage_says_that_it_cannot(index, ranker):
-    there = HybridRetriever(Elsewhere(index), ranker)
+def test_what_looks_at_every_passage_says_that_it_cannot(index, models):
+    there = HybridRetriever(Elsewhere(index), models)
     (query,) = there.encode([QUESTION])
     for ask in (lambda: there.scores(query), there.untuned, lambda: there.embedded):
         with pytest.raises(InputError, match="looks at every passage, and a Elsewhere gives only the best ones"):
             ask()
 
 
-def test_impacts_times_idf_are_the_scores(index, ranker):
-    (query,) = ranker.encode([QUESTION])
+def test_impacts_times_idf_are_the_scores(index, models):
+    (query,) = models.encode([QUESTION])
     (segment,) = index.segments
     average = float(segment.postings.lengths.mean())
     wanted = index.lexical_scores(query.terms)

@@ -10,7 +10,7 @@ from test_writer import passages
 
 from semclass import ArtifactError, PassageClassifier, PassageIndex
 from semclass.core import artifacts
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.removal import read_removed, removed_bytes
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
@@ -24,9 +24,9 @@ def nothing_waits_for_the_disk(monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path):
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-    PassageIndex.build(passages(*range(12)), reader=reader).save(tmp_path / "index")
-    with IndexWriter.open(tmp_path / "index", reader=reader) as changed:
+    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build(passages(*range(12)), passage_encoder=passage_encoder).save(tmp_path / "index")
+    with IndexWriter.open(tmp_path / "index", passage_encoder=passage_encoder) as changed:
         changed.add(passages(20, 21))
         changed.delete(["3"])
     return tmp_path / "index"
@@ -141,8 +141,8 @@ def test_two_passages_of_one_id_are_found(folder):
 def test_reduced_vectors_are_looked_through(tmp_path, monkeypatch, name, change, says):
     monkeypatch.setattr(reduction, "MANY", 12)
     monkeypatch.setattr(reduction, "CELL", 4)
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
-    PassageIndex.build(passages(*range(12)), reader=reader, form="lean").save(tmp_path / "index")
+    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
+    PassageIndex.build(passages(*range(12)), passage_encoder=passage_encoder, form="lean").save(tmp_path / "index")
     assert verify(tmp_path / "index")["passages"] == 12
     (path,) = (tmp_path / "index").glob(f"*/reduced/{name}.npy")
     np.save(path, change(np.load(path)))

@@ -24,7 +24,7 @@ from semclass import (
 )
 from semclass.index import pieces, store, writer
 from semclass.index.ingest import FORMS
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Query, Scoring
 from semclass.index.store import describe
 from semclass.index.verify import verify
@@ -40,8 +40,8 @@ def nothing_waits_for_the_disk(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def reader():
-    return PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+def passage_encoder():
+    return PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
 
 
 def passages(*numbers, text="the {} boat", **metadata):
@@ -49,8 +49,8 @@ def passages(*numbers, text="the {} boat", **metadata):
 
 
 @pytest.fixture
-def folder(reader, tmp_path):
-    PassageIndex.build(passages(*range(20)), reader=reader).save(tmp_path / "index")
+def folder(passage_encoder, tmp_path):
+    PassageIndex.build(passages(*range(20)), passage_encoder=passage_encoder).save(tmp_path / "index")
     return tmp_path / "index"
 
 
@@ -58,31 +58,31 @@ def ids(index):
     return [passage.id for passage in index.passages(index.rows)]
 
 
-def query(reader, text):
-    found = reader.encoder.encode([text], views=("pooled", "tokens"))
+def query(passage_encoder, text):
+    found = passage_encoder.encoder.encode([text], views=("pooled", "tokens"))
     tokens = found.tokens.row(0)
     nothing = np.zeros(0)
     return Query(text, found.pooled[0], nothing, nothing, tokens, np.ones(len(tokens), np.float32), found.terms.row(0))
 
 
-def ranking(index, reader, text, n=1000, **options):
-    found = index.candidates(query(reader, text), n, Scoring(0.1), reader=reader, **options)
+def ranking(index, passage_encoder, text, n=1000, **options):
+    found = index.candidates(query(passage_encoder, text), n, Scoring(0.1), passage_encoder=passage_encoder, **options)
     return [(passage.id, score) for passage, score in zip(index.passages(found.rows), found.score, strict=True)]
 
 
-def same_as_built_anew(index, reader):
+def same_as_built_anew(index, passage_encoder):
     """Whether an index ranks as one that is built from its passages."""
-    anew = PassageIndex.build(index.passages(index.rows), reader=reader)
+    anew = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder)
     np.testing.assert_array_equal(index.idf, anew.idf)
     for text in ("the red0 boat", "green1 boat boat", "new words", "lake5"):
-        ours, theirs = ranking(index, reader, text), ranking(anew, reader, text)
+        ours, theirs = ranking(index, passage_encoder, text), ranking(anew, passage_encoder, text)
         # a product is rounded as its place in the matrix has it, so that equal ones may change places
         np.testing.assert_allclose([score for _, score in ours], [score for _, score in theirs], atol=1e-6)
         assert dict(ours) == pytest.approx(dict(theirs), abs=1e-6)
 
 
-def test_passages_are_added_replaced_and_removed(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_passages_are_added_replaced_and_removed(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         assert changed.add(passages(20, 21)) == 2
         assert changed.update(passages(3, text="a {} hill")) == 1
         assert changed.delete(["0", "20"]) == 2
@@ -93,22 +93,22 @@ def test_passages_are_added_replaced_and_removed(folder, reader):
     assert ids(index) == [str(number) for number in range(1, 20) if number != 3] + ["21", "3"]
     assert index.passages(index.find(["3"]))[0].text == "a lake3 hill".replace("lake", "boat")
     assert index.find(["0", "20", "21"]).tolist()[:2] == [-1, -1]
-    same_as_built_anew(index, reader)
+    same_as_built_anew(index, passage_encoder)
 
 
 def test_only_new_texts_are_encoded(folder):
     encoder = Counting()
-    reader = PassageReader(PassageClassifier(encoder, None), None, None)
-    with IndexWriter.open(folder, reader=reader) as changed:
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None, None)
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.update(passages(4, page=7))
         changed.delete(["5"])
     assert encoder.seen == []
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(30))
     assert set(encoder.seen) == {"the red30 boat"}
     index = PassageIndex.load(folder)
     assert index.passages(index.find(["4"]))[0].metadata == {"page": 7}
-    same_as_built_anew(index, reader)
+    same_as_built_anew(index, passage_encoder)
 
 
 @pytest.fixture(scope="module")
@@ -116,60 +116,62 @@ def of_form(tmp_path_factory):
     """A reader with codebooks, and what makes an index of a form with it."""
     rng = np.random.default_rng(0)
     book = Codebook(rng.normal(size=(16, 256, 1)).astype(np.float32))
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, Codebooks("books", book, book))
+    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, Codebooks("books", book, book))
 
     def make(form):
         folder = tmp_path_factory.mktemp(form) / "index"
         items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
-        PassageIndex.build(items, reader=reader, form=form).save(folder)
+        PassageIndex.build(items, passage_encoder=passage_encoder, form=form).save(folder)
         return folder, items
 
-    return reader, make
+    return passage_encoder, make
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_index_of_each_form_is_changed_and_is_as_if_built_anew(of_form, form):
-    reader, make = of_form
+    passage_encoder, make = of_form
     folder, items = make(form)
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         new = [Passage(item.id, item.text, {"page": place}) for place, item in enumerate(reversed(items))]
         assert changed.update(new) == 3
         assert changed.update([Passage("d", "a tower")], missing="add") == 1
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         assert changed.update([Passage("b", "green hill hill hill", {"page": 7})]) == 1
         changed.delete(["a"])
         changed.commit(compact=True)
     verify(folder)
     index = PassageIndex.load(folder)
-    anew = PassageIndex.build(index.passages(index.rows), reader=reader, form=form)
+    anew = PassageIndex.build(index.passages(index.rows), passage_encoder=passage_encoder, form=form)
     assert {item.id: item.metadata.get("page") for item in index.passages(index.rows)} == {"b": 7, "c": 0, "d": None}
     ours, theirs = (found.segments[0].postings for found in (index, anew))
     np.testing.assert_array_equal(ours.lengths, theirs.lengths)
     np.testing.assert_array_equal(ours.passages, theirs.passages)
     for text in ("green hill", "a boat", "lake"):
-        assert dict(ranking(index, reader, text)) == pytest.approx(dict(ranking(anew, reader, text)), abs=1e-6)
+        assert dict(ranking(index, passage_encoder, text)) == pytest.approx(
+            dict(ranking(anew, passage_encoder, text)), abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_where_nothing_matches_nothing_is_found(of_form, form):
-    reader, make = of_form
+    passage_encoder, make = of_form
     folder, items = make(form)
-    assert ranking(PassageIndex.load(folder), reader, "boat", where={"page": 99}) == []
+    assert ranking(PassageIndex.load(folder), passage_encoder, "boat", where={"page": 99}) == []
     with IndexWriter.open(folder) as changed:
         changed.delete([item.id for item in items])
-    assert ranking(PassageIndex.load(folder), reader, "boat") == []
+    assert ranking(PassageIndex.load(folder), passage_encoder, "boat") == []
 
 
-def test_an_update_that_changes_nothing_is_no_change(folder, reader):
+def test_an_update_that_changes_nothing_is_no_change(folder, passage_encoder):
     before = (folder / "manifest.json").read_bytes()
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         assert changed.update(passages(4)) == 0
     assert (folder / "manifest.json").read_bytes() == before
 
 
-def test_a_block_that_fails_changes_nothing(folder, reader):
+def test_a_block_that_fails_changes_nothing(folder, passage_encoder):
     before = {path.name for path in folder.rglob("*")}
-    with pytest.raises(KeyError), IndexWriter.open(folder, reader=reader) as changed:  # noqa: PT012 - the block is meant
+    with pytest.raises(KeyError), IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:  # noqa: PT012 - the block is meant
         changed.add(passages(20))
         changed.delete(["1"])
         raise KeyError("a mistake of the caller")
@@ -177,8 +179,8 @@ def test_a_block_that_fails_changes_nothing(folder, reader):
     assert len(PassageIndex.load(folder)) == 20
 
 
-def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         with pytest.raises(InputError, match=r"passage id '3' is in the index already; replace"):
             changed.add(passages(40, 3))
         with pytest.raises(InputError, match=r"2 passage ids \('x', 'y'\) are not in the index"):
@@ -202,12 +204,12 @@ def test_a_call_that_is_refused_changes_nothing_of_the_block(folder, reader):
     assert len(PassageIndex.load(folder)) == 21
 
 
-def test_a_full_disk_leaves_the_index_as_it_was(folder, reader, monkeypatch):
+def test_a_full_disk_leaves_the_index_as_it_was(folder, passage_encoder, monkeypatch):
     def full(number):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     before = (folder / "manifest.json").read_bytes()
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(20))
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
@@ -219,8 +221,8 @@ def test_a_full_disk_leaves_the_index_as_it_was(folder, reader, monkeypatch):
     assert len(list(folder.glob("segment-*"))) == 2
 
 
-def test_passages_are_removed_by_a_filter(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_passages_are_removed_by_a_filter(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(30, 31, 32, lang="de"))
         assert changed.delete(where={"lang": "de", "_id": {"$in": ["30", "31"]}}) == 2
     assert ids(PassageIndex.load(folder))[-1] == "32"
@@ -230,13 +232,13 @@ def test_passages_are_removed_by_a_filter(folder, reader):
     assert len(PassageIndex.load(folder)) == 20
 
 
-def test_a_filter_applies_before_ranking(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_a_filter_applies_before_ranking(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(30, 31, page=1))
         changed.add(passages(32, page=2))
         changed.delete(["31"])
     index = PassageIndex.load(folder)
-    found = ranking(index, reader, "the red0 boat", 2, where={"page": {"$gte": 1}})
+    found = ranking(index, passage_encoder, "the red0 boat", 2, where={"page": {"$gte": 1}})
     assert {name for name, _ in found} == {"30", "32"}
     assert index.mask({"page": 1}).sum() == 1
     assert index.mask({"page": 1}) is index.mask({"page": 1}), "it is remembered"
@@ -245,36 +247,36 @@ def test_a_filter_applies_before_ranking(folder, reader):
     assert index.mask().sum() == len(index) == 22
 
 
-def test_all_can_be_removed_and_others_added(folder, reader):
+def test_all_can_be_removed_and_others_added(folder, passage_encoder):
     with IndexWriter.open(folder) as changed:
         changed.delete(map(str, range(20)))
     index = PassageIndex.load(folder)
     assert len(index) == 0
-    assert ranking(index, reader, "red") == []
-    with IndexWriter.open(folder, reader=reader) as changed:
+    assert ranking(index, passage_encoder, "red") == []
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(3))
     assert ids(PassageIndex.load(folder)) == ["3"]
-    same_as_built_anew(PassageIndex.load(folder), reader)
+    same_as_built_anew(PassageIndex.load(folder), passage_encoder)
 
 
-def test_a_snapshot_is_not_disturbed(folder, reader):
+def test_a_snapshot_is_not_disturbed(folder, passage_encoder):
     snapshot = PassageIndex.load(folder)
-    before = ranking(snapshot, reader, "the red0 boat")
-    with IndexWriter.open(folder, reader=reader) as changed:
+    before = ranking(snapshot, passage_encoder, "the red0 boat")
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(20, text="red0 {}"))
         changed.delete([str(number) for number in range(12)])
     compact(folder)
-    assert ranking(snapshot, reader, "the red0 boat") == before
+    assert ranking(snapshot, passage_encoder, "the red0 boat") == before
     assert snapshot.passage(3).id == "3"
     newer = snapshot.refresh()
     assert ids(newer) == [str(number) for number in range(12, 21)]
     assert newer.refresh() is newer
 
 
-def test_a_snapshot_is_not_saved_over_what_others_committed(folder, reader, tmp_path):
+def test_a_snapshot_is_not_saved_over_what_others_committed(folder, passage_encoder, tmp_path):
     snapshot = PassageIndex.load(folder)
     snapshot.save(folder)  # nobody else did anything
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(20))
     with pytest.raises(ArtifactError, match="was changed since it was loaded; refresh it"):
         snapshot.save(folder)
@@ -284,9 +286,9 @@ def test_a_snapshot_is_not_saved_over_what_others_committed(folder, reader, tmp_
     assert describe(folder)["segments"] == [21]
 
 
-def test_refresh_shares_what_did_not_change(folder, reader):
+def test_refresh_shares_what_did_not_change(folder, passage_encoder):
     snapshot = PassageIndex.load(folder)
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(20))
         changed.delete(["1"])
     newer = snapshot.refresh()
@@ -295,10 +297,10 @@ def test_refresh_shares_what_did_not_change(folder, reader):
         changed.delete(["20"])
     assert newer.refresh().removed[0] is newer.removed[0]
     with pytest.raises(InputError, match="built in memory"):
-        PassageIndex.build(passages(1), reader=reader).refresh()
+        PassageIndex.build(passages(1), passage_encoder=passage_encoder).refresh()
 
 
-def test_there_is_one_writer(folder, reader):
+def test_there_is_one_writer(folder, passage_encoder):
     other = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
@@ -314,17 +316,17 @@ except Exception as error:
         with pytest.raises(ArtifactError, match="is being changed by another writer; wait"), IndexWriter.open(folder):
             pass
         with pytest.raises(ArtifactError, match="another writer"):
-            PassageIndex.build(passages(1), reader=reader).save(folder)
+            PassageIndex.build(passages(1), passage_encoder=passage_encoder).save(folder)
         with pytest.raises(ArtifactError, match="another writer"):
             store.store_tuned(folder, {})
         assert "ArtifactError the index" in subprocess.run(run, capture_output=True, text=True, check=True).stdout
     assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "1\n"
 
 
-def test_a_writer_is_of_no_use_after_its_block(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_a_writer_is_of_no_use_after_its_block(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(passages(20))
-    with IndexWriter.open(folder, reader=reader) as other:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as other:
         other.add(passages(21))
     for late in (
         lambda: changed.add(passages(22)),
@@ -337,8 +339,8 @@ def test_a_writer_is_of_no_use_after_its_block(folder, reader):
     assert ids(PassageIndex.load(folder))[-2:] == ["20", "21"]
 
 
-def test_threads_that_share_a_writer_take_turns(folder, reader):
-    with IndexWriter.open(folder, reader=reader) as changed:
+def test_threads_that_share_a_writer_take_turns(folder, passage_encoder):
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
 
         def add(first):
             for number in range(first, first + 20):
@@ -402,24 +404,24 @@ def test_a_file_system_without_locks_is_told_from_another_writer(folder, monkeyp
 
 
 def test_the_models_must_be_those_of_the_index(folder):
-    other = PassageReader(PassageClassifier(FakeEncoder(fingerprint="other"), None), None, None)
+    other = PassageEncoder(PassageClassifier(FakeEncoder(fingerprint="other"), None), None, None)
     said = "with encoder 'fake', the models have 'other'"
-    with pytest.raises(EncoderMismatchError, match=said), IndexWriter.open(folder, reader=other) as changed:
+    with pytest.raises(EncoderMismatchError, match=said), IndexWriter.open(folder, passage_encoder=other) as changed:
         changed.add(passages(20))
     assert len(PassageIndex.load(folder)) == 20
     with pytest.raises(ArtifactError, match="nothing does not exist"), IndexWriter.open(folder / "nothing"):
         pass
 
 
-def test_segments_stay_few(folder, reader):
+def test_segments_stay_few(folder, passage_encoder):
     for number in range(20, 45):
-        with IndexWriter.open(folder, reader=reader) as changed:
+        with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
             changed.add(passages(number))
     found = describe(folder)
     assert 1 < len(found["segments"]) <= 4
     assert found["segments"][0] >= 20
     assert found["generation"] == 26
-    same_as_built_anew(PassageIndex.load(folder), reader)
+    same_as_built_anew(PassageIndex.load(folder), passage_encoder)
     there = [path for path in folder.iterdir() if path.name.startswith("segment-")]
     assert len(there) == len(found["segments"])
     assert compact(folder)
@@ -466,13 +468,13 @@ def test_what_was_removed_goes_when_it_is_more_than_half(folder):
     assert (describe(folder)["passages"], describe(folder)["removed"]) == (9, 0)
 
 
-def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
+def test_many_passages_are_added_in_bounded_memory(folder, passage_encoder, monkeypatch):
     monkeypatch.setattr(writer, "FLUSH", 3)
     monkeypatch.setattr(writer, "BATCH", 8)
     monkeypatch.setattr(pieces, "SMALL", 4)
     monkeypatch.setattr("semclass.index.ingest.CHUNK", 4)
     new = passages(*range(100, 200))
-    with IndexWriter.open(folder, reader=reader) as changed:
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         changed.add(iter(new))
         for number in range(10):
             changed.add(passages(300 + number))
@@ -481,16 +483,16 @@ def test_many_passages_are_added_in_bounded_memory(folder, reader, monkeypatch):
     index = PassageIndex.load(folder)
     assert len(index) == 128
     assert len(index.segments) == 1
-    same_as_built_anew(index, reader)
+    same_as_built_anew(index, passage_encoder)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
-    reader = PassageReader(PassageClassifier(FakeEncoder(), None), None, None)
+    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
     folder = tmp_path_factory.mktemp("any") / "index"
     known = {str(number): Passage(str(number), f"{WORDS[number]} boat") for number in range(5)}
-    PassageIndex.build(known.values(), reader=reader).save(folder)
+    PassageIndex.build(known.values(), passage_encoder=passage_encoder).save(folder)
     index = PassageIndex.load(folder)
     names = st.lists(st.integers(0, 12).map(str), unique=True, max_size=6)
     texts = st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join)
@@ -501,7 +503,7 @@ def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
             index = index.refresh()
         else:
             chosen = data.draw(names)
-            with IndexWriter.open(folder, reader=reader) as changed:
+            with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
                 if step == "delete":
                     changed.delete(chosen, missing="ignore")
                     known = {name: known[name] for name in known if name not in chosen}
@@ -518,4 +520,4 @@ def test_after_any_changes_it_is_as_if_built_anew(tmp_path_factory, data):
     index = index.refresh()
     assert {passage.id: passage for passage in index.passages(index.rows)} == known
     if known:
-        same_as_built_anew(index, reader)
+        same_as_built_anew(index, passage_encoder)

@@ -50,16 +50,16 @@ class LangChain:
         metadata = {key: value for key, value in found.metadata.items() if key != "relevance_score"}
         return SimpleNamespace(id=found.id, text=found.page_content, metadata=metadata, score=score)
 
-    def ranker(self, k=10, threshold=None, details=False, models=MODELS, **method):
+    def models(self, k=10, threshold=None, details=False, models=MODELS, **method):
         return self.module.SemclassCompressor(
             models=models, top_n=k, score_threshold=threshold, details=details, rerank_kwargs=method
         )
 
-    def rank(self, ranker, question, documents):
-        return ranker.compress_documents(documents, question)
+    def rank(self, models, question, documents):
+        return models.compress_documents(documents, question)
 
-    async def arank(self, ranker, question, documents):
-        return await ranker.acompress_documents(documents, question)
+    async def arank(self, models, question, documents):
+        return await models.acompress_documents(documents, question)
 
     def retriever(self, index, k=10, details=False, where=None, **method):
         options = {**method, **({} if where is None else {"where": {"page": {"$gte": where}}})}
@@ -102,16 +102,16 @@ class LlamaIndex:
     def read(self, found):
         return SimpleNamespace(id=found.node_id, text=found.text, metadata=found.metadata, score=found.score)
 
-    def ranker(self, k=10, threshold=None, details=False, models=MODELS, **method):
+    def models(self, k=10, threshold=None, details=False, models=MODELS, **method):
         return self.module.SemclassRerank(
             models=str(models), top_n=k, score_threshold=threshold, details=details, options=method
         )
 
-    def rank(self, ranker, question, documents):
-        return ranker.postprocess_nodes(documents, query_str=question)
+    def rank(self, models, question, documents):
+        return models.postprocess_nodes(documents, query_str=question)
 
-    async def arank(self, ranker, question, documents):
-        return await ranker.apostprocess_nodes(documents, query_str=question)
+    async def arank(self, models, question, documents):
+        return await models.apostprocess_nodes(documents, query_str=question)
 
     def retriever(self, index, k=10, details=False, where=None, **method):
         filters = None
@@ -150,14 +150,14 @@ class Haystack:
     def read(self, found):
         return SimpleNamespace(id=found.id, text=found.content, metadata=found.meta, score=found.score)
 
-    def ranker(self, k=10, threshold=None, details=False, models=MODELS, **method):
+    def models(self, k=10, threshold=None, details=False, models=MODELS, **method):
         return self.module.SemclassRanker(models, top_k=k, score_threshold=threshold, details=details, **method)
 
-    def rank(self, ranker, question, documents):
-        return ranker.run(question, documents)["documents"]
+    def rank(self, models, question, documents):
+        return models.run(question, documents)["documents"]
 
-    async def arank(self, ranker, question, documents):
-        return (await ranker.run_async(question, documents))["documents"]
+    async def arank(self, models, question, documents):
+        return (await models.run_async(question, documents))["documents"]
 
     def retriever(self, index, k=10, details=False, where=None, **method):
         filters = None if where is None else {"field": "meta.page", "operator": ">=", "value": where}
@@ -180,11 +180,11 @@ def adapter(request):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, ranker) -> str:
+def folder(tmp_path_factory, models) -> str:
     """A saved index of the three texts."""
     passages = [Passage(name, text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
     path = tmp_path_factory.mktemp("contract") / "index"
-    PassageIndex.build(passages, reader=ranker.reader).save(path)
+    PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(path)
     return str(path)
 
 
@@ -209,16 +209,16 @@ def scored(adapter, found):
 @pytest.mark.parametrize(
     "method", [{}, {"method": "entail-stable"}, {"method": "default"}, {"method": "class-integrated"}], ids=str
 )
-def test_order_and_scores_are_those_of_the_reranker(adapter, documents, ranker, method):
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(*item) for item in TEXTS.items()], **method)
-    found = adapter.rank(adapter.ranker(**method), QUESTION, documents)
+def test_order_and_scores_are_those_of_the_reranker(adapter, documents, models, method):
+    hits = Reranker(models).rerank(QUESTION, [Passage(*item) for item in TEXTS.items()], **method)
+    found = adapter.rank(adapter.models(**method), QUESTION, documents)
     assert scored(adapter, found) == [(hit.id, hit.score) for hit in hits]
     assert found[0].__class__ is documents[0].__class__
 
 
 def test_copies_keep_what_they_had_and_originals_do_not_change(adapter, documents):
     before = deepcopy(documents)
-    found = [adapter.read(item) for item in adapter.rank(adapter.ranker(details=True), QUESTION, documents)]
+    found = [adapter.read(item) for item in adapter.rank(adapter.models(details=True), QUESTION, documents)]
     assert {item.id: (item.text, item.metadata["page"]) for item in found} == {
         name: (text, page) for page, (name, text) in enumerate(TEXTS.items())
     }
@@ -227,28 +227,28 @@ def test_copies_keep_what_they_had_and_originals_do_not_change(adapter, document
 
 
 def test_k_and_threshold(adapter, documents):
-    every = scored(adapter, adapter.rank(adapter.ranker(), QUESTION, documents))
-    assert scored(adapter, adapter.rank(adapter.ranker(k=2), QUESTION, documents)) == every[:2]
-    assert scored(adapter, adapter.rank(adapter.ranker(threshold=every[1][1]), QUESTION, documents)) == every[:2]
-    assert adapter.rank(adapter.ranker(threshold=1.1), QUESTION, documents) == []
+    every = scored(adapter, adapter.rank(adapter.models(), QUESTION, documents))
+    assert scored(adapter, adapter.rank(adapter.models(k=2), QUESTION, documents)) == every[:2]
+    assert scored(adapter, adapter.rank(adapter.models(threshold=every[1][1]), QUESTION, documents)) == every[:2]
+    assert adapter.rank(adapter.models(threshold=1.1), QUESTION, documents) == []
 
 
 def test_no_documents_are_no_error_and_load_nothing(adapter):
     if adapter.silent == "last":
-        assert adapter.rank(adapter.ranker(models="nowhere"), QUESTION, []) == []
-    assert adapter.rank(adapter.ranker(), QUESTION, []) == []
+        assert adapter.rank(adapter.models(models="nowhere"), QUESTION, []) == []
+    assert adapter.rank(adapter.models(), QUESTION, []) == []
 
 
 def test_documents_without_text_have_no_score(adapter, documents):
     blank = [adapter.document("none", "", {}), adapter.document("blank", " \n", {})]
-    found = scored(adapter, adapter.rank(adapter.ranker(), QUESTION, [*blank, *documents]))
+    found = scored(adapter, adapter.rank(adapter.models(), QUESTION, [*blank, *documents]))
     assert found[3:] == ([("none", None), ("blank", None)] if adapter.silent == "last" else [])
-    assert len(adapter.rank(adapter.ranker(threshold=0.0), QUESTION, [*blank, *documents])) == 3
-    assert len(adapter.rank(adapter.ranker(), QUESTION, blank)) == (2 if adapter.silent == "last" else 0)
+    assert len(adapter.rank(adapter.models(threshold=0.0), QUESTION, [*blank, *documents])) == 3
+    assert len(adapter.rank(adapter.models(), QUESTION, blank)) == (2 if adapter.silent == "last" else 0)
 
 
 def test_details_say_how_a_document_came_to_its_place(adapter, documents):
-    found = adapter.rank(adapter.ranker(details=True), QUESTION, documents)
+    found = adapter.rank(adapter.models(details=True), QUESTION, documents)
     best = adapter.read(found[0])
     details = best.metadata["semclass"]
     assert set(details) == {"rank", "rank_before", "labels", "probabilities", "components"}
@@ -278,19 +278,19 @@ def test_details_say_how_a_document_came_to_its_place(adapter, documents):
 )
 def test_wrong_options_of_a_ranker_are_refused_when_it_is_made(adapter, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        adapter.ranker(**options)
+        adapter.models(**options)
 
 
 def test_an_empty_question_is_refused(adapter, documents, folder):
     with pytest.raises(ValueError, match="is empty"):
-        adapter.rank(adapter.ranker(), " ", documents)
+        adapter.rank(adapter.models(), " ", documents)
     with pytest.raises(ValueError, match="is empty"):
         adapter.search(adapter.retriever(folder), " ")
 
 
 def test_the_asynchronous_twins_give_the_same_in_a_thread(adapter, documents, folder, monkeypatch):
-    ranker, retriever, threads = adapter.ranker(), adapter.retriever(folder), []
-    expected = adapter.rank(ranker, QUESTION, documents), adapter.search(retriever, QUESTION)
+    models, retriever, threads = adapter.models(), adapter.retriever(folder), []
+    expected = adapter.rank(models, QUESTION, documents), adapter.search(retriever, QUESTION)
     for owner, name in ((Reranker, "rerank"), (HybridRetriever, "search")):
         real = getattr(owner, name)
         monkeypatch.setattr(
@@ -302,7 +302,7 @@ def test_the_asynchronous_twins_give_the_same_in_a_thread(adapter, documents, fo
         )
 
     async def several():
-        ranked = await asyncio.gather(*(adapter.arank(ranker, QUESTION, documents) for _ in range(3)))
+        ranked = await asyncio.gather(*(adapter.arank(models, QUESTION, documents) for _ in range(3)))
         return ranked, await asyncio.gather(*(adapter.asearch(retriever, QUESTION) for _ in range(3)))
 
     assert asyncio.run(several()) == ([expected[0]] * 3, [expected[1]] * 3)
@@ -311,7 +311,7 @@ def test_the_asynchronous_twins_give_the_same_in_a_thread(adapter, documents, fo
 
 
 def test_what_is_saved_does_the_same_and_loads_its_models_late(adapter, documents, folder, monkeypatch):
-    made = adapter.ranker(k=2, threshold=0.01, details=True, method="default")
+    made = adapter.models(k=2, threshold=0.01, details=True, method="default")
     expected = adapter.rank(made, QUESTION, documents)
     with monkeypatch.context() as patch:
         patch.setattr(shared, "load_encoder", None)
@@ -326,7 +326,7 @@ def test_what_is_saved_does_the_same_and_loads_its_models_late(adapter, document
 def test_whatever_the_texts_each_document_comes_once_best_first(adapter, texts, k):
     items = [adapter.document(f"n{place}", text, {}) for place, text in enumerate(texts)]
     before = deepcopy(items)
-    found = scored(adapter, adapter.rank(adapter.ranker(k=k), QUESTION, items))
+    found = scored(adapter, adapter.rank(adapter.models(k=k), QUESTION, items))
     there = len(texts) if adapter.silent == "last" else sum(bool(text.strip()) for text in texts)
     assert len(dict(found)) == len(found) == min(there, k)
     assert [score for _, score in found] == sorted((s for _, s in found), key=lambda s: (s is None, -(s or 0)))
@@ -389,7 +389,7 @@ def test_the_encoder_is_shared_in_a_process_and_models_are_loaded_once(adapter, 
     real, load = shared.open_models, Reranker.load
     monkeypatch.setattr(shared, "open_models", lambda *given_: encoders.append(1) or real(*given_))
     monkeypatch.setattr(Reranker, "load", lambda *args, **options: models.append(1) or load(*args, **options))
-    first, second = adapter.ranker(), adapter.ranker()
+    first, second = adapter.models(), adapter.models()
     workers = [threading.Thread(target=adapter.rank, args=(first, QUESTION, documents)) for _ in range(3)]
     for worker in workers:
         worker.start()
@@ -401,8 +401,10 @@ def test_the_encoder_is_shared_in_a_process_and_models_are_loaded_once(adapter, 
     assert models == [1, 1]
 
 
-def test_documents_become_an_index_and_come_back(adapter, documents, ranker, tmp_path):
-    PassageIndex.build(adapter.converters.to_passages(documents), reader=ranker.reader).save(tmp_path / "index")
+def test_documents_become_an_index_and_come_back(adapter, documents, models, tmp_path):
+    PassageIndex.build(adapter.converters.to_passages(documents), passage_encoder=models.passage_encoder).save(
+        tmp_path / "index"
+    )
     found = map(adapter.read, adapter.search(adapter.retriever(str(tmp_path / "index")), QUESTION))
     assert {item.id: (item.text, item.metadata) for item in found} == {
         name: (text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())

@@ -68,11 +68,11 @@ def documents() -> list[Document]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, ranker) -> str:
+def folder(tmp_path_factory, models) -> str:
     """A saved index of the three texts."""
     passages = [Passage(name, text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
     path = tmp_path_factory.mktemp("haystack") / "index"
-    PassageIndex.build(passages, reader=ranker.reader).save(path)
+    PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(path)
     return str(path)
 
 
@@ -145,8 +145,8 @@ class TestRanker:
         assert found[0].meta == {"from": "vectors"}
 
     def test_top_k_of_a_run_comes_before_that_of_the_component(self, documents):
-        ranker = SemclassRanker(MODELS, top_k=2)
-        assert [len(ranker.run(WHEN, documents, top_k=k)["documents"]) for k in (None, 1, 3, 100)] == [2, 1, 3, 3]
+        models = SemclassRanker(MODELS, top_k=2)
+        assert [len(models.run(WHEN, documents, top_k=k)["documents"]) for k in (None, 1, 3, 100)] == [2, 1, 3, 3]
 
     def test_fields_of_meta_are_read_if_they_are_named(self):
         named = [
@@ -252,10 +252,10 @@ def test_an_index_finds_what_a_document_store_finds(filterable_index, condition)
 
 
 @pytest.fixture(scope="module")
-def filterable_index(tmp_path_factory, ranker):
+def filterable_index(tmp_path_factory, models):
     documents = create_filterable_docs()
     path = tmp_path_factory.mktemp("filterable") / "index"
-    PassageIndex.build(to_passages(documents), reader=ranker.reader).save(path)
+    PassageIndex.build(to_passages(documents), passage_encoder=models.passage_encoder).save(path)
     return documents, path
 
 

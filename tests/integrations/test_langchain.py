@@ -52,8 +52,8 @@ HEIGHT = "How high is the tower?"
 
 
 @pytest.fixture(scope="module")
-def found(ranker, corpus) -> HybridRetriever:
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def found(models, corpus) -> HybridRetriever:
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")
@@ -69,14 +69,14 @@ def retriever(found) -> SemclassRetriever:
 
 
 @pytest.fixture
-def compressor(ranker) -> SemclassCompressor:
-    return SemclassCompressor(reranker=Reranker(ranker))
+def compressor(models) -> SemclassCompressor:
+    return SemclassCompressor(reranker=Reranker(models))
 
 
 @pytest.fixture
-def router(ranker) -> SemclassRouter:
+def router(models) -> SemclassRouter:
     return SemclassRouter(
-        classifier=ranker.questions, routes={"NUM": lambda _: "a number", "HUM": lambda _: "a person"}
+        classifier=models.questions, routes={"NUM": lambda _: "a number", "HUM": lambda _: "a person"}
     )
 
 
@@ -283,9 +283,11 @@ def test_models_are_loaded_once_for_all_threads_copies_and_configurations(folder
     assert len(loads_seen) == 1
 
 
-def test_a_copy_with_another_folder_searches_that_one(folder, ranker, tmp_path):
+def test_a_copy_with_another_folder_searches_that_one(folder, models, tmp_path):
     other = tmp_path / "other"
-    PassageIndex.build([Passage("z", "The lighthouse was designed by Zoe.")], reader=ranker.reader).save(other)
+    PassageIndex.build(
+        [Passage("z", "The lighthouse was designed by Zoe.")], passage_encoder=models.passage_encoder
+    ).save(other)
     kept = SemclassRetriever(index=folder, models=MODELS, k=1)
     assert ids(kept.invoke(QUESTION)) == ["lighthouse-3"]
     assert ids(kept.model_copy(update={"index": str(other)}).invoke(QUESTION)) == ["z"]
@@ -308,12 +310,12 @@ def test_documents_may_lack_ids_and_share_ids_and_texts(compressor):
     assert sorted(document.page_content for document in best) == sorted(item.page_content for item in given)
 
 
-def test_metadata_that_an_earlier_step_wrote_is_overwritten_in_the_copy_alone(ranker):
+def test_metadata_that_an_earlier_step_wrote_is_overwritten_in_the_copy_alone(models):
     earlier = Document("Ada designed it.", metadata={"relevance_score": 7, "semclass": "mine", "title": "Lighthouse"})
-    plain = SemclassCompressor(reranker=Reranker(ranker)).compress_documents([earlier], QUESTION)[0]
+    plain = SemclassCompressor(reranker=Reranker(models)).compress_documents([earlier], QUESTION)[0]
     assert plain.metadata["relevance_score"] <= 1
     assert plain.metadata["semclass"] == "mine"
-    told = SemclassCompressor(reranker=Reranker(ranker), details=True).compress_documents([earlier], QUESTION)[0]
+    told = SemclassCompressor(reranker=Reranker(models), details=True).compress_documents([earlier], QUESTION)[0]
     assert told.metadata["semclass"]["rank_before"] == 1
     assert earlier.metadata == {"relevance_score": 7, "semclass": "mine", "title": "Lighthouse"}
 
@@ -409,23 +411,23 @@ def test_a_question_goes_where_its_answer_type_sends_it(router):
     assert list(router.stream(QUESTION)) == ["a person"]
 
 
-def test_a_route_gets_the_input_and_the_options_of_the_call(ranker, retriever):
-    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": retriever}, default=lambda value: value)
+def test_a_route_gets_the_input_and_the_options_of_the_call(models, retriever):
+    router = SemclassRouter(classifier=models.questions, routes={"HUM": retriever}, default=lambda value: value)
     assert len(router.invoke(QUESTION, k=2)) == 2
     asked = {"text": HEIGHT, "user": 1}
     assert router.model_copy(update={"input_key": "text"}).invoke(asked) == asked
 
 
-def test_a_fine_class_has_a_route_of_its_own(ranker):
+def test_a_fine_class_has_a_route_of_its_own(models):
     router = SemclassRouter(
-        classifier=ranker.questions, routes={"NUM:date": lambda _: "a date", "NUM": lambda _: "another number"}
+        classifier=models.questions, routes={"NUM:date": lambda _: "a date", "NUM": lambda _: "another number"}
     )
     assert router.batch(["When was it opened?", HEIGHT]) == ["a date", "another number"]
 
 
-def test_what_is_uncertain_goes_to_the_default(ranker):
+def test_what_is_uncertain_goes_to_the_default(models):
     router = SemclassRouter(
-        classifier=ranker.questions,
+        classifier=models.questions,
         routes={"HUM": lambda _: "a person", "NUM": lambda _: "a number"},
         default=lambda _: "unsure",
         min_probability=0.999,
@@ -445,7 +447,7 @@ def test_a_question_without_a_route_says_so(router):
     assert isinstance(given[1], InputError)
 
 
-def test_what_a_router_is_made_of_and_given_is_checked(ranker, router):
+def test_what_a_router_is_made_of_and_given_is_checked(models, router):
     with pytest.raises(InputError, match="the input has no 'question', only 'text'"):
         router.invoke({"text": HEIGHT})
     with pytest.raises(InputTypeError, match="a question or a mapping with 'question', not list"):
@@ -453,13 +455,13 @@ def test_what_a_router_is_made_of_and_given_is_checked(ranker, router):
     with pytest.raises(InputError, match="empty"):
         router.invoke("")
     with pytest.raises(InputError, match="routes has 'NUMBER', which is no class of the models; they have ABBR"):
-        SemclassRouter(classifier=ranker.questions, routes={"NUMBER": lambda _: 1}).invoke(HEIGHT)
+        SemclassRouter(classifier=models.questions, routes={"NUMBER": lambda _: 1}).invoke(HEIGHT)
     with pytest.raises(ValueError, match="min_probability"):
         SemclassRouter(routes={}, min_probability=2)
 
 
-def test_a_run_of_a_route_tells_its_class(ranker, retriever):
-    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": retriever})
+def test_a_run_of_a_route_tells_its_class(models, retriever):
+    router = SemclassRouter(classifier=models.questions, routes={"HUM": retriever})
     recorder = Recorder()
     router.invoke(QUESTION, {"callbacks": [recorder]})
     ((_, tags, metadata),) = recorder.started
@@ -468,7 +470,7 @@ def test_a_run_of_a_route_tells_its_class(ranker, retriever):
     assert 0.5 < metadata["semclass_probability"] <= 1
 
 
-def test_what_a_route_streams_comes_through_in_pieces(ranker):
+def test_what_a_route_streams_comes_through_in_pieces(models):
     def words(_):
         yield from ["one ", "two"]
 
@@ -476,7 +478,7 @@ def test_what_a_route_streams_comes_through_in_pieces(ranker):
         for word in ["one ", "two"]:
             yield word
 
-    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": RunnableGenerator(words, awords)})
+    router = SemclassRouter(classifier=models.questions, routes={"HUM": RunnableGenerator(words, awords)})
 
     async def streamed():
         return [piece async for piece in router.astream(QUESTION)]
@@ -486,9 +488,9 @@ def test_what_a_route_streams_comes_through_in_pieces(ranker):
     assert (RunnablePassthrough() | router).invoke(QUESTION) == "one two"
 
 
-def test_what_can_be_configured_in_a_route_can_be_configured_through_the_router(ranker, retriever):
+def test_what_can_be_configured_in_a_route_can_be_configured_through_the_router(models, retriever):
     route = retriever.configurable_fields(k=ConfigurableField(id="k"))
-    router = SemclassRouter(classifier=ranker.questions, routes={"HUM": route})
+    router = SemclassRouter(classifier=models.questions, routes={"HUM": route})
     assert [spec.id for spec in router.config_specs] == ["k"]
     assert len(router.invoke(QUESTION, {"configurable": {"k": 5}})) == 5
 

@@ -118,19 +118,19 @@ def nodes(documents):
 
 
 @pytest.fixture(scope="module")
-def hybrid(nodes, ranker) -> HybridRetriever:
-    return HybridRetriever(PassageIndex.build(to_passages(nodes), reader=ranker.reader), ranker)
+def hybrid(nodes, models) -> HybridRetriever:
+    return HybridRetriever(PassageIndex.build(to_passages(nodes), passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")
-def reranker(ranker) -> Reranker:
-    return Reranker(ranker)
+def reranker(models) -> Reranker:
+    return Reranker(models)
 
 
 @pytest.fixture(scope="module")
-def plain(ranker) -> HybridRetriever:
+def plain(models) -> HybridRetriever:
     passages = [Passage(f"p{place}", text, {"place": place}) for place, text in enumerate(TEXTS)]
-    return HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
+    return HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
 
 
 # nodes to passages and back
@@ -164,33 +164,33 @@ def test_a_title_is_read_alone_as_everywhere():
 
 @pytest.mark.parametrize("make", [lambda text: Document(text=text), lambda text: TextNode(text=text)])
 @pytest.mark.parametrize("metadata", [{}, {"topic": "straße 🗼"}])
-def test_documents_and_nodes_keep_text_and_metadata(ranker, make, metadata):
+def test_documents_and_nodes_keep_text_and_metadata(models, make, metadata):
     node = make("Der Leuchtturm, fertig 1874 – 灯台.")
     node.metadata = dict(metadata)
-    index = PassageIndex.build(to_passages([node]), reader=ranker.reader)
-    (hit,) = SemclassRetriever(HybridRetriever(index, ranker)).retrieve(QUESTION)
+    index = PassageIndex.build(to_passages([node]), passage_encoder=models.passage_encoder)
+    (hit,) = SemclassRetriever(HybridRetriever(index, models)).retrieve(QUESTION)
     assert (hit.node_id, hit.text, hit.metadata) == (node.node_id, "Der Leuchtturm, fertig 1874 – 灯台.", metadata)
     assert node.metadata == metadata
 
 
-def test_metadata_that_changed_in_the_index_is_what_nodes_have(tmp_path, nodes, ranker):
-    PassageIndex.build(to_passages(nodes), reader=ranker.reader).save(tmp_path / "index")
+def test_metadata_that_changed_in_the_index_is_what_nodes_have(tmp_path, nodes, models):
+    PassageIndex.build(to_passages(nodes), passage_encoder=models.passage_encoder).save(tmp_path / "index")
     (passage,) = to_passages(nodes[:1])
-    with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
+    with IndexWriter.open(tmp_path / "index", passage_encoder=models.passage_encoder) as writer:
         writer.update([Passage(passage.id, passage.text, {**passage.metadata, "file": "moved.md"})])
-    hybrid = HybridRetriever(PassageIndex.load(tmp_path / "index"), ranker)
+    hybrid = HybridRetriever(PassageIndex.load(tmp_path / "index"), models)
     (hit,) = SemclassRetriever(hybrid, where={"_id": passage.id}).retrieve(QUESTION)
     assert hit.metadata == {"file": "moved.md"}
 
 
-def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(ranker):
+def test_passages_that_were_no_nodes_become_text_nodes_with_a_source(models):
     text = "# Tower\n\nThe lighthouse was finished in 1874.\n\nIt is red."
     passages = [
         *cut(text, "tower.md", markdown=True),
         Passage("b", "The ferry is blue.", {"doc": "ferry", "tags": ["x"]}),
     ]
-    index = PassageIndex.build(passages, reader=ranker.reader)
-    retriever = SemclassRetriever(HybridRetriever(index, ranker))
+    index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
+    retriever = SemclassRetriever(HybridRetriever(index, models))
     first, *_ = hits = retriever.retrieve(QUESTION)
     assert {hit.node_id: hit.node.ref_doc_id for hit in hits} == {
         "tower.md#1": "tower.md",
@@ -210,10 +210,12 @@ def test_nodes_without_text_cannot_be_indexed(node):
         to_passages([node])
 
 
-def test_a_damaged_node_is_named(ranker):
-    index = PassageIndex.build([Passage("a", "A text.", {"_node_content": "{"})], reader=ranker.reader)
+def test_a_damaged_node_is_named(models):
+    index = PassageIndex.build(
+        [Passage("a", "A text.", {"_node_content": "{"})], passage_encoder=models.passage_encoder
+    )
     with pytest.raises(InputError, match=r"passage 'a' has a '_node_content'"):
-        SemclassRetriever(HybridRetriever(index, ranker)).retrieve(QUESTION)
+        SemclassRetriever(HybridRetriever(index, models)).retrieve(QUESTION)
 
 
 # retriever
@@ -239,14 +241,14 @@ def test_an_empty_question_and_something_else_than_a_retriever_are_refused(plain
         SemclassRetriever("my-index")
 
 
-def test_objects_behind_index_nodes_are_retrieved_from(plain, ranker):
+def test_objects_behind_index_nodes_are_retrieved_from(plain, models):
     inner = SemclassRetriever(plain, similarity_top_k=1)
     nodes = [
         IndexNode(text="All about the lighthouse.", index_id="tower", obj=inner),
         TextNode(text="The ferry is blue."),
     ]
-    index = PassageIndex.build(to_passages(nodes), reader=ranker.reader)
-    outer = SemclassRetriever(HybridRetriever(index, ranker), similarity_top_k=1, objects=nodes[:1])
+    index = PassageIndex.build(to_passages(nodes), passage_encoder=models.passage_encoder)
+    outer = SemclassRetriever(HybridRetriever(index, models), similarity_top_k=1, objects=nodes[:1])
     assert [hit.node_id for hit in outer.retrieve(QUESTION)] == ["p2"]
     assert nodes[0].obj is inner
 
@@ -580,8 +582,8 @@ def classes():
     return {"figures": "NUM", "people": ["HUM"]}
 
 
-def test_a_tool_is_chosen_by_what_the_question_asks_for(ranker, classes):
-    selector = SemclassSelector(classes, classifier=ranker.questions)
+def test_a_tool_is_chosen_by_what_the_question_asks_for(models, classes):
+    selector = SemclassSelector(classes, classifier=models.questions)
     chosen = selector.select(CHOICES, "When was it finished?")
     assert chosen.ind == 0
     assert chosen.reason.startswith("the question asks for NUM:date (probability 0.")
@@ -590,30 +592,30 @@ def test_a_tool_is_chosen_by_what_the_question_asks_for(ranker, classes):
     assert asyncio.run(selector.aselect(CHOICES, "Who designed it?")).ind == 1
 
 
-def test_fine_classes_tell_tools_apart(ranker):
-    selector = SemclassSelector({"dates": "NUM:date", "other figures": "NUM"}, classifier=ranker.questions)
+def test_fine_classes_tell_tools_apart(models):
+    selector = SemclassSelector({"dates": "NUM:date", "other figures": "NUM"}, classifier=models.questions)
     chosen = selector.select(["other figures", "dates"], "What does a ticket cost?")
     assert chosen.ind == 0
     # of equals the first: a date is a number, too
-    sums = SemclassSelector({"dates": ["NUM", "NUM:date"], "all": "NUM"}, classifier=ranker.questions)
+    sums = SemclassSelector({"dates": ["NUM", "NUM:date"], "all": "NUM"}, classifier=models.questions)
     assert sums.select(["dates", "all"], "When was it finished?").ind == 0
     assert sums.select(["all", "dates"], "When was it finished?").ind == 0
 
 
-def test_the_default_is_for_what_no_other_tool_is_for(ranker):
+def test_the_default_is_for_what_no_other_tool_is_for(models):
     choices = [*CHOICES, ToolMetadata(name="rest", description="All else.")]
-    selector = SemclassSelector({"figures": "NUM", "people": "HUM"}, default="rest", classifier=ranker.questions)
+    selector = SemclassSelector({"figures": "NUM", "people": "HUM"}, default="rest", classifier=models.questions)
     assert selector.select(choices, "Where is the museum?").ind == 2
     assert "'rest' is for all else" in selector.select(choices, "Where is the museum?").reason
     sure = SemclassSelector(
-        {"figures": "NUM", "people": "HUM"}, default="rest", min_probability=1.0, classifier=ranker.questions
+        {"figures": "NUM", "people": "HUM"}, default="rest", min_probability=1.0, classifier=models.questions
     )
     assert sure.select(choices, "Who designed it?").ind == 2
 
 
-def test_several_tools_are_chosen_where_several_are_probable(ranker, classes):
+def test_several_tools_are_chosen_where_several_are_probable(models, classes):
     several = SemclassSelector(
-        {**classes, "years": "NUM:date"}, multi=True, min_probability=0.3, classifier=ranker.questions
+        {**classes, "years": "NUM:date"}, multi=True, min_probability=0.3, classifier=models.questions
     )
     choices = [*CHOICES, ToolMetadata(name="years", description="Years.")]
     assert several.select(choices, "When was it finished?").inds == [0, 2]
@@ -635,13 +637,13 @@ def test_several_tools_are_chosen_where_several_are_probable(ranker, classes):
         ({"a": "NUM"}, {"classifier": "x"}, "must be a semclass.QuestionClassifier"),
     ],
 )
-def test_a_selector_is_checked_when_it_is_made(ranker, classes, options, message):
+def test_a_selector_is_checked_when_it_is_made(models, classes, options, message):
     with pytest.raises((InputError, InputTypeError), match=message):
-        SemclassSelector(classes, **{"classifier": ranker.questions, **options})
+        SemclassSelector(classes, **{"classifier": models.questions, **options})
 
 
-def test_choices_and_classes_must_fit(ranker, classes):
-    selector = SemclassSelector(classes, classifier=ranker.questions)
+def test_choices_and_classes_must_fit(models, classes):
+    selector = SemclassSelector(classes, classifier=models.questions)
     with pytest.raises(InputError, match="no classes are given for the choice 'maps'"):
         selector.select([*CHOICES, "maps"], QUESTION)
     with pytest.raises(InputError, match="given for 'people', but the choices are"):
@@ -677,23 +679,23 @@ def test_labels_of_ones_own_choose_tools():
         SemclassSelector({"ships": "sea"}, classifier=Words(thresholds=[0.5, 0.5]))
 
 
-def test_routers_route(plain, hybrid, ranker, classes):
+def test_routers_route(plain, hybrid, models, classes):
     engines = {
         "figures": RetrieverQueryEngine.from_args(SemclassRetriever(plain, where={"place": 2})),
         "people": RetrieverQueryEngine.from_args(SemclassRetriever(plain, where={"place": 0})),
     }
     tools = [QueryEngineTool.from_defaults(engine, name=name, description=name) for name, engine in engines.items()]
-    router = RouterQueryEngine.from_defaults(tools, selector=SemclassSelector(classes, classifier=ranker.questions))
+    router = RouterQueryEngine.from_defaults(tools, selector=SemclassSelector(classes, classifier=models.questions))
     answer = router.query("Who designed the lighthouse?")
     assert [node.node_id for node in answer.source_nodes] == ["p0"]
     assert answer.metadata["selector_result"].ind == 1
     assert [node.node_id for node in asyncio.run(router.aquery(QUESTION)).source_nodes] == ["p2"]
     both = RouterQueryEngine.from_defaults(
-        tools, selector=SemclassSelector(classes, multi=True, min_probability=1e-9, classifier=ranker.questions)
+        tools, selector=SemclassSelector(classes, multi=True, min_probability=1e-9, classifier=models.questions)
     )
     assert {node.node_id for node in both.query(QUESTION).source_nodes} == {"p0", "p2"}
     retrievers = RouterRetriever(
-        selector=SemclassSelector(classes, classifier=ranker.questions),
+        selector=SemclassSelector(classes, classifier=models.questions),
         retriever_tools=[
             RetrieverTool.from_defaults(SemclassRetriever(hybrid, similarity_top_k=1), name=name, description=name)
             for name in classes

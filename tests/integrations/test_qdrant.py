@@ -16,15 +16,15 @@ from semclass import (
     ArtifactError,
     HybridRetriever,
     InputError,
+    Models,
     Passage,
     PassageClassifier,
     PassageIndex,
     QdrantIndex,
     QuestionClassifier,
-    Ranker,
 )
 from semclass.cli import main
-from semclass.index.passage_encoder import PassageReader
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.writer import IndexWriter
 from semclass.integrations import qdrant_upload
 from semclass.ranking.methods import find_method
@@ -111,13 +111,13 @@ def corpus(corpus):
 
 
 @pytest.fixture(scope="module")
-def index(ranker, corpus):
-    return PassageIndex.build(corpus, reader=ranker.reader)
+def index(models, corpus):
+    return PassageIndex.build(corpus, passage_encoder=models.passage_encoder)
 
 
 @pytest.fixture(scope="module")
-def embedded(index, ranker):
-    return HybridRetriever(index, ranker)
+def embedded(index, models):
+    return HybridRetriever(index, models)
 
 
 @pytest.fixture(scope="module", params=["embedded", *ENGINES])
@@ -128,7 +128,7 @@ def retriever(request, embedded, tmp_path_factory):
     name = f"semclass-test-{uuid.uuid4().hex[:12]}"
     with opened(request.param, tmp_path_factory.mktemp("edge")) as client:
         QdrantIndex.upload(embedded.index, client, name, batch=7)
-        yield HybridRetriever(QdrantIndex.connect(client, name), embedded.ranker)
+        yield HybridRetriever(QdrantIndex.connect(client, name), embedded.models)
         client.delete_collection(name)
 
 
@@ -215,15 +215,15 @@ def test_a_filter_holds_before_ranking(retriever, embedded, where, how):
 
 
 @pytest.mark.parametrize("form", ["lean", "exact"])
-def test_other_forms_of_an_index(client, collection, corpus, ranker, form):
-    index = PassageIndex.build(corpus, reader=ranker.reader, form=form)
-    found = HybridRetriever(QdrantIndex.upload(index, client, collection), ranker)
+def test_other_forms_of_an_index(client, collection, corpus, models, form):
+    index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form)
+    found = HybridRetriever(QdrantIndex.upload(index, client, collection), models)
     assert found.index.form == form
-    assert_same_hits(found.search(QUESTIONS[0]), HybridRetriever(index, ranker).search(QUESTIONS[0]))
+    assert_same_hits(found.search(QUESTIONS[0]), HybridRetriever(index, models).search(QUESTIONS[0]))
 
 
-def test_codes_may_stay_behind(client, collection, index, ranker):
-    found = HybridRetriever(QdrantIndex.upload(index, client, collection, codes=False), ranker)
+def test_codes_may_stay_behind(client, collection, index, models):
+    found = HybridRetriever(QdrantIndex.upload(index, client, collection, codes=False), models)
     assert found.index.form == "lean"
     assert found.search(QUESTIONS[0])[0].id == "lighthouse-3"
 
@@ -242,9 +242,9 @@ class LongVectors(FakeEncoder):
 @pytest.mark.parametrize("similarity", ["cosine", "ip", "l2"])
 def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, form):
     encoder = LongVectors()
-    reader = PassageReader(PassageClassifier(encoder, None), None, None)
-    index = PassageIndex.build(corpus, reader=reader, similarity=similarity, form=form)
-    bare = Ranker(QuestionClassifier(encoder, None), reader, None)
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None, None)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, similarity=similarity, form=form)
+    bare = Models(QuestionClassifier(encoder, None), passage_encoder, None)
     QdrantIndex.upload(index, client, collection)
     found = HybridRetriever(QdrantIndex.connect(client, collection), bare)
     assert found.index.similarity == similarity
@@ -254,48 +254,50 @@ def test_similarities_and_encoders_without_heads(client, collection, corpus, sim
         )
 
 
-def test_a_collection_lives(client, collection, corpus, index, ranker):
+def test_a_collection_lives(client, collection, corpus, index, models):
     made = QdrantIndex.upload(index, client, collection)
     gone = [passage.id for passage in corpus[:4]]
     fewer = made.delete(gone)
-    rest = PassageIndex.build(corpus[4:], reader=ranker.reader)
+    rest = PassageIndex.build(corpus[4:], passage_encoder=models.passage_encoder)
     assert len(fewer) == len(rest)
     np.testing.assert_array_equal(fewer.idf, rest.idf)
-    assert not {hit.id for hit in HybridRetriever(fewer, ranker).search(QUESTIONS[0], k=30)} & set(gone)
+    assert not {hit.id for hit in HybridRetriever(fewer, models).search(QUESTIONS[0], k=30)} & set(gone)
     # what is there already is replaced, and counted once
-    whole = fewer.add(corpus[:6], reader=ranker.reader)
+    whole = fewer.add(corpus[:6], passage_encoder=models.passage_encoder)
     assert_same_hits(
-        HybridRetriever(whole, ranker).search(QUESTIONS[0]), HybridRetriever(index, ranker).search(QUESTIONS[0])
+        HybridRetriever(whole, models).search(QUESTIONS[0]), HybridRetriever(index, models).search(QUESTIONS[0])
     )
     again = QdrantIndex.connect(client, collection)
     assert len(again) == len(index)
     np.testing.assert_array_equal(again.idf, index.idf)
 
 
-def test_an_update_counts_the_new_text_and_not_the_old(client, collection, corpus, index, ranker):
+def test_an_update_counts_the_new_text_and_not_the_old(client, collection, corpus, index, models):
     changed = Passage(corpus[0].id, "A zebra walked past the lighthouse.", corpus[0].metadata)
-    found = QdrantIndex.upload(index, client, collection).add([changed], reader=ranker.reader)
-    np.testing.assert_array_equal(found.idf, PassageIndex.build([changed, *corpus[1:]], reader=ranker.reader).idf)
-    assert HybridRetriever(found, ranker).search("What did the zebra do?", k=1)[0].text == changed.text
+    found = QdrantIndex.upload(index, client, collection).add([changed], passage_encoder=models.passage_encoder)
+    np.testing.assert_array_equal(
+        found.idf, PassageIndex.build([changed, *corpus[1:]], passage_encoder=models.passage_encoder).idf
+    )
+    assert HybridRetriever(found, models).search("What did the zebra do?", k=1)[0].text == changed.text
 
 
-def test_changes_through_one_object_are_all_counted(client, collection, corpus, index, ranker):
+def test_changes_through_one_object_are_all_counted(client, collection, corpus, index, models):
     made = QdrantIndex.upload(index, client, collection)
     more = [Passage(name, f"The {name} lighthouse has a zebra.") for name in ("red", "blue")]
     for passage in more:
-        made.add([passage], reader=ranker.reader)
+        made.add([passage], passage_encoder=models.passage_encoder)
     made.delete([corpus[0].id])
     found, wanted = (
         QdrantIndex.connect(client, collection),
-        PassageIndex.build([*corpus[1:], *more], reader=ranker.reader),
+        PassageIndex.build([*corpus[1:], *more], passage_encoder=models.passage_encoder),
     )
     assert len(found) == len(wanted)
     np.testing.assert_array_equal(found.idf, wanted.idf)
 
 
-def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(client, collection, tmp_path, index, ranker):
+def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(client, collection, tmp_path, index, models):
     index.save(tmp_path / "index")
-    with IndexWriter.open(tmp_path / "index", reader=ranker.reader) as writer:
+    with IndexWriter.open(tmp_path / "index", passage_encoder=models.passage_encoder) as writer:
         writer.delete(["lighthouse-3", "ferry-4"])
         writer.add([Passage("more", "Ada designed another lighthouse, of iron.", {"page": 99})])
     living = PassageIndex.load(tmp_path / "index")
@@ -303,8 +305,8 @@ def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(clien
     found = QdrantIndex.upload(living, client, collection, batch=4)
     assert len(found) == len(living) == 29
     for question in QUESTIONS:
-        wanted = HybridRetriever(living, ranker).search(question, k=30)
-        assert_same_hits(HybridRetriever(found, ranker).search(question, k=30), wanted)
+        wanted = HybridRetriever(living, models).search(question, k=30)
+        assert_same_hits(HybridRetriever(found, models).search(question, k=30), wanted)
 
 
 def test_statistics_are_counted_anew(client, collection, index):
@@ -317,12 +319,12 @@ def test_statistics_are_counted_anew(client, collection, index):
     np.testing.assert_array_equal(QdrantIndex.connect(client, collection).idf, index.idf)
 
 
-def test_a_passage_without_any_term_is_kept(client, collection, ranker, corpus):
-    index = PassageIndex.build([*corpus, Passage("marks", "?!? ... --")], reader=ranker.reader)
+def test_a_passage_without_any_term_is_kept(client, collection, models, corpus):
+    index = PassageIndex.build([*corpus, Passage("marks", "?!? ... --")], passage_encoder=models.passage_encoder)
     found = QdrantIndex.upload(index, client, collection)
     assert_same_hits(
-        HybridRetriever(found, ranker).search(QUESTIONS[0], k=31),
-        HybridRetriever(index, ranker).search(QUESTIONS[0], k=31),
+        HybridRetriever(found, models).search(QUESTIONS[0], k=31),
+        HybridRetriever(index, models).search(QUESTIONS[0], k=31),
     )
     assert len(found.delete(["marks"])) == len(corpus)
 
@@ -339,7 +341,7 @@ def test_what_is_deleted_must_be_there(client, collection, index):
 def test_a_reader_of_other_models_is_refused(client, collection, index, corpus, fake_encoder):
     made = QdrantIndex.upload(index, client, collection)
     with pytest.raises(InputError, match="another encoder"):
-        made.add(corpus, reader=PassageReader(PassageClassifier(fake_encoder, None), None, None))
+        made.add(corpus, passage_encoder=PassageEncoder(PassageClassifier(fake_encoder, None), None, None))
 
 
 def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, index):
@@ -352,10 +354,10 @@ def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, 
 
 
 @pytest.mark.parametrize("form", ["standard", "exact"])
-def test_requests_are_as_large_as_a_server_takes(client, collection, corpus, ranker, monkeypatch, form):
+def test_requests_are_as_large_as_a_server_takes(client, collection, corpus, models, monkeypatch, form):
     monkeypatch.setattr(qdrant_upload, "REQUEST", 100_000)
     long = Passage("long", " ".join(corpus[0].text for _ in range(15)))
-    index = PassageIndex.build([*corpus, long], reader=ranker.reader, form=form)
+    index = PassageIndex.build([*corpus, long], passage_encoder=models.passage_encoder, form=form)
     sent, done, upsert = [], [], client.upsert
     monkeypatch.setattr(
         client, "upsert", lambda name, points, **how: sent.append(points) or upsert(name, points, **how)
@@ -398,11 +400,11 @@ def test_what_looks_at_every_passage_needs_an_embedded_index(remote):
         remote.scores(query)
 
 
-def test_settings_are_the_collections_own_and_options_go_with_an_address(index, ranker):
+def test_settings_are_the_collections_own_and_options_go_with_an_address(index, models):
     client = pytest.importorskip("qdrant_client").QdrantClient(":memory:")
     settings = {"shard_number": 2, "replication_factor": 2, "on_disk_payload": True}
     found = QdrantIndex.upload(index, client, "shelf", settings=settings)
-    assert HybridRetriever(found, ranker).search(QUESTIONS[0], k=1)[0].id == "lighthouse-3"
+    assert HybridRetriever(found, models).search(QUESTIONS[0], k=1)[0].id == "lighthouse-3"
     with pytest.raises(InputError, match="api_key goes with the address of a server"):
         QdrantIndex.connect(client, "shelf", api_key="secret")
 
@@ -413,7 +415,7 @@ def test_a_server_that_does_not_answer_is_an_error():
         QdrantIndex.connect("http://127.0.0.1:9", "passages", timeout=2, check_compatibility=False)
 
 
-def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
+def test_a_server_that_goes_away_is_an_error(index, models, corpus):
     qdrant = pytest.importorskip("qdrant_client")
     from qdrant_rest import served
 
@@ -421,9 +423,9 @@ def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
         client = qdrant.QdrantClient(url=url, timeout=2, check_compatibility=False)
         made = QdrantIndex.upload(index, client, "shelf")
     for ask in (
-        lambda: HybridRetriever(made, ranker).search(QUESTIONS[0]),
+        lambda: HybridRetriever(made, models).search(QUESTIONS[0]),
         lambda: made.passages(np.array([1])),
-        lambda: made.add(corpus[:1], reader=ranker.reader),
+        lambda: made.add(corpus[:1], passage_encoder=models.passage_encoder),
         lambda: made.delete([corpus[0].id]),
         made.refresh_statistics,
         lambda: QdrantIndex.upload(index, client, "shelf", replace=True),
@@ -433,13 +435,13 @@ def test_a_server_that_goes_away_is_an_error(index, ranker, corpus):
     client.close()
 
 
-def test_components_are_those_of_the_very_points(client, collection, index, ranker, monkeypatch):
+def test_components_are_those_of_the_very_points(client, collection, index, models, monkeypatch):
     found = replace(QdrantIndex.upload(index, client, collection), exact=False)
     requests, query_batch_points = [], client.query_batch_points
     monkeypatch.setattr(
         client, "query_batch_points", lambda name, asked: requests.extend(asked) or query_batch_points(name, asked)
     )
-    HybridRetriever(found, ranker).search(QUESTIONS[0], method="entail-integrated", candidates=50)
+    HybridRetriever(found, models).search(QUESTIONS[0], method="entail-integrated", candidates=50)
     assert requests
     assert all(request.params.exact for request in requests)
 

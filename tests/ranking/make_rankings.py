@@ -10,7 +10,7 @@ import gzip
 import json
 from pathlib import Path
 
-from semclass import HybridRetriever, Passage, PassageIndex, Ranker
+from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.documents.readers import read_corpus
 from semclass.ranking.methods import METHODS
 
@@ -35,11 +35,11 @@ def sets() -> dict[str, tuple[list[Passage], list[str]]]:
     return {"demo": (corpus, demo), "written": (written, asked)}
 
 
-def rankings(ranker: Ranker) -> dict[str, dict[str, list[list[tuple[str, float]]]]]:
+def rankings(models: Models) -> dict[str, dict[str, list[list[tuple[str, float]]]]]:
     """By set and method: for each question, the best passages with their scores."""
     found: dict[str, dict[str, list[list[tuple[str, float]]]]] = {}
     for name, (passages, questions) in sets().items():
-        retriever = HybridRetriever(PassageIndex.build(passages, reader=ranker.reader), ranker)
+        retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
         found[name] = {
             method: [
                 [(hit.id, round(hit.score, 5)) for hit in hits]
@@ -51,7 +51,7 @@ def rankings(ranker: Ranker) -> dict[str, dict[str, list[list[tuple[str, float]]
 
 
 def main() -> None:
-    (HERE / "rankings.json").write_text(json.dumps(rankings(Ranker.load(ROOT / "models"))) + "\n")
+    (HERE / "rankings.json").write_text(json.dumps(rankings(Models.load(ROOT / "models"))) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,8 +15,8 @@ QUESTION = "When was the lighthouse finished?"
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -28,8 +28,8 @@ def test_parts_add_up_to_the_score(retriever, method):
         assert hit.score == pytest.approx(score, abs=1e-5)
 
 
-def test_passages_from_elsewhere_are_explained_too(ranker, corpus):
-    hits = Reranker(ranker).rerank(QUESTION, corpus[:5], explain=True)
+def test_passages_from_elsewhere_are_explained_too(models, corpus):
+    hits = Reranker(models).rerank(QUESTION, corpus[:5], explain=True)
     for hit in hits:
         assert hit.score == pytest.approx(1 / (1 + math.exp(-sum(hit.explanation.parts.values()))), abs=1e-5)
 

@@ -12,11 +12,11 @@ from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import HybridRetriever, PassageIndex, Ranker
+from semclass import HybridRetriever, Models, PassageIndex
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Ragged, ragged
 from semclass.ranking.methods import METHODS
-from semclass.ranking.proximity import READINGS, PlacedModel, evidence_at_place, placed_match
+from semclass.ranking.proximity import READINGS, ProximityModel, evidence_at_place, placed_match
 from semclass.scoring.topk import class_match
 
 VOCABULARY, DIM, TYPES, CLASSES = 12, 4, 3, 5
@@ -48,7 +48,7 @@ def make(seed, lengths, asked=3):
     pieces = rng.integers(0, VOCABULARY, sum(lengths))
     idf = rng.uniform(0, 8, VOCABULARY).astype(np.float32)
     columns = READINGS * TYPES
-    model = PlacedModel(
+    model = ProximityModel(
         probe=rng.normal(size=(DIM + 1, TYPES)).astype(np.float32),
         usual=rng.dirichlet(np.ones(CLASSES)),
         centre=rng.normal(size=columns) - 2,
@@ -149,24 +149,26 @@ def test_passages_without_terms_are_all_alike():
     assert found[0] == found[1]
 
 
-def test_integrated_re_ranking_by_class_adds_it_with_its_own_weight(ranker, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
-    (query,) = ranker.encode([QUESTION])
+def test_integrated_re_ranking_by_class_adds_it_with_its_own_weight(models, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+    (query,) = models.encode([QUESTION])
     found = retriever.candidates(query, 10)
-    order = ranker.order(query, found, METHODS["class-integrated"])
-    match = placed_match(query, found, ranker.placed)
+    order = models.order(query, found, METHODS["class-integrated"])
+    match = placed_match(query, found, models.placed)
     np.testing.assert_allclose(order.components["match"], match)
-    np.testing.assert_allclose(order.score, found.score + ranker.placed.weight * match)
-    assert retriever.weights["class"] == ranker.weights["class"] == ranker.placed.weight
-    np.testing.assert_allclose(ranker.signals(query, found)["match_soft"], match)
-    hard = ranker.order(query, found, METHODS["class-integrated-hard"])
+    np.testing.assert_allclose(order.score, found.score + models.placed.weight * match)
+    assert retriever.weights["class"] == models.weights["class"] == models.placed.weight
+    np.testing.assert_allclose(models.signals(query, found)["match_soft"], match)
+    hard = models.order(query, found, METHODS["class-integrated-hard"])
     assert set(hard.components["match"].tolist()) <= {0.0, 1.0}
 
 
-def test_without_its_model_the_match_is_the_inner_product(ranker, corpus):
-    bare = replace(ranker, placed=None)
+def test_without_its_model_the_match_is_the_inner_product(models, corpus):
+    bare = replace(models, placed=None)
     (query,) = bare.encode([QUESTION])
-    found = HybridRetriever(PassageIndex.build(corpus, reader=bare.reader), bare).candidates(query, 10)
+    found = HybridRetriever(PassageIndex.build(corpus, passage_encoder=bare.passage_encoder), bare).candidates(
+        query, 10
+    )
     order = bare.order(query, found, METHODS["class-integrated"])
     expected = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
     np.testing.assert_allclose(order.components["match"], expected)
@@ -176,14 +178,14 @@ def test_without_its_model_the_match_is_the_inner_product(ranker, corpus):
 def test_a_models_folder_needs_none(encoder, tmp_path):
     for name in ("questions", "passages", "entailment", "pairs", "codebooks"):
         (tmp_path / name).symlink_to(MODELS / name)
-    assert Ranker.load(tmp_path, encoder=encoder).placed is None
+    assert Models.load(tmp_path, encoder=encoder).placed is None
 
 
 @pytest.mark.parametrize("other", [{"interaction": "tokens"}, {"classes": ("ABBR:abb",)}])
-def test_other_token_vectors_or_classes_are_refused(ranker, tmp_path, other):
+def test_other_token_vectors_or_classes_are_refused(models, tmp_path, other):
     shutil.copytree(MODELS / "match", tmp_path / "match")
-    fitting = {"interaction": ranker.reader.interaction, "classes": ranker.questions.fine_classes}
-    model = PlacedModel.load(tmp_path / "match", encoder=ranker.encoder.fingerprint, **fitting)
-    assert model.table.shape == (len(ranker.questions.fine_classes), len(model.centre))
+    fitting = {"interaction": models.passage_encoder.interaction, "classes": models.questions.fine_classes}
+    model = ProximityModel.load(tmp_path / "match", encoder=models.encoder.fingerprint, **fitting)
+    assert model.table.shape == (len(models.questions.fine_classes), len(model.centre))
     with pytest.raises(ArtifactError, match="train_match"):
-        PlacedModel.load(tmp_path / "match", encoder=ranker.encoder.fingerprint, **{**fitting, **other})
+        ProximityModel.load(tmp_path / "match", encoder=models.encoder.fingerprint, **{**fitting, **other})

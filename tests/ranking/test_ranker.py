@@ -19,32 +19,32 @@ N = 10
 
 
 @pytest.fixture(scope="module")
-def split(ranker, corpus):
+def split(models, corpus):
     """A retriever whose entailment threshold is the probability of the fifth of ten candidates, so that five reach it."""
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
-    (query,) = ranker.encode([QUESTION])
-    found = ranker.signals(query, retriever.candidates(query, N, METHODS["hybrid"]))["entailment"]
-    head = replace(ranker.pairs.entailment, thresholds=(float(np.sort(found)[N // 2]),))
-    return replace(retriever, ranker=replace(ranker, pair_heads=replace(ranker.pairs, entailment=head)))
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+    (query,) = models.encode([QUESTION])
+    found = models.signals(query, retriever.candidates(query, N, METHODS["hybrid"]))["entailment"]
+    head = replace(models.pairs.entailment, thresholds=(float(np.sort(found)[N // 2]),))
+    return replace(retriever, models=replace(models, pair_heads=replace(models.pairs, entailment=head)))
 
 
 @pytest.fixture(scope="module")
 def candidates(split):
-    (query,) = split.ranker.encode([QUESTION])
+    (query,) = split.models.encode([QUESTION])
     return query, split.candidates(query, N, METHODS["hybrid"])
 
 
 @pytest.mark.parametrize(("kind", "signal"), [("entail", "entails"), ("class", "match_hard")])
 def test_labels_come_first_and_are_what_is_added(split, candidates, kind, signal):
     query, found = candidates
-    label = split.ranker.signals(query, found)[signal]
+    label = split.models.signals(query, found)[signal]
     first = sorted(range(N), key=lambda place: -label[place])
     assert set(label) == {0.0, 1.0}
     assert first != list(range(N))  # the label moves something
-    stable = split.ranker.order(query, found, METHODS[f"{kind}-stable"])
+    stable = split.models.order(query, found, METHODS[f"{kind}-stable"])
     assert stable.order.tolist() == first
     np.testing.assert_array_equal(stable.score, found.score)
-    added = split.ranker.order(
+    added = split.models.order(
         query, found, METHODS[f"{kind}-integrated-hard"], weights={"entailment_hard": 0.3, "class_hard": 0.3}
     )
     np.testing.assert_array_equal(added.score, found.score + 0.3 * label)
@@ -52,20 +52,20 @@ def test_labels_come_first_and_are_what_is_added(split, candidates, kind, signal
 
 
 def test_five_of_ten_reach_the_threshold(split, candidates):
-    assert split.ranker.signals(*candidates)["entails"].sum() == N / 2
+    assert split.models.signals(*candidates)["entails"].sum() == N / 2
 
 
 def test_a_method_that_reads_no_tokens_takes_a_question_without_them(split, candidates):
-    (bare,) = split.ranker.encode([QUESTION], tokens=False)
+    (bare,) = split.models.encode([QUESTION], tokens=False)
     method = METHODS["class-integrated-hard"]
-    found = split.ranker.order(bare, candidates[1], method)
-    assert found.order.tolist() == split.ranker.order(*candidates, method).order.tolist()
+    found = split.models.order(bare, candidates[1], method)
+    assert found.order.tolist() == split.models.order(*candidates, method).order.tolist()
 
 
-def test_equal_scores_of_many_passages_keep_their_order(ranker):
+def test_equal_scores_of_many_passages_keep_their_order(models):
     """Numpy sorts up to sixteen numbers in a stable way in any case."""
     texts = ["The museum is in Harbour Street.", "Bread is sold here."] * 30
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), text) for n, text in enumerate(texts)])
+    hits = Reranker(models).rerank(QUESTION, [Passage(str(n), text) for n, text in enumerate(texts)])
     assert len({hit.score for hit in hits}) == 2
     assert [hit.rank_before for hit in hits] == [*range(1, 61, 2), *range(2, 61, 2)]
 
@@ -73,7 +73,7 @@ def test_equal_scores_of_many_passages_keep_their_order(ranker):
 def test_equal_sums_of_many_passages_keep_their_order(split, candidates):
     found = split.candidates(candidates[0], 30, METHODS["hybrid"])
     even = replace(found, score=np.zeros(30))
-    order = split.ranker.order(candidates[0], even, METHODS["class-integrated-hard"], weights={"class_hard": 0.3})
+    order = split.models.order(candidates[0], even, METHODS["class-integrated-hard"], weights={"class_hard": 0.3})
     assert len(set(order.score)) == 2
     assert order.order.tolist() == sorted(range(30), key=lambda place: -order.score[place])
 

@@ -8,9 +8,9 @@ from conftest import ROOT
 from make_rankings import rankings
 
 
-def test_every_method_ranks_as_recorded(ranker):
+def test_every_method_ranks_as_recorded(models):
     recorded = json.loads((ROOT / "tests" / "ranking" / "rankings.json").read_text())
-    found = rankings(ranker)
+    found = rankings(models)
     assert {name: list(methods) for name, methods in found.items()} == {
         name: list(methods) for name, methods in recorded.items()
     }

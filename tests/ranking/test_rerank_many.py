@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import InputError, InputTypeError, Passage, Ranker, Reranker
+from semclass import InputError, InputTypeError, Models, Passage, Reranker
 from semclass.core.errors import TruncationWarning
 
 QUESTIONS = [
@@ -21,8 +21,8 @@ TOLERANCE = 1e-6
 
 
 @pytest.fixture(scope="module")
-def reranker(ranker):
-    return Reranker(ranker)
+def reranker(models):
+    return Reranker(models)
 
 
 def agree(found, expected):
@@ -47,8 +47,8 @@ def test_many_questions_give_what_each_gives_alone(reranker, corpus, options):
 
 
 @given(data=st.data())
-def test_any_split_of_passages_gives_the_same(ranker, corpus, data):
-    reranker = Reranker(ranker)
+def test_any_split_of_passages_gives_the_same(models, corpus, data):
+    reranker = Reranker(models)
     items = st.lists(st.sampled_from(corpus[:8]), max_size=4, unique_by=lambda item: item.id)
     passages = data.draw(st.lists(items, min_size=1, max_size=4))
     found = reranker.rerank_many(QUESTIONS[: len(passages)], passages)
@@ -67,22 +67,24 @@ def test_no_questions_no_passages_and_no_turn_taken_for_them(reranker):
     ]
 
 
-def test_a_text_that_comes_again_is_read_once(ranker, monkeypatch):
+def test_a_text_that_comes_again_is_read_once(models, monkeypatch):
     seen = []
-    read = type(ranker.reader).read
-    monkeypatch.setattr(type(ranker.reader), "read", lambda self, texts: seen.append(list(texts)) or read(self, texts))
+    read = type(models.passage_encoder).read
+    monkeypatch.setattr(
+        type(models.passage_encoder), "read", lambda self, texts: seen.append(list(texts)) or read(self, texts)
+    )
     same = [Passage("a", "Ada designed it."), Passage("b", "It is a lighthouse."), Passage("c", "Ada designed it.")]
-    found = Reranker(ranker).rerank_many(QUESTIONS[:2], [same, same[:2]])
+    found = Reranker(models).rerank_many(QUESTIONS[:2], [same, same[:2]])
     assert seen == [["Ada designed it.", "It is a lighthouse."]]
     assert [sorted(hit.id for hit in hits) for hits in found] == [["a", "b", "c"], ["a", "b"]]
 
 
-def test_more_passages_than_fit_into_memory_are_read_in_stretches(ranker, corpus, monkeypatch):
+def test_more_passages_than_fit_into_memory_are_read_in_stretches(models, corpus, monkeypatch):
     monkeypatch.setattr("semclass.ranking.reranker.CHUNK", 6)
     passages = [corpus[:4], corpus[4:7], corpus[:9], []]
-    stretched = Reranker(ranker).rerank_many(QUESTIONS, passages)
+    stretched = Reranker(models).rerank_many(QUESTIONS, passages)
     monkeypatch.undo()
-    for one, other in zip(stretched, Reranker(ranker).rerank_many(QUESTIONS, passages), strict=True):
+    for one, other in zip(stretched, Reranker(models).rerank_many(QUESTIONS, passages), strict=True):
         agree(one, other)
 
 
@@ -103,11 +105,11 @@ def test_what_is_not_allowed_is_named(reranker, questions, passages, error, mess
         reranker.rerank_many(questions, passages)
 
 
-def test_texts_that_were_cut_are_said_once_by_their_place_among_all(ranker: Ranker):
+def test_texts_that_were_cut_are_said_once_by_their_place_among_all(models: Models):
     long = Passage("long", "word " * 5000)
     given = [[Passage("a", "Short.")], [Passage("b", "Brief."), long], [long]]
     with pytest.warns(TruncationWarning, match="2 of 4 texts.*number 3") as caught:
-        Reranker(ranker).rerank_many(QUESTIONS[:3], given)
+        Reranker(models).rerank_many(QUESTIONS[:3], given)
     assert [item.message.rows for item in caught] == [(2, 3)]
     assert caught[0].filename == __file__
 

@@ -21,13 +21,13 @@ QUESTION = "Who designed the lighthouse?"
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="module")
-def reranker(ranker):
-    return Reranker(ranker)
+def reranker(models):
+    return Reranker(models)
 
 
 def test_the_passage_that_answers_comes_first(retriever):
@@ -50,7 +50,7 @@ def test_answers_of_each_type_are_found(retriever, question, answer):
     assert retriever.search(question, k=1)[0].id == answer
 
 
-def test_a_hit_tells_what_its_score_is_made_of(retriever, ranker):
+def test_a_hit_tells_what_its_score_is_made_of(retriever, models):
     for hit in retriever.search(QUESTION, method="match-soft", weights={"match_soft": 0.5}):
         parts = hit.components
         assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
@@ -62,7 +62,7 @@ def test_a_hit_tells_what_its_score_is_made_of(retriever, ranker):
     dense, bm25, answers = (hit.explanation.parts[name] for name in ("dense", "bm25", "entailment"))
     assert hit.score == pytest.approx(dense + bm25 + answers, abs=1e-9)
     assert answers == pytest.approx(retriever.weights["entailment_convex"] * hit.components["answers"], abs=1e-9)
-    assert set(hit.probabilities) == set(ranker.passages.classes) >= set(hit.labels)
+    assert set(hit.probabilities) == set(models.passages.classes) >= set(hit.labels)
     assert hit.text.startswith("The tower was designed")
 
 
@@ -91,10 +91,10 @@ def test_integrated_without_weight_changes_nothing(retriever):
 
 
 @pytest.mark.parametrize("method", ["entail-stable", "class-stable"])
-def test_stable_keeps_the_order_within_both_groups(retriever, method, ranker):
+def test_stable_keeps_the_order_within_both_groups(retriever, method, models):
     hits = retriever.search(QUESTION, method=method)
     name, threshold = {
-        "entail-stable": ("answers", ranker.pairs.entailment.thresholds[0]),
+        "entail-stable": ("answers", models.pairs.entailment.thresholds[0]),
         "class-stable": ("match", 0.5),
     }[method]
     labels = [hit.components[name] >= threshold for hit in hits]
@@ -125,9 +125,9 @@ def test_many_questions_give_what_each_gives_alone(retriever):
     assert retriever.search_many([]) == []
 
 
-def test_an_index_from_disk_gives_the_same_hits(retriever, tmp_path, ranker):
+def test_an_index_from_disk_gives_the_same_hits(retriever, tmp_path, models):
     retriever.index.save(tmp_path / "index")
-    loaded = HybridRetriever(PassageIndex.load(tmp_path / "index"), ranker)
+    loaded = HybridRetriever(PassageIndex.load(tmp_path / "index"), models)
     assert loaded.search(QUESTION) == retriever.search(QUESTION)
 
 
@@ -176,8 +176,8 @@ class Counting(QuestionClassifier):
 
 
 @pytest.fixture
-def counting(ranker):
-    return replace(ranker, questions=Counting(ranker.encoder, ranker.questions.head))
+def counting(models):
+    return replace(models, questions=Counting(models.encoder, models.questions.head))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def counting(ranker):
     ],
 )
 def test_a_question_is_classified_only_where_something_asks_for_its_class(retriever, counting, options, asks):
-    found = replace(retriever, ranker=counting).search(QUESTION, **options)
+    found = replace(retriever, models=counting).search(QUESTION, **options)
     assert counting.questions.seen == [QUESTION] * asks
     assert found == retriever.search(QUESTION, **options)
 
@@ -209,22 +209,22 @@ def test_so_it_is_with_passages_from_elsewhere(counting, corpus, options, asks):
 def test_heads_that_weigh_the_class_match_have_questions_classified(retriever, counting, method, terms):
     pairs = counting.pairs
     weighing = replace(getattr(pairs, terms), table=getattr(pairs, terms).table + 1)
-    ranker = replace(counting, pair_heads=replace(pairs, **{terms: weighing}))
-    replace(retriever, ranker=ranker).search(QUESTION, method=method)
+    models = replace(counting, pair_heads=replace(pairs, **{terms: weighing}))
+    replace(retriever, models=models).search(QUESTION, method=method)
     assert counting.questions.seen == [QUESTION]
 
 
 def test_classes_that_nothing_asks_for_change_no_score(retriever):
     orders = []
     for classes in (True, False):
-        (query,) = retriever.ranker.encode([QUESTION], classes=classes)
-        orders.append(retriever.ranker.order(query, retriever.candidates(query, 10), METHODS["learned"]))
+        (query,) = retriever.models.encode([QUESTION], classes=classes)
+        orders.append(retriever.models.order(query, retriever.candidates(query, 10), METHODS["learned"]))
     np.testing.assert_array_equal(orders[0].score, orders[1].score)
     np.testing.assert_array_equal(orders[0].order, orders[1].order)
 
 
-def test_a_question_may_be_encoded_without_classes_and_tokens(ranker):
-    (whole,), (bare,) = ranker.encode([QUESTION]), ranker.encode([QUESTION], classes=False, tokens=False)
+def test_a_question_may_be_encoded_without_classes_and_tokens(models):
+    (whole,), (bare,) = models.encode([QUESTION]), models.encode([QUESTION], classes=False, tokens=False)
     assert len(bare.probabilities) == len(bare.fine) == len(bare.tokens) == len(bare.weights) == 0
     np.testing.assert_allclose(bare.pooled, whole.pooled, atol=1e-6)
     np.testing.assert_array_equal(bare.terms, whole.terms)
@@ -239,23 +239,23 @@ def test_a_question_may_be_encoded_without_classes_and_tokens(ranker):
     ],
 )
 def test_a_question_without_what_a_method_looks_at_is_refused(retriever, encoded, method, says):
-    (whole,), (bare,) = retriever.encode([QUESTION]), retriever.ranker.encode([QUESTION], **encoded)
+    (whole,), (bare,) = retriever.encode([QUESTION]), retriever.models.encode([QUESTION], **encoded)
     found = retriever.candidates(whole, 3)
     with pytest.raises(InputError, match=says):
-        retriever.ranker.order(bare, found, METHODS[method])
+        retriever.models.order(bare, found, METHODS[method])
     with pytest.raises(InputError, match="was encoded without"):
-        retriever.ranker.signals(bare, found)
+        retriever.models.signals(bare, found)
 
 
 def test_class_match_in_the_score_needs_classes(retriever):
-    (bare,) = retriever.ranker.encode([QUESTION], classes=False)
+    (bare,) = retriever.models.encode([QUESTION], classes=False)
     with pytest.raises(InputError, match="classes=True"):
         retriever.candidates(bare, 3, METHODS["match-soft"])
 
 
-def test_an_index_of_another_encoder_is_refused(retriever, ranker):
+def test_an_index_of_another_encoder_is_refused(retriever, models):
     with pytest.raises(EncoderMismatchError, match="build it again"):
-        HybridRetriever(replace(retriever.index, encoder="another"), ranker)
+        HybridRetriever(replace(retriever.index, encoder="another"), models)
 
 
 def test_passages_from_elsewhere_are_re_ranked(reranker, corpus):

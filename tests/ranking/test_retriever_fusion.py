@@ -15,10 +15,10 @@ QUESTION = "Who designed the lighthouse?"
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
+def retriever(models, corpus):
     # more passages than either list holds
     copies = [replace(item, id=f"{item.id}.{n}", metadata={"copy": n}) for n in range(8) for item in corpus]
-    return HybridRetriever(PassageIndex.build(copies, reader=ranker.reader, form="lean"), ranker)
+    return HybridRetriever(PassageIndex.build(copies, passage_encoder=models.passage_encoder, form="lean"), models)
 
 
 @pytest.mark.parametrize(("name", "alpha"), [("convex", 0.3), ("convex", ALPHA), ("rrf", ALPHA)])
@@ -104,8 +104,10 @@ def test_an_index_of_another_kind_is_asked_for_every_fusion(retriever, fusion):
     assert served.search(QUESTION, fusion=fusion) == retriever.search(QUESTION, fusion=fusion)
 
 
-def test_one_passage_is_a_hit_by_every_fusion(ranker):
-    index = PassageIndex.build([Passage("only", "Ada designed the lighthouse.")], reader=ranker.reader)
+def test_one_passage_is_a_hit_by_every_fusion(models):
+    index = PassageIndex.build(
+        [Passage("only", "Ada designed the lighthouse.")], passage_encoder=models.passage_encoder
+    )
     for fusion in ("convex", "rrf"):
-        [hit] = HybridRetriever(index, ranker).search(QUESTION, method="hybrid", fusion=fusion)
+        [hit] = HybridRetriever(index, models).search(QUESTION, method="hybrid", fusion=fusion)
         assert hit.score == pytest.approx(1.0 if fusion == "convex" else 2 / 61)

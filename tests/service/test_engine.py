@@ -526,13 +526,13 @@ def test_whatever_comes_in_whatever_order_everybody_gets_their_own_answer(reques
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
 
 
-def test_with_the_models_answers_are_those_of_the_library(ranker, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
-    entailment = EntailmentClassifier.load(encoder=ranker.encoder)
+def test_with_the_models_answers_are_those_of_the_library(models, corpus):
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+    entailment = EntailmentClassifier.load(encoder=models.encoder)
     questions = ["Who designed the lighthouse?", "When was the bridge opened?", "How long is the river?"]
 
     async def scene():
-        engine = Engine(ranker, retriever, Settings(), entailment=entailment)
+        engine = Engine(models, retriever, Settings(), entailment=entailment)
         await engine.start()
         try:
             return await asyncio.gather(
@@ -546,15 +546,15 @@ def test_with_the_models_answers_are_those_of_the_library(ranker, corpus):
             await engine.stop()
 
     ranked, found, asked_for, provided, judged = asyncio.run(scene())
-    alone = Reranker(ranker)
+    alone = Reranker(models)
     for question, hits, results in zip(questions, ranked, found, strict=True):
         expected = alone.rerank(question, corpus[:6], k=3)
         assert [(hit.id, hit.score) for hit in hits] == [
             (hit.id, pytest.approx(hit.score, abs=1e-6)) for hit in expected
         ]
         assert [hit.id for hit in results] == [hit.id for hit in retriever.search(question, k=3)]
-    assert [label.label for label in asked_for] == [ranker.questions.predict([text])[0].label for text in questions]
+    assert [label.label for label in asked_for] == [models.questions.predict([text])[0].label for text in questions]
     assert [label.labels for label in provided] == [
-        ranker.passages.predict([item.text])[0].labels for item in corpus[:3]
+        models.passages.predict([item.text])[0].labels for item in corpus[:3]
     ]
     assert judged[0].probability == pytest.approx(entailment.predict([(questions[0], corpus[0].text)])[0].probability)

@@ -21,9 +21,9 @@ RESULTS = Path(__file__).parent.parent.parent / "bench" / "results"
 
 
 @pytest.fixture(scope="module")
-def client(ranker):
+def client(models):
     settings = Settings()
-    with TestClient(create_app(Engine(ranker, None, settings), settings)) as client:
+    with TestClient(create_app(Engine(models, None, settings), settings)) as client:
         yield client
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from semclass import EntailmentClassifier, HybridRetriever, InputError, PassageIndex, Ranker
+from semclass import EntailmentClassifier, HybridRetriever, InputError, Models, PassageIndex
 from semclass.core.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
@@ -32,18 +32,18 @@ KEY = "a-key-that-is-long-enough"
 
 
 @pytest.fixture(scope="module")
-def retriever(ranker, corpus):
-    return HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
+def retriever(models, corpus):
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
-def service(ranker, retriever=None, **limits):
+def service(models, retriever=None, **limits):
     settings = Settings(**limits)
-    return asked(create_app(Engine(ranker, retriever, settings), settings))
+    return asked(create_app(Engine(models, retriever, settings), settings))
 
 
 @pytest.fixture(scope="module")
-def client(ranker, retriever):
-    with service(ranker, retriever) as found:
+def client(models, retriever):
+    with service(models, retriever) as found:
         yield found
 
 
@@ -61,19 +61,19 @@ def log():
 # -- answers ----------------------------------------------------------------------------------------------------------
 
 
-def test_questions_are_classified_as_the_library_does(client, ranker):
+def test_questions_are_classified_as_the_library_does(client, models):
     answer = client.post("/api/classify/questions", {"texts": [QUESTION, "How tall is it?"], "min_probability": 0.9})
-    expected = ranker.questions.predict([QUESTION, "How tall is it?"], min_probability=0.9)
+    expected = models.questions.predict([QUESTION, "How tall is it?"], min_probability=0.9)
     found = answer.json()["results"]
     assert [item["label"] for item in found] == [label.label for label in expected]
     assert found[0]["probabilities"] == pytest.approx(dict(expected[0].probabilities), abs=1e-6)
     assert set(found[0]) == set(vars(expected[0]))
 
 
-def test_passages_are_classified_as_the_library_does(client, ranker):
+def test_passages_are_classified_as_the_library_does(client, models):
     text = "It was opened in October 1874 by Ada Merriweather."
     found = client.post("/api/classify/passages", {"texts": [text]}).json()["results"][0]
-    assert found["labels"] == list(ranker.passages.predict([text])[0].labels)
+    assert found["labels"] == list(models.passages.predict([text])[0].labels)
 
 
 def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
@@ -133,15 +133,15 @@ def test_a_filter_has_a_size(client, where, status):
 
 def test_what_is_served_is_told(client, retriever):
     found = client.get("/api/info").json()
-    assert found["encoder"] == retriever.ranker.encoder.fingerprint
+    assert found["encoder"] == retriever.models.encoder.fingerprint
     assert {"name": "HUM", "description": "human"} in found["classes"]
     assert found["index"] == {"passages": len(retriever.index), "kind": "folder"}
     assert found["weights"] == retriever.weights
     assert found["limits"]["max_texts"] == Settings().max_texts
 
 
-def test_without_an_index_there_is_nothing_to_search_but_passages_are_reranked(ranker):
-    with service(ranker) as client:
+def test_without_an_index_there_is_nothing_to_search_but_passages_are_reranked(models):
+    with service(models) as client:
         refused = client.post("/api/search", {"question": QUESTION})
         assert (refused.status_code, refused.json()["error_type"]) == (404, "no_index")
         assert client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]}).status_code == 200
@@ -149,9 +149,9 @@ def test_without_an_index_there_is_nothing_to_search_but_passages_are_reranked(r
 
 
 def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
-    ranker = Ranker.load(None, encoder=fake_encoder)
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker)
-    with service(ranker, retriever) as client:
+    models = Models.load(None, encoder=fake_encoder)
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+    with service(models, retriever) as client:
         found = client.post("/api/search", {"question": QUESTION, "method": "convex"}).json()
         assert found["question"] is None
         assert len(found["hits"]) == 10
@@ -166,10 +166,10 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
             assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
 
 
-def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_service(ranker, corpus):
-    reader = replace(ranker.reader, classifier=replace(ranker.passages, head=None))
-    bare = replace(ranker, questions=replace(ranker.questions, head=None), reader=reader)
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=reader), bare)
+def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_service(models, corpus):
+    passage_encoder = replace(models.passage_encoder, classifier=replace(models.passages, head=None))
+    bare = replace(models, questions=replace(models.questions, head=None), passage_encoder=passage_encoder)
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=passage_encoder), bare)
     asked = {"question": QUESTION, "method": "class-stable"}
     with service(bare, retriever) as client:
         for path, body in [
@@ -189,9 +189,9 @@ def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_serv
         assert client.post("/api/rerank", {**asked, "passages": ["Ada."]}).status_code == 200
 
 
-def test_a_weight_that_the_models_do_not_bring_is_asked_for(ranker, corpus):
-    bare = replace(ranker, pair_heads=None)
-    retriever = HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), bare)
+def test_a_weight_that_the_models_do_not_bring_is_asked_for(models, corpus):
+    bare = replace(models, pair_heads=None)
+    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), bare)
     body = {"question": QUESTION, "method": "match-soft"}
     with service(bare, retriever) as client:
         assert "match_soft" in check_error(client.post("/api/search", body), 422)
@@ -389,8 +389,8 @@ def test_an_index_that_does_not_answer_is_unavailable(client, log, monkeypatch):
 # -- operations -------------------------------------------------------------------------------------------------------
 
 
-def test_readiness_ends_before_the_service_does(ranker):
-    with service(ranker) as client:
+def test_readiness_ends_before_the_service_does(models):
+    with service(models) as client:
         assert client.get("/health").json() == {"status": "ok"}
         assert client.get("/ready").json() == {"status": "ready"}
         client.app.state.draining = True
@@ -453,8 +453,8 @@ def test_paths_and_methods_that_the_service_does_not_have_are_not_told_apart(cli
     assert (log.last["route"], log.last["status"]) == ("/api/search", 405)
 
 
-def test_metrics_count_requests_by_route_and_status(ranker):
-    with service(ranker) as client:
+def test_metrics_count_requests_by_route_and_status(models):
+    with service(models) as client:
         client.post("/api/classify/questions", {"texts": [QUESTION, "How?"]})
         client.post("/api/classify/questions", {"texts": []})
         for path in ("/a", "/b"):
@@ -487,8 +487,8 @@ def operations(document):
             yield path, method, operation
 
 
-def test_the_description_has_the_limits_that_hold_and_every_error(ranker):
-    with service(ranker, max_texts=7, max_characters=99, max_hits=5) as client:
+def test_the_description_has_the_limits_that_hold_and_every_error(models):
+    with service(models, max_texts=7, max_characters=99, max_hits=5) as client:
         document = client.get("/openapi.json").json()
         texts = document["paths"]["/api/classify/questions"]["post"]["requestBody"]["content"]["application/json"]
         assert texts["schema"]["properties"]["texts"]["maxItems"] == 7
@@ -525,8 +525,8 @@ def key_file(tmp_path):
     return path
 
 
-def test_a_key_is_asked_for_where_keys_are_set(ranker, key_file, log):
-    with service(ranker, keys=read_keys(key_file)) as client:
+def test_a_key_is_asked_for_where_keys_are_set(models, key_file, log):
+    with service(models, keys=read_keys(key_file)) as client:
         for path in ("/health", "/ready", "/", "/page.js", "/page.css"):
             assert client.get(path).status_code == 200
         for path in ("/api/info", "/metrics", "/openapi.json", "/nothing"):
@@ -568,8 +568,8 @@ def test_a_missing_file_of_keys_is_named(tmp_path):
         read_keys(tmp_path / "nowhere")
 
 
-def test_another_name_than_the_services_is_refused(ranker):
-    with service(ranker, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
+def test_another_name_than_the_services_is_refused(models):
+    with service(models, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
         for host in ("localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]:8080", "[::1]"):
             assert client.get("/api/info", headers={"host": host}).status_code == 200
         for host in (
@@ -591,9 +591,9 @@ def test_which_addresses_are_this_machine_only():
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.org", "")))  # noqa: S104
 
 
-def test_pairs_are_judged_where_the_head_is_there(ranker):
+def test_pairs_are_judged_where_the_head_is_there(models):
     settings = Settings()
-    engine = Engine(ranker, None, settings, entailment=EntailmentClassifier.load(encoder=ranker.encoder))
+    engine = Engine(models, None, settings, entailment=EntailmentClassifier.load(encoder=models.encoder))
     with asked(create_app(engine, settings)) as client:
         found = client.run(engine.entails([(QUESTION, "Ada built the bridge.")]))
     assert found[0].label == "entailment"
@@ -607,8 +607,8 @@ def test_limits_that_let_nothing_through_are_refused(limits):
         Settings(**limits)
 
 
-def test_a_start_that_fails_says_why_in_the_log(ranker, log, monkeypatch):
-    engine = Engine(ranker, None, Settings())
+def test_a_start_that_fails_says_why_in_the_log(models, log, monkeypatch):
+    engine = Engine(models, None, Settings())
 
     async def fails(texts):
         raise ArtifactError("the file weights.npz is damaged")

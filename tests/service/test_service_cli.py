@@ -27,9 +27,9 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals are those of PO
 
 
 @pytest.fixture(scope="module")
-def index(tmp_path_factory, ranker, corpus):
+def index(tmp_path_factory, models, corpus):
     folder = tmp_path_factory.mktemp("served") / "index"
-    PassageIndex.build(corpus, reader=ranker.reader).save(folder)
+    PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(folder)
     return folder
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from semclass import Passage, Ranker
+from semclass import Models, Passage
 from semclass.core.types import Hit
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.ranking.reranker import Reranker
@@ -32,8 +32,8 @@ TEXTS = [
 class Scripted(Engine):
     """Gives the scores that it is told, by the place of a text, and remembers what it was asked."""
 
-    def __init__(self, ranker: Ranker, scores: list[float]):
-        super().__init__(ranker, None, Settings())
+    def __init__(self, models: Models, scores: list[float]):
+        super().__init__(models, None, Settings())
         self.scores = scores
         self.asked: list[tuple[str, list[str]]] = []
 
@@ -69,8 +69,8 @@ def entailment(encoder) -> EntailmentClassifier:
 
 
 @pytest.fixture
-def engine(ranker: Ranker, entailment: EntailmentClassifier) -> Engine:
-    return Engine(ranker, None, Settings(), entailment=entailment)
+def engine(models: Models, entailment: EntailmentClassifier) -> Engine:
+    return Engine(models, None, Settings(), entailment=entailment)
 
 
 def scores_of(answer: httpx.Response) -> dict[int, float]:
@@ -94,7 +94,7 @@ def test_jina_and_cohere_v1_read_one_answer(engine):
     assert set(body) == {"id", "model", "results", "usage", "meta"}
     assert body["model"] == "any"
     assert [item["document"] for item in body["results"]] == [{"text": TEXTS[1], "page": 4}, {"text": TEXTS[0]}]
-    pieces = len(engine.ranker.encoder.tokenize([QUESTION, *TEXTS[:2]]).values)
+    pieces = len(engine.models.encoder.tokenize([QUESTION, *TEXTS[:2]]).values)
     assert body["usage"] == {"total_tokens": pieces, "prompt_tokens": pieces}
 
 
@@ -109,8 +109,8 @@ def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
     assert [together[place] for place in range(3)] == pytest.approx(alone, abs=1e-6)
 
 
-def test_scores_are_those_of_the_entailment_head(engine, ranker):
-    hits = Reranker(ranker).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
+def test_scores_are_those_of_the_entailment_head(engine, models):
+    hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
     expected = {int(hit.id): hit.components["answers"] for hit in hits}
     assert scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS})) == pytest.approx(expected)
 
@@ -131,8 +131,8 @@ def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):
 
 
 @pytest.mark.parametrize("path", ["/v1/rerank", "/v2/rerank"])
-def test_equal_scores_keep_the_order_of_the_request(ranker, path):
-    answer = post(Scripted(ranker, [0.5, 0.9, 0.5]), path, {"query": QUESTION, "documents": ["a", "b", "a"]})
+def test_equal_scores_keep_the_order_of_the_request(models, path):
+    answer = post(Scripted(models, [0.5, 0.9, 0.5]), path, {"query": QUESTION, "documents": ["a", "b", "a"]})
     assert [item["index"] for item in answer.json()["results"]] == [1, 0, 2]
 
 
@@ -141,16 +141,16 @@ def test_equal_scores_keep_the_order_of_the_request(ranker, path):
     scores=st.lists(st.floats(0, 1), min_size=1, max_size=20),
     top_n=st.none() | st.integers(1, 30),
 )
-def test_results_are_the_best_of_all_once_each(ranker, scores, top_n):
+def test_results_are_the_best_of_all_once_each(models, scores, top_n):
     body = {"query": QUESTION, "documents": ["text"] * len(scores), "top_n": top_n}
-    results = post(Scripted(ranker, scores), "/v2/rerank", body).json()["results"]
+    results = post(Scripted(models, scores), "/v2/rerank", body).json()["results"]
     assert len({item["index"] for item in results}) == len(results) == min(top_n or len(scores), len(scores))
     assert [item["relevance_score"] for item in results] == sorted(scores, reverse=True)[:top_n]
     assert all(item["relevance_score"] == scores[item["index"]] for item in results)
 
 
-def test_a_text_without_a_character_is_last_and_not_read(ranker):
-    engine = Scripted(ranker, [0.25, 1, 0.75])
+def test_a_text_without_a_character_is_last_and_not_read(models):
+    engine = Scripted(models, [0.25, 1, 0.75])
     assert scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": ["a", " \n", "c"]})) == {
         2: 0.75,
         0: 0.25,
@@ -164,24 +164,24 @@ def test_a_text_without_a_character_is_last_and_not_read(ranker):
     assert len(engine.asked) == 1
 
 
-def test_log_odds_are_finite_at_both_ends(ranker):
+def test_log_odds_are_finite_at_both_ends(models):
     body = {"query": QUESTION, "texts": ["a", "b", ""], "raw_scores": True}
-    found = post(Scripted(ranker, [0, 1]), "/rerank", body).json()
+    found = post(Scripted(models, [0, 1]), "/rerank", body).json()
     assert [item["index"] for item in found] == [1, 0, 2]
     assert found[0]["score"] == pytest.approx(-found[1]["score"])
     assert found[0]["score"] < 17
 
 
-def test_fields_make_no_text_longer_than_its_document(ranker):
-    scripted = Scripted(ranker, [0.5])
+def test_fields_make_no_text_longer_than_its_document(models):
+    scripted = Scripted(models, [0.5])
     body = {"query": QUESTION, "documents": [{"text": "x", "a": "y" * 60_000, "b": "z" * 60_000}]}
     for names, status in ((["a"] * 32, 200), (["a"] * 33, 422), (["a", "b"], 413)):
         assert post(scripted, "/v1/rerank", {**body, "rank_fields": names}).status_code == status
     assert scripted.asked == [(QUESTION, ["y" * 60_000])]
 
 
-def test_fields_of_documents_are_read_in_the_order_named(ranker):
-    engine = Scripted(ranker, [1, 1, 1])
+def test_fields_of_documents_are_read_in_the_order_named(models):
+    engine = Scripted(models, [1, 1, 1])
     documents = [
         {"text": "body", "title": "Head", "tags": ["a", "é"], "gone": None},
         {"text": "only"},
@@ -196,8 +196,8 @@ def test_fields_of_documents_are_read_in_the_order_named(ranker):
     ]
 
 
-def test_documents_without_a_text_are_read_by_the_fields_that_are_named(ranker):
-    engine = Scripted(ranker, [0.9, 0.5, 0.1])
+def test_documents_without_a_text_are_read_by_the_fields_that_are_named(models):
+    engine = Scripted(models, [0.9, 0.5, 0.1])
     documents = [{"Title": "Head", "Content": "Body"}, {"Content": "Only"}, {"Author": "Ada"}]
     body = {"query": QUESTION, "documents": documents, "rank_fields": ["Title", "Content", "text"]}
     answer = post(engine, "/v1/rerank", body)
@@ -219,15 +219,15 @@ def test_tei_is_asked_where_its_container_is(engine, path):
     assert post(engine, "/", body, "PUT").headers["allow"] == "GET, HEAD, POST"
 
 
-def test_texts_are_data_whatever_they_look_like(ranker):
-    engine = Scripted(ranker, [0.5, 0.5])
+def test_texts_are_data_whatever_they_look_like(models):
+    engine = Scripted(models, [0.5, 0.5])
     documents = ["/etc/hostname", "http://localhost/health"]
     assert post(engine, "/v2/rerank", {"query": QUESTION, "documents": documents}).status_code == 200
     assert engine.asked == [(QUESTION, documents)]
 
 
-def test_a_hundred_documents_are_a_search_unit(ranker):
-    engine = Scripted(ranker, [0.5] * 101)
+def test_a_hundred_documents_are_a_search_unit(models):
+    engine = Scripted(models, [0.5] * 101)
     units = [
         post(engine, "/v2/rerank", {"query": QUESTION, "documents": ["text"] * n}).json()["meta"]["billed_units"]
         for n in (1, 100, 101)
@@ -235,15 +235,15 @@ def test_a_hundred_documents_are_a_search_unit(ranker):
     assert units == [{"search_units": 1}, {"search_units": 1}, {"search_units": 2}]
 
 
-def test_as_many_documents_as_a_request_may_have_beside_its_question(ranker):
-    engine = Scripted(ranker, [0.5] * 1000)
+def test_as_many_documents_as_a_request_may_have_beside_its_question(models):
+    engine = Scripted(models, [0.5] * 1000)
     assert post(engine, "/v2/rerank", {"query": QUESTION, "documents": ["text"] * 1000}).status_code == 200
 
 
 @pytest.mark.parametrize("inputs", ["Who built it?", ["Who built it?"]])
 def test_a_question_gets_its_classes(engine, inputs):
     found = post(engine, "/predict", {"inputs": inputs}).json()
-    (label,) = engine.ranker.questions.predict(["Who built it?"])
+    (label,) = engine.models.questions.predict(["Who built it?"])
     assert found[0] == {"label": "HUM", "score": pytest.approx(label.probability)}
     assert {item["label"]: item["score"] for item in found} == pytest.approx(dict(label.probabilities))
     assert found == sorted(found, key=lambda item: -item["score"])
@@ -314,8 +314,8 @@ def test_unknown_fields_are_passed_over(engine):
     assert post(engine, "/v2/rerank", body).status_code == 200
 
 
-def test_models_without_heads_are_told_as_tei_does(ranker):
-    bare = replace(ranker, pair_heads=None)
+def test_models_without_heads_are_told_as_tei_does(models):
+    bare = replace(models, pair_heads=None)
     answer = post(Engine(bare, None, Settings()), "/rerank", {"query": QUESTION, "texts": TEXTS})
     assert (answer.status_code, answer.json()["error_type"]) == (424, "backend")
     answer = post(Engine(bare, None, Settings()), "/predict", {"inputs": ["Who?", "Ada."]})

@@ -41,15 +41,15 @@ def serving(index):
                 ready.set()
         ready.set()
 
-    reader = threading.Thread(target=read)
-    reader.start()
+    passage_encoder = threading.Thread(target=read)
+    passage_encoder.start()
     try:
         ready.wait()
         yield process, told
     finally:
         process.kill()
         process.wait()
-        reader.join()
+        passage_encoder.join()
         process.stderr.close()
 
 
@@ -67,10 +67,10 @@ def damaged(path, data):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(ranker, corpus, tmp_path):
+def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(models, corpus, tmp_path):
     folder = tmp_path / "index"
     passages = [type(one)(one.id, one.text, {"page": place}) for place, one in enumerate(corpus)]
-    PassageIndex.build(passages, reader=ranker.reader).save(folder)
+    PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(folder)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     with serving(folder) as (process, told), ThreadPoolExecutor(2) as clients:
         address = f"http://{told[-1]['host']}:{told[-1]['port']}"

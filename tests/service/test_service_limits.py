@@ -36,8 +36,8 @@ BODY = {"texts": ["Who built the bridge?"]}
 class Held(Engine):
     """An engine whose work waits until it is let go, and that remembers what was given up."""
 
-    def __init__(self, ranker, settings):
-        super().__init__(ranker, None, settings)
+    def __init__(self, models, settings):
+        super().__init__(models, None, settings)
         self.begun, self.go, self.given_up = asyncio.Event(), asyncio.Event(), 0
         self.error = None
 
@@ -54,9 +54,9 @@ class Held(Engine):
 
 
 @contextmanager
-def held(ranker, **given):
+def held(models, **given):
     """An application whose questions wait, ready to be asked."""
-    engine = Held(ranker, Settings())
+    engine = Held(models, Settings())
     engine.go.set()
     with asked(create_app(engine, Settings(**given))) as client:
         engine.go.clear()
@@ -112,15 +112,15 @@ def part(body, more=True):
 # -- bodies -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_body_that_says_it_is_too_long_is_refused_unread(ranker):
-    with held(ranker, max_body=100) as (client, _):
+def test_a_body_that_says_it_is_too_long_is_refused_unread(models):
+    with held(models, max_body=100) as (client, _):
         start, body = ask(client, [], headers=[(b"content-length", b"101")])
         assert (start["status"], body["error_type"]) == (413, "too_large")
         start, _ = ask(client, [], headers=[(b"content-length", b"9" * 1000)])
         assert start["status"] == 413
 
 
-def test_a_body_without_a_length_is_read_no_further_than_allowed(ranker):
+def test_a_body_without_a_length_is_read_no_further_than_allowed(models):
     read = []
 
     def endless():
@@ -128,14 +128,14 @@ def test_a_body_without_a_length_is_read_no_further_than_allowed(ranker):
             read.append(1)
             yield part(b"x" * 40)
 
-    with held(ranker, max_body=100) as (client, _):
+    with held(models, max_body=100) as (client, _):
         start, body = ask(client, endless())
         assert (start["status"], body["error_type"]) == (413, "too_large")
         assert len(read) == 3
 
 
-def test_a_body_that_trickles_is_given_up(ranker):
-    with held(ranker, body_seconds=0.05) as (client, _):
+def test_a_body_that_trickles_is_given_up(models):
+    with held(models, body_seconds=0.05) as (client, _):
         start, body = ask(client, [part(b"{")])
         assert (start["status"], body["error_type"]) == (408, "slow_body")
         assert (b"connection", b"close") in start["headers"]
@@ -148,9 +148,9 @@ def zipped(client, content, **headers):
     return client.post(ASK, content=content, headers={"content-type": "application/json", **GZIP, **headers})
 
 
-def test_a_body_may_be_packed_by_gzip(ranker):
+def test_a_body_may_be_packed_by_gzip(models):
     packed = gzip.compress(json.dumps(BODY).encode())
-    with held(ranker) as (client, engine):
+    with held(models) as (client, engine):
         engine.go.set()
         assert zipped(client, packed).json()["results"] == client.post(ASK, BODY).json()["results"]
         sent = [part(bytes([byte])) for byte in packed] + [part(b"", more=False)]
@@ -159,8 +159,8 @@ def test_a_body_may_be_packed_by_gzip(ranker):
         assert plain.status_code == 200
 
 
-def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(ranker):
-    with held(ranker, max_body=100_000) as (client, _):
+def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(models):
+    with held(models, max_body=100_000) as (client, _):
         bomb = gzip.compress(b"[" * 10**8)
         assert len(bomb) < 100_000
         tracemalloc.start()
@@ -173,23 +173,23 @@ def test_what_unpacks_to_too_much_is_refused_before_it_is_unpacked(ranker):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", gzip.compress(b"{}")[:-1], gzip.compress(b"{}") + b"{}"])
-def test_what_is_no_gzip_is_malformed(ranker, content):
-    with held(ranker) as (client, _):
+def test_what_is_no_gzip_is_malformed(models, content):
+    with held(models) as (client, _):
         assert kind(zipped(client, content)) == (400, "malformed")
 
 
 @pytest.mark.parametrize("encoding", ["br", "deflate", "gzip, gzip", "zstd", "no such"])
-def test_bodies_that_are_packed_otherwise_are_told_how_to_be(ranker, encoding):
-    with held(ranker) as (client, _):
+def test_bodies_that_are_packed_otherwise_are_told_how_to_be(models, encoding):
+    with held(models) as (client, _):
         answer = zipped(client, b"{}", **{"content-encoding": encoding})
         assert kind(answer) == (415, "media_type")
         assert answer.headers["accept-encoding"] == "gzip"
 
 
-def test_the_bodies_of_all_requests_together_are_bounded(ranker, monkeypatch):
+def test_the_bodies_of_all_requests_together_are_bounded(models, monkeypatch):
     monkeypatch.setattr(limits, "SMALL", 10)
     text = json.dumps(BODY).encode()
-    with held(ranker, max_buffered=len(text) + 10) as (client, engine):
+    with held(models, max_buffered=len(text) + 10) as (client, engine):
 
         async def two():
             transport_app = client.app
@@ -205,9 +205,9 @@ def test_the_bodies_of_all_requests_together_are_bounded(ranker, monkeypatch):
         assert client.run(_post(client.app, text)).status_code == 200
 
 
-def test_a_small_body_is_read_however_many_large_ones_are_held(ranker):
+def test_a_small_body_is_read_however_many_large_ones_are_held(models):
     text = json.dumps(BODY).encode()
-    with held(ranker, max_buffered=len(text)) as (client, engine):
+    with held(models, max_buffered=len(text)) as (client, engine):
 
         async def two():
             both = [asyncio.ensure_future(_post(client.app, text)) for _ in range(2)]
@@ -225,12 +225,12 @@ async def _post(app, content):
         return await client.post(ASK, content=content, headers={"content-type": "application/json"})
 
 
-def test_memory_is_given_back_when_many_bytes_were_held_and_all_is_quiet(ranker, monkeypatch):
+def test_memory_is_given_back_when_many_bytes_were_held_and_all_is_quiet(models, monkeypatch):
     monkeypatch.setattr(limits, "MANY", 1000)
     monkeypatch.setattr(limits, "QUIET", 0)
     given_back = []
     monkeypatch.setattr(limits, "give_back", lambda: given_back.append(1))
-    with held(ranker) as (client, engine):
+    with held(models) as (client, engine):
         engine.go.set()
         client.post(ASK, {"texts": ["a"]})
         client.run(asyncio.sleep(0))
@@ -246,7 +246,7 @@ async def _until(holds):
         await asyncio.sleep(0)
 
 
-def test_memory_is_not_given_back_while_there_is_more_to_do(ranker, monkeypatch):
+def test_memory_is_not_given_back_while_there_is_more_to_do(models, monkeypatch):
     given_back = []
     monkeypatch.setattr(limits, "give_back", lambda: given_back.append(1))
     bounded = limits.Bounded(None, Settings())
@@ -256,8 +256,8 @@ def test_memory_is_not_given_back_while_there_is_more_to_do(ranker, monkeypatch)
     assert bounded._most_held  # whoever is last tries again
 
 
-def test_a_client_that_goes_away_while_it_sends_is_let_go(ranker):
-    with held(ranker) as (client, engine):
+def test_a_client_that_goes_away_while_it_sends_is_let_go(models):
+    with held(models) as (client, engine):
         assert ask(client, [part(b"{"), {"type": "http.disconnect"}]) == (None, None)
         assert not engine.begun.is_set()
 
@@ -265,8 +265,8 @@ def test_a_client_that_goes_away_while_it_sends_is_let_go(ranker):
 # -- work -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_client_that_goes_away_frees_its_place(ranker):
-    with held(ranker, max_requests=1) as (client, engine):
+def test_a_client_that_goes_away_frees_its_place(models):
+    with held(models, max_requests=1) as (client, engine):
 
         async def gone():
             await engine.begun.wait()
@@ -278,14 +278,14 @@ def test_a_client_that_goes_away_frees_its_place(ranker):
         assert client.post(ASK, BODY).status_code == 200
 
 
-def test_an_answer_that_takes_too_long_is_given_up(ranker):
-    with held(ranker, request_seconds=0.05) as (client, engine):
+def test_an_answer_that_takes_too_long_is_given_up(models):
+    with held(models, request_seconds=0.05) as (client, engine):
         assert kind(client.post(ASK, BODY)) == (504, "timeout")
         assert engine.given_up == 1
 
 
-def test_requests_beyond_the_limit_are_told_when_to_come_back(ranker):
-    with held(ranker, max_requests=2) as (client, engine):
+def test_requests_beyond_the_limit_are_told_when_to_come_back(models):
+    with held(models, max_requests=2) as (client, engine):
 
         async def three():
             text = json.dumps(BODY).encode()
@@ -302,8 +302,8 @@ def test_requests_beyond_the_limit_are_told_when_to_come_back(ranker):
         assert [answer.status_code for answer in answers] == [200, 200]
 
 
-def test_health_is_told_however_much_there_is_to_do(ranker):
-    with held(ranker, max_requests=1) as (client, engine):
+def test_health_is_told_however_much_there_is_to_do(models):
+    with held(models, max_requests=1) as (client, engine):
 
         async def busy():
             first = asyncio.ensure_future(_post(client.app, json.dumps(BODY).encode()))
@@ -324,8 +324,8 @@ def test_health_is_told_however_much_there_is_to_do(ranker):
         (Stopping("it stops"), 503, "stopping"),
     ],
 )
-def test_what_the_engine_refuses_has_its_status(ranker, error, status, name):
-    with held(ranker) as (client, engine):
+def test_what_the_engine_refuses_has_its_status(models, error, status, name):
+    with held(models) as (client, engine):
         engine.error = error
         answer = client.post(ASK, BODY)
         assert kind(answer) == (status, name)
@@ -338,9 +338,9 @@ LONG = "Work on the bridge began in winter, said Ada number {}. It was opened in
 HEAVY = {"query": "When was it opened?", "documents": [LONG.format(*[n] * 50)[:4100] for n in range(400)]}
 
 
-def test_what_cannot_be_done_in_time_is_refused_at_once_with_what_can_and_small_requests_are_answered(ranker):
+def test_what_cannot_be_done_in_time_is_refused_at_once_with_what_can_and_small_requests_are_answered(models):
     settings = Settings(request_seconds=4)
-    with asked(create_app(Engine(ranker, None, settings), settings)) as client:
+    with asked(create_app(Engine(models, None, settings), settings)) as client:
         heavy = [("POST", "/v2/rerank", {"json": HEAVY})] * 2
         *refused, small = client.all([*heavy, ("POST", ASK, {"json": BODY})])
         assert small.status_code == 200
@@ -351,12 +351,12 @@ def test_what_cannot_be_done_in_time_is_refused_at_once_with_what_can_and_small_
             assert 0 < fitting < whole
 
 
-def test_nothing_is_computed_for_a_client_that_has_gone(ranker, monkeypatch):
+def test_nothing_is_computed_for_a_client_that_has_gone(models, monkeypatch):
     settings, ran = Settings(request_seconds=100_000), []
-    engine = Engine(ranker, None, settings)
-    run = type(ranker.encoder)._run
+    engine = Engine(models, None, settings)
+    run = type(models.encoder)._run
     monkeypatch.setattr(
-        type(ranker.encoder), "_run", lambda self, ids, *rest: ran.append(ids.size) or run(self, ids, *rest)
+        type(models.encoder), "_run", lambda self, ids, *rest: ran.append(ids.size) or run(self, ids, *rest)
     )
     text = json.dumps(HEAVY).encode()
     head = HEAD.replace(ASK.encode(), b"/v2/rerank") + b"Content-Length: %d\r\n\r\n" % len(text)
@@ -408,9 +408,9 @@ def answer_of(connection):
 
 
 @pytest.fixture(scope="module")
-def port(ranker):
+def port(models):
     settings = Settings(max_body=1000, body_seconds=0.5, head_seconds=0.5)
-    with listening(create_app(Engine(ranker, None, settings), settings), settings) as found:
+    with listening(create_app(Engine(models, None, settings), settings), settings) as found:
         yield found
 
 
@@ -541,15 +541,15 @@ def patient(monkeypatch):
 
 
 @contextmanager
-def few_connections(ranker, **given):
+def few_connections(models, **given):
     """Serve with few connections that have time; gives what connects."""
     settings = Settings(**{"head_seconds": 600, **given})
-    with listening(create_app(Engine(ranker, None, settings), settings), settings) as port:
+    with listening(create_app(Engine(models, None, settings), settings), settings) as port:
         yield lambda: socket.create_connection(("127.0.0.1", port), timeout=60)
 
 
-def test_requests_where_connections_are_too_many_are_refused_as_all_others_are_and_probes_are_answered(ranker, patient):
-    with few_connections(ranker, max_connections=2) as connect, connect() as first:
+def test_requests_where_connections_are_too_many_are_refused_as_all_others_are_and_probes_are_answered(models, patient):
+    with few_connections(models, max_connections=2) as connect, connect() as first:
         assert got(first, b"/api/info")[0].startswith(b"HTTP/1.1 200")
         with connect():
             for path in (b"/health", b"/ready"):
@@ -570,8 +570,8 @@ def test_requests_where_connections_are_too_many_are_refused_as_all_others_are_a
             assert b'semclass_requests_total{route="/api/info",status="503"} 1.0' in got(first, b"/metrics")[1]
 
 
-def test_who_came_first_does_not_keep_a_place_by_asking_for_probes(ranker, patient):
-    with few_connections(ranker, max_connections=2) as connect, connect() as first:
+def test_who_came_first_does_not_keep_a_place_by_asking_for_probes(models, patient):
+    with few_connections(models, max_connections=2) as connect, connect() as first:
         assert b"connection: close" not in got(first, b"/health")[0]
         with connect():
             eventually(lambda: got(first, b"/health")[0], lambda head: b"connection: close" in head)
@@ -580,9 +580,9 @@ def test_who_came_first_does_not_keep_a_place_by_asking_for_probes(ranker, patie
                 assert got(next_one, b"/api/info")[0].startswith(b"HTTP/1.1 200")
 
 
-def test_connections_too_many_are_told_so_before_keys_are_looked_at(ranker, patient):
+def test_connections_too_many_are_told_so_before_keys_are_looked_at(models, patient):
     key = b"a-key-that-is-long-enough"
-    with few_connections(ranker, max_connections=1, keys=(sha256(key).digest(),)) as connect:
+    with few_connections(models, max_connections=1, keys=(sha256(key).digest(),)) as connect:
         with connect(), connect() as second:
             assert got(second, b"/api/info")[0].startswith(b"HTTP/1.1 503")
             assert is_closed(second)
@@ -596,20 +596,20 @@ def answered(connect, path):
         return got(connection, path)[0]
 
 
-def test_connections_far_too_many_are_cut_off_and_the_others_have_little_time(ranker, patient, monkeypatch):
+def test_connections_far_too_many_are_cut_off_and_the_others_have_little_time(models, patient, monkeypatch):
     monkeypatch.setattr(server, "REFUSED", 1)
-    with few_connections(ranker, max_connections=1) as connect, connect(), connect() as second:
+    with few_connections(models, max_connections=1) as connect, connect(), connect() as second:
         with connect() as third:
             assert is_closed(third)
         assert got(second, b"/health")[0].startswith(b"HTTP/1.1 200")
     monkeypatch.setattr(server, "REFUSED_SECONDS", 0.01)
-    with few_connections(ranker, max_connections=1) as connect, connect(), connect() as second:
+    with few_connections(models, max_connections=1) as connect, connect(), connect() as second:
         assert is_closed(second)
 
 
-def test_a_client_that_does_not_read_is_cut_off(ranker):
+def test_a_client_that_does_not_read_is_cut_off(models):
     questions = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 1_000_000
-    with few_connections(ranker, request_seconds=1) as connect, connect() as greedy:
+    with few_connections(models, request_seconds=1) as connect, connect() as greedy:
         greedy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         # nothing more is taken from it as it reads nothing, and then the connection is reset
         with pytest.raises(ConnectionError):
@@ -624,13 +624,13 @@ def test_answers_are_sent_without_delay():
 # -- the end ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(ranker, monkeypatch):
+def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(models, monkeypatch):
     settings, blocked, go = (
         Settings(stop_seconds=0.05, refresh_seconds=0, head_seconds=60),
         threading.Event(),
         threading.Event(),
     )
-    engine, questions = Engine(ranker, None, settings), type(ranker.questions)
+    engine, questions = Engine(models, None, settings), type(models.questions)
     text = json.dumps(BODY).encode()
 
     def predict(self, texts, **options):
@@ -651,8 +651,8 @@ def test_what_is_not_done_in_the_time_of_a_stop_is_told_so(ranker, monkeypatch):
     go.set()
 
 
-def test_a_request_that_the_server_cuts_off_is_told_so(ranker):
-    with held(ranker) as (client, engine):
+def test_a_request_that_the_server_cuts_off_is_told_so(models):
+    with held(models) as (client, engine):
         engine.error = asyncio.CancelledError()
         assert kind(client.post(ASK, BODY)) == (503, "stopping")
         assert 'status="503"' in client.get("/metrics").text

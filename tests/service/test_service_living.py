@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 
 from asked import Lines, asked
 
-from semclass import HybridRetriever, IndexWriter, Passage, PassageIndex, Ranker
+from semclass import HybridRetriever, IndexWriter, Models, Passage, PassageIndex
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.living import follow, look, may_change
@@ -25,14 +25,14 @@ QUESTION = "Who painted the ferry to Zanzibar?"
 
 
 @pytest.fixture
-def folder(tmp_path, ranker, corpus):
-    PassageIndex.build(corpus, reader=ranker.reader).save(tmp_path / "index")
+def folder(tmp_path, models, corpus):
+    PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(tmp_path / "index")
     return tmp_path / "index"
 
 
 @pytest.fixture
-def engine(folder, ranker):
-    return Engine(ranker, HybridRetriever(PassageIndex.load(folder), ranker), Settings(refresh_seconds=0))
+def engine(folder, models):
+    return Engine(models, HybridRetriever(PassageIndex.load(folder), models), Settings(refresh_seconds=0))
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def log():
     LOGGER.setLevel(level)
 
 
-def add(folder, ranker, *passages):
-    with IndexWriter.open(folder, reader=ranker.reader) as writer:
+def add(folder, models, *passages):
+    with IndexWriter.open(folder, passage_encoder=models.passage_encoder) as writer:
         writer.add(passages)
 
 
-def test_what_is_committed_is_found_without_another_start(engine, folder, ranker, corpus, log):
+def test_what_is_committed_is_found_without_another_start(engine, folder, models, corpus, log):
     with asked(create_app(engine, engine.settings)) as client:
-        add(folder, ranker, NEWS)
+        add(folder, models, NEWS)
         assert client.post("/api/search", {"question": QUESTION}).json()["hits"][0]["id"] != "news"
         assert client.run(look(engine)) == ""
         told = json.loads(log.written[-1])
@@ -74,14 +74,14 @@ def test_nothing_happens_where_nothing_changed(engine, log):
     assert log.written == []
 
 
-def test_an_index_that_was_replaced_is_let_go(engine, folder, ranker):
+def test_an_index_that_was_replaced_is_let_go(engine, folder, models):
     old = weakref.ref(engine.retriever.index)
-    add(folder, ranker, NEWS)
+    add(folder, models, NEWS)
     asyncio.run(look(engine))
     assert old() is None
 
 
-def test_a_damaged_index_is_told_of_once_and_the_one_before_is_kept(engine, folder, ranker, log):
+def test_a_damaged_index_is_told_of_once_and_the_one_before_is_kept(engine, folder, models, log):
     before, manifest = engine.retriever, folder / "manifest.json"
     content = manifest.read_bytes()
     manifest.write_text("{")
@@ -97,19 +97,19 @@ def test_a_damaged_index_is_told_of_once_and_the_one_before_is_kept(engine, fold
     assert engine.retriever is before
     assert before.search(QUESTION)
     manifest.write_bytes(content)
-    add(folder, ranker, NEWS)
+    add(folder, models, NEWS)
     assert asyncio.run(look(engine, second)) == ""
     assert len(engine.retriever.index) == len(before.index) + 1
 
 
 def test_an_index_of_another_encoder_is_not_served(engine, folder, fake_encoder, corpus, log):
     before = engine.retriever
-    PassageIndex.build(corpus, reader=Ranker.load(None, encoder=fake_encoder).reader).save(folder)
+    PassageIndex.build(corpus, passage_encoder=Models.load(None, encoder=fake_encoder).passage_encoder).save(folder)
     assert "encoder" in asyncio.run(look(engine))
     assert engine.retriever is before
 
 
-def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine, folder, ranker, corpus):
+def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine, folder, models, corpus):
     async def scene():
         paused, go = asyncio.Semaphore(0), asyncio.Semaphore(0)
 
@@ -121,7 +121,7 @@ def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine
         for number in range(3):
             await paused.acquire()
             assert len(engine.retriever.index) == len(corpus) + number
-            add(folder, ranker, Passage(f"new {number}", f"Text {number}."))
+            add(folder, models, Passage(f"new {number}", f"Text {number}."))
             go.release()
         await paused.acquire()
         task.cancel()
@@ -132,7 +132,7 @@ def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine
     assert len(engine.retriever.index) == len(corpus) + 3
 
 
-def test_only_an_index_in_a_folder_is_followed(engine, ranker, corpus):
+def test_only_an_index_in_a_folder_is_followed(engine, models, corpus):
     assert may_change(engine.retriever)
     assert not may_change(None)
-    assert not may_change(HybridRetriever(PassageIndex.build(corpus, reader=ranker.reader), ranker))
+    assert not may_change(HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models))
