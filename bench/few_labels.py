@@ -22,7 +22,7 @@ from bench import readme
 from bench.steps import Bench
 from semclass import Encoding, OnnxEncoder, TextClassifier
 from semclass.core.types import FloatArray, Ragged
-from semclass.encoders.bulk import encode_quietly
+from semclass.encoders.batching import encode_quietly
 from semclass.train.calibration import log_loss
 
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # parts to fit to and to try on

@@ -29,7 +29,7 @@ from semclass.core.cpu import available_threads
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.bulk import CHUNK, encode_quietly
+from semclass.encoders.batching import CHUNK, encode_quietly
 from semclass.encoders.onnx_encoder import STATES
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, in_order

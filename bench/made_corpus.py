@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from semclass.core.types import FloatArray, Ragged, ragged
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.bulk import CHUNK
+from semclass.encoders.batching import CHUNK
 from semclass.index.columns import Columns
 from semclass.index.ingest import Recipe
 from semclass.index.passage_encoder import PassageEncoder
@@ -224,7 +224,7 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
             id_rows=rows,
         )
         header = Recipe.of(passage_encoder, "cosine", "standard").header()
-        index = PassageIndex(**header, segments=(segment,), removed=(None,))
+        index = PassageIndex(**header, segments=(segment,), deleted=(None,))
         made = time.perf_counter()
         index.save(folder)
     return {"make_s": round(made - started, 2), "write_s": round(time.perf_counter() - made, 2)}

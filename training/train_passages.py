@@ -38,7 +38,7 @@ from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
-from semclass.encoders.bulk import encode_quietly
+from semclass.encoders.batching import encode_quietly
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import DoubleArray, IntArray
-from semclass.encoders.bulk import encode_quietly
+from semclass.encoders.batching import encode_quietly
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import CUTOFF
 from semclass.scoring import bm25, fusion

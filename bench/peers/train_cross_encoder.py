@@ -33,7 +33,7 @@ from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
-from semclass.encoders.bulk import batches_by_length
+from semclass.encoders.batching import batches_by_length
 from semclass.evaluation.candidate_scores import ranks_along, reciprocal_ranks
 from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
 

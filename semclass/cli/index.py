@@ -81,10 +81,10 @@ def passages_from(
     Where duplicates are marked, so are those of passages that the index in `held` has.
     """
     from semclass.documents import duplicates
-    from semclass.documents.readers import count_passages, iter_passages, passed_over
+    from semclass.documents.readers import count_passages, iter_passages, unsupported_files
 
     passages = iter_passages(source, by, size=size, overlap=overlap)
-    if others := passed_over(source):
+    if others := unsupported_files(source):
         click.echo(f"skipped: {others}", err=True)
     number = count_passages(source, by) if sys.stderr.isatty() else None
     if not mark_duplicates:
@@ -141,7 +141,7 @@ def build(
     loaded = semclass.Models.load(models, encoder=encoder, threads=1)
     header = Recipe.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
-    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), removed=()), loaded)
+    semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
     with progress("indexing", count) as step:
         built = build_index(
             out,

@@ -48,8 +48,8 @@ def iter_passages(
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
         ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
-        folder of them. In a folder, hidden files are skipped, and so are those that :func:`passed_over` lists, such as
-        links to files outside of it.
+        folder of them. In a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists, such
+        as links to files outside of it.
     by
         How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
         :func:`semclass.documents.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If
@@ -89,7 +89,7 @@ def iter_passages(
     return passages if by is None else _cut_passages(passages, cutting)
 
 
-def passed_over(source: str | Path) -> str:
+def unsupported_files(source: str | Path) -> str:
     """List the files of a folder that :func:`iter_passages` skips, with the commands that convert them.
 
     Parameters

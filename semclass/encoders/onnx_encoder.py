@@ -17,7 +17,7 @@ from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
-from semclass.encoders.bulk import batches_by_length, steps, warn_of_cuts
+from semclass.encoders.batching import batches_by_length, steps, warn_of_cuts
 from semclass.encoders.windows import Windows, cut_windows
 
 STATES = "states"

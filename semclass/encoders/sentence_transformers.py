@@ -20,7 +20,7 @@ import numpy.typing as npt
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Encoding, FloatArray, ragged
-from semclass.encoders.bulk import steps, warn_of_cuts
+from semclass.encoders.batching import steps, warn_of_cuts
 from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 
 

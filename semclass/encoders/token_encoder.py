@@ -15,7 +15,7 @@ import onnxruntime
 from semclass.core import artifacts
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import FloatArray, Ragged, offsets_of, padded
-from semclass.encoders.bulk import batches_by_length, steps
+from semclass.encoders.batching import batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES, check_encoder
 
 BATCH = 32

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, Encoding
-from semclass.encoders.bulk import batches_by_length, steps
+from semclass.encoders.batching import batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.head import Head
 from semclass.heads.inputs import gather

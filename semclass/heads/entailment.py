@@ -24,7 +24,7 @@ from semclass.core.checks import check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, padded
-from semclass.encoders.bulk import CHUNK, batches_by_length, steps
+from semclass.encoders.batching import CHUNK, batches_by_length, steps
 from semclass.encoders.onnx_encoder import STATES, open_models
 from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
 

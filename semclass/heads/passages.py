@@ -10,7 +10,7 @@ import numpy as np
 
 from semclass.core.checks import check_texts
 from semclass.core.types import DoubleArray, Encoder, Encoding, PassageLabels
-from semclass.encoders.bulk import classify_in_chunks
+from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.classify import classify, labelled
 from semclass.heads.head import Head

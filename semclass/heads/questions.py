@@ -13,7 +13,7 @@ from semclass.core.checks import check_choice, check_probability, check_texts
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
-from semclass.encoders.bulk import classify_in_chunks
+from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.classify import classify
 from semclass.heads.head import Head

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from semclass.core.checks import check_probability, check_texts
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder, Encoding
-from semclass.encoders.bulk import classify_in_chunks
+from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
 from semclass.heads.classify import classify, labelled

@@ -123,10 +123,10 @@ def build_index(
         check_target(folder, replace=replace)
         if (before := manifest.find(folder)) is not None:
             store.clean(folder, before)
-        with store.reported(folder):
+        with store.os_errors(folder):
             area = _Area(folder / AREA, _identity(recipe), resume=resume)
         _fill(area, chain([first], groups), recipe, progress, threads)
-        with store.staging(folder) as place, store.committing(folder):
+        with store.staging(folder) as place, store.rollback(folder):
             folders = joining.join_folders([area.folder / done.name for done in area.done], place)
             entry = store.install([joining.opened(path) for path in folders], folder, place, recipe.similarity)
             made = Manifest(header_of(recipe.header()), (entry,), manifest.generation_of(folder) + 1)
@@ -227,7 +227,7 @@ def _fill(
         group.parts.append(part)
         group.long += long
         if sum(map(len, group.parts)) == group.passages:
-            with store.reported(area.folder.parent):
+            with store.os_errors(area.folder.parent):
                 area.add(group)
             group.parts.clear()
         report(len(chunk))

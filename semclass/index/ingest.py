@@ -18,7 +18,7 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.cpu import available_threads
 from semclass.core.errors import InputError, TruncationWarning
 from semclass.core.types import FloatArray, Passage, Ragged
-from semclass.encoders.bulk import CHUNK
+from semclass.encoders.batching import CHUNK
 from semclass.index.column_tables import columns_of
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
@@ -135,7 +135,7 @@ Result = TypeVar("Result")
 
 
 def chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
-    """Cut a stream into lists of `size` items, :data:`semclass.encoders.bulk.CHUNK` if None, the last one shorter."""
+    """Cut a stream into lists of `size` items, :data:`semclass.encoders.batching.CHUNK` if None, the last one shorter."""
     stream = iter(items)
     while chunk := list(islice(stream, CHUNK if size is None else size)):
         yield chunk

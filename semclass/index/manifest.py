@@ -33,12 +33,12 @@ class Entry:
     name: str  # of its folder
     passages: int  # deleted ones included
     files: Mapping[str, Mapping[str, Any]]  # by file: "bytes" and "sha256"
-    removed: Mapping[str, Any] = field(default_factory=dict)  # the file of deleted passages; empty if none are
+    deleted: Mapping[str, Any] = field(default_factory=dict)  # the file of deleted passages; empty if none are
 
     @property
     def live(self) -> int:
         """How many passages are left."""
-        return self.passages - int(self.removed.get("passages", 0))
+        return self.passages - int(self.deleted.get("passages", 0))
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,18 @@ class Manifest:
     @property
     def names(self) -> set[str]:
         """All that it names in the folder of the index."""
-        return {named["name"] for entry in self.segments for named in (vars(entry), entry.removed) if named}
+        return {named["name"] for entry in self.segments for named in (vars(entry), entry.deleted) if named}
 
     @property
     def contents(self) -> list[tuple[str, Any]]:
         """The segments' names, each with the file of its deleted passages: the same for the same passages."""
-        return [(entry.name, entry.removed.get("name")) for entry in self.segments]
+        return [(entry.name, entry.deleted.get("name")) for entry in self.segments]
 
     def as_json(self) -> bytes:
         """Give the file's bytes."""
         entries = [
             {"name": entry.name, "passages": entry.passages, "files": entry.files}
-            | ({"removed": entry.removed} if entry.removed else {})
+            | ({"removed": entry.deleted} if entry.deleted else {})
             for entry in self.segments
         ]
         fields = {"protocol": PROTOCOL, "kind": "index", "generation": self.generation, "segments": entries}
@@ -161,15 +161,15 @@ def _is_entry(entry: Any) -> bool:
     """Whether a segment is described with all its files, and no name leads out of the folder."""
     if not isinstance(entry, dict) or not _is_named(entry, SEGMENT_NAME) or not _is_count(entry.get("passages")):
         return False
-    files, removed = entry.get("files"), entry.get("removed", {})
-    if not isinstance(files, dict) or not isinstance(removed, dict):
+    files, deleted = entry.get("files"), entry.get("removed", {})
+    if not isinstance(files, dict) or not isinstance(deleted, dict):
         return False
     if set(files) not in ({*segment.FILES}, {*segment.FILES, *segment.MORE}):
         return False
     if not all(map(artifacts.is_record, files.values())):
         return False
-    known = _is_named(removed, REMOVED_NAME) and _is_count(removed.get("passages")) and artifacts.is_record(removed)
-    return not removed or (known and removed["passages"] <= entry["passages"])
+    known = _is_named(deleted, REMOVED_NAME) and _is_count(deleted.get("passages")) and artifacts.is_record(deleted)
+    return not deleted or (known and deleted["passages"] <= entry["passages"])
 
 
 def _is_named(entry: Mapping[str, Any], pattern: str) -> bool:

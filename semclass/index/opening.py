@@ -11,9 +11,9 @@ from semclass.core.errors import ArtifactError, EncoderMismatchError
 from semclass.core.files import REMEDY, Files
 from semclass.index import manifest, shapes
 from semclass.index.manifest import Entry, Manifest
-from semclass.index.removal import read_removed
+from semclass.index.removal import read_deleted
 from semclass.index.segment import Segment
-from semclass.scoring.postings import Removed
+from semclass.scoring.postings import Deleted
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Opened:
 
     entry: Entry
     segment: Segment
-    removed: Removed | None
+    deleted: Deleted | None
 
 
 def open_segments(
@@ -66,10 +66,10 @@ def _open(source: Source, entry: Entry, known: Opened | None, *, verify: bool) -
         shapes.check(segment, source.manifest.header, entry.passages, folder)
     else:
         segment = known.segment
-    if not entry.removed:
+    if not entry.deleted:
         return Opened(entry, segment, None)
-    if known is not None and known.entry.removed.get("name") == entry.removed["name"]:
-        return Opened(entry, segment, known.removed)
-    gone = read_removed(source.folder, entry.removed)
-    shapes.check_removed(segment, gone, entry.removed["passages"], source.folder / str(entry.removed["name"]))
-    return Opened(entry, segment, gone)
+    if known is not None and known.entry.deleted.get("name") == entry.deleted["name"]:
+        return Opened(entry, segment, known.deleted)
+    deleted = read_deleted(source.folder, entry.deleted)
+    shapes.check_deleted(segment, deleted, entry.deleted["passages"], source.folder / str(entry.deleted["name"]))
+    return Opened(entry, segment, deleted)

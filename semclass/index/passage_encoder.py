@@ -12,7 +12,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.bulk import CHUNK, encode_quietly
+from semclass.encoders.batching import CHUNK, encode_quietly
 from semclass.encoders.onnx_encoder import STATES, open_models
 from semclass.encoders.token_encoder import SENTENCE, TokenEncoder
 from semclass.heads.passages import PassageClassifier

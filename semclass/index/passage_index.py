@@ -61,7 +61,7 @@ class PassageIndex(PassageRows):
         Fingerprint of the codebooks that `tokens` and `sentences` were written with; empty if with none.
     segments
         The passages, at least one segment.
-    removed
+    deleted
         What was deleted from each segment; None for nothing.
     tuned
         What ``semclass tune`` found, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
@@ -259,7 +259,7 @@ class PassageIndex(PassageRows):
             raise InputError("there are no passages to index; give at least one")
         check_unique(ids, "passage id")
         warn_of_long(cut, len(ids), stacklevel=3)
-        return cls(**recipe.header(), segments=(join(parts),), removed=(None,))
+        return cls(**recipe.header(), segments=(join(parts),), deleted=(None,))
 
     def header(self) -> dict[str, Any]:
         """What the manifest says about the whole index."""
@@ -281,7 +281,7 @@ class PassageIndex(PassageRows):
         """
         folder = Path(folder)
         check_target(folder)
-        with locked(folder), store.staging(folder) as place, store.committing(folder):
+        with locked(folder), store.staging(folder) as place, store.rollback(folder):
             self._check_current(folder)
             entry = store.install(self.parts(), folder, place, self.similarity)
             generation = manifest.generation_of(folder) + 1
@@ -360,8 +360,8 @@ class PassageIndex(PassageRows):
         if found == self.source.manifest:
             return self
         known = {
-            entry.name: Opened(entry, segment, gone)
-            for entry, segment, gone in zip(self.source.manifest.segments, self.segments, self.removed, strict=True)
+            entry.name: Opened(entry, segment, deleted)
+            for entry, segment, deleted in zip(self.source.manifest.segments, self.segments, self.deleted, strict=True)
         }
         return self._of(*open_segments(replace(self.source, manifest=found), known, verify=verify))
 
@@ -374,7 +374,7 @@ class PassageIndex(PassageRows):
         return cls(
             **header,
             segments=tuple(each.segment for each in opened),
-            removed=tuple(each.removed for each in opened),
+            deleted=tuple(each.deleted for each in opened),
             tuned=source.manifest.tuned,
             source=source,
         )

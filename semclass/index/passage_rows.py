@@ -16,7 +16,7 @@ from semclass.index import filter_matching, filters
 from semclass.index.segment import Part, Segment, hashes_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.postings import Removed
+from semclass.scoring.postings import Deleted
 
 MASKS = 8
 """Filters whose passages are remembered."""
@@ -29,7 +29,7 @@ class PassageRows:
     """The passages of segments, at least one, without deleted ones; the base of :class:`semclass.PassageIndex`."""
 
     segments: tuple[Segment, ...]
-    removed: tuple[Removed | None, ...]
+    deleted: tuple[Deleted | None, ...]
 
     def __len__(self) -> int:
         """Count the passages, without deleted ones."""
@@ -56,7 +56,7 @@ class PassageRows:
     @cached_property
     def statistics(self) -> Statistics:
         """Statistics of BM25 over all passages that are there."""
-        return bm25.statistics([segment.postings for segment in self.segments], self.removed)
+        return bm25.statistics([segment.postings for segment in self.segments], self.deleted)
 
     @property
     def idf(self) -> FloatArray:
@@ -94,11 +94,11 @@ class PassageRows:
     def parts(self) -> list[Part]:
         """Each segment, and which of its passages are there."""
         found: list[Part] = []
-        for segment, gone in zip(self.segments, self.removed, strict=True):
+        for segment, deleted in zip(self.segments, self.deleted, strict=True):
             keep = None
-            if gone is not None and len(gone.rows):
+            if deleted is not None and len(deleted.rows):
                 keep = np.ones(len(segment), np.bool_)
-                keep[gone.rows] = False
+                keep[deleted.rows] = False
             found.append((segment, keep))
         return found
 
@@ -138,10 +138,10 @@ class PassageRows:
             Their rows, -1 for an id that no passage has; int64 of shape (m,).
         """
         found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
-        for first, segment, gone in zip(self.starts.tolist(), self.segments, self.removed, strict=False):
+        for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
             rows = segment.find(ids, hashes)
-            if gone is not None:
-                rows[np.isin(rows, gone.rows)] = -1
+            if deleted is not None:
+                rows[np.isin(rows, deleted.rows)] = -1
             found = np.where(rows >= 0, first + rows, found)
         return found
 

@@ -36,26 +36,26 @@ class Piece:
     """A segment while the index is being changed."""
 
     segment: Segment
-    gone: npt.NDArray[np.bool_] | None = None  # which passages were deleted, (n,); None for none
+    deleted: npt.NDArray[np.bool_] | None = None  # which passages were deleted, (n,); None for none
     entry: Entry | None = None  # how the manifest names it; None for a new one
 
     @property
     def live(self) -> int:
         """How many passages are left."""
-        return len(self.segment) - (0 if self.gone is None else int(self.gone.sum()))
+        return len(self.segment) - (0 if self.deleted is None else int(self.deleted.sum()))
 
     @property
     def part(self) -> Part:
         """What is kept."""
-        return self.segment, None if self.gone is None else ~self.gone
+        return self.segment, None if self.deleted is None else ~self.deleted
 
     def without(self, rows: IntArray) -> Piece:
         """The same with some more passages deleted."""
         if not len(rows):
             return self
-        gone = np.zeros(len(self.segment), np.bool_) if self.gone is None else self.gone.copy()
-        gone[rows] = True
-        return replace(self, gone=gone)
+        deleted = np.zeros(len(self.segment), np.bool_) if self.deleted is None else self.deleted.copy()
+        deleted[rows] = True
+        return replace(self, deleted=deleted)
 
 
 Group = list[Piece]
@@ -69,8 +69,8 @@ def find(pieces: Sequence[Piece], ids: Sequence[str]) -> tuple[IntArray, IntArra
     for number, piece in enumerate(pieces):
         found = piece.segment.find(ids, hashes)
         there = found >= 0
-        if piece.gone is not None:
-            there[there] = ~piece.gone[found[there]]
+        if piece.deleted is not None:
+            there[there] = ~piece.deleted[found[there]]
         owner[there], rows[there] = number, found[there]
     return owner, rows
 
@@ -86,7 +86,7 @@ def delete_where(pieces: list[Piece], condition: Filter) -> int:
     before = sum(piece.live for piece in pieces)
     for number, piece in enumerate(pieces):
         found = mask(condition, piece.segment.columns, piece.segment.find)
-        pieces[number] = piece.without(np.flatnonzero(found if piece.gone is None else found & ~piece.gone))
+        pieces[number] = piece.without(np.flatnonzero(found if piece.deleted is None else found & ~piece.deleted))
     return before - sum(piece.live for piece in pieces)
 
 
@@ -146,7 +146,7 @@ def joined(group: Group, place: Path) -> Piece:
     if size(group) < SMALL:
         return Piece(joining.join(parts or [group[0].part]))
     folder = place / uuid.uuid4().hex
-    with store.reported(place.parent):
+    with store.os_errors(place.parent):
         joining.write(parts, folder, durable=False)
     for piece in group:
         if piece.segment.name:  # it stays open for as long as it is needed

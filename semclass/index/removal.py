@@ -16,28 +16,28 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.core.npy import array_of
 from semclass.index.manifest import REMOVED
-from semclass.scoring.postings import Removed
+from semclass.scoring.postings import Deleted
 
 _ARRAYS = ("rows", "document_frequencies", "terms")
 
 
-def write_removed(folder: Path, gone: Removed) -> dict[str, Any]:
+def write_deleted(folder: Path, deleted: Deleted) -> dict[str, Any]:
     """Write what was deleted from a segment; what the manifest says of the file."""
-    data = removed_bytes(gone)
+    data = removed_bytes(deleted)
     digest = hashlib.sha256(data).hexdigest()
     name = f"{REMOVED}{digest[:16]}.npz"
     artifacts.write_atomic(folder / name, data)
-    return {"name": name, "passages": len(gone.rows), "bytes": len(data), "sha256": digest}
+    return {"name": name, "passages": len(deleted.rows), "bytes": len(data), "sha256": digest}
 
 
-def removed_bytes(gone: Removed) -> bytes:
+def removed_bytes(deleted: Deleted) -> bytes:
     """The bytes of the file."""
     file = io.BytesIO()
-    np.savez(file, rows=gone.rows, document_frequencies=gone.document_frequencies, terms=np.array(gone.terms))
+    np.savez(file, rows=deleted.rows, document_frequencies=deleted.document_frequencies, terms=np.array(deleted.terms))
     return file.getvalue()
 
 
-def read_removed(folder: Path, record: Mapping[str, Any]) -> Removed:
+def read_deleted(folder: Path, record: Mapping[str, Any]) -> Deleted:
     """Read what was deleted from a segment; an ArtifactError if the file is missing or was changed."""
     path = folder / str(record["name"])
     data = artifacts.read_file(path, record, REMEDY)
@@ -47,7 +47,7 @@ def read_removed(folder: Path, record: Mapping[str, Any]) -> Removed:
             if any(item.compress_type != zipfile.ZIP_STORED or item.file_size > len(data) for item in found.infolist()):
                 raise ValueError("its arrays are packed")
             rows, frequencies, terms = (array_of(found.read(f"{name}.npy")) for name in _ARRAYS)
-            return Removed(rows, frequencies, int(terms))
+            return Deleted(rows, frequencies, int(terms))
     except (
         OSError,
         ValueError,

@@ -20,7 +20,7 @@ from semclass.core.types import Ragged
 from semclass.index import column_files
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
-from semclass.scoring.postings import Removed
+from semclass.scoring.postings import Deleted
 from semclass.scoring.reduction import DIMENSIONS
 from semclass.scoring.topk import SIMILARITIES
 
@@ -134,14 +134,14 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
     require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each passage once")
-    for name, array in vars(near.cells).items():
+    for name, array in vars(near.clusters).items():
         _check_array(array, (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
-    require((near.cells.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
+    require((near.clusters.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
 
 
-def check_removed(segment: Segment, gone: Removed, passages: int, where: Path) -> None:
+def check_deleted(segment: Segment, deleted: Deleted, passages: int, where: Path) -> None:
     """Refuse deleted rows that the segment cannot have; by the manifest they are `passages` many."""
-    rows, frequencies = gone.rows, gone.document_frequencies
+    rows, frequencies = deleted.rows, deleted.document_frequencies
     require(rows.dtype == np.int64 and rows.shape == (passages,), where, f"it is not of {passages} passages")
     rising = not len(rows) or (rows[0] >= 0 and rows[-1] < len(segment) and (np.diff(rows) > 0).all())
     require(rising, where, f"the rows removed are not among those of the segment: {short(rows)}")
@@ -150,9 +150,9 @@ def check_removed(segment: Segment, gone: Removed, passages: int, where: Path) -
     require(right and (frequencies >= 0).all() and (frequencies <= known).all(), where, "its terms are not there")
     terms = int(segment.postings.lengths[rows].sum(dtype=np.uint64))
     require(
-        gone.terms == terms,
+        deleted.terms == terms,
         where,
-        f"it is not counted as it should be: {gone.terms} terms, where the passages have {terms}",
+        f"it is not counted as it should be: {deleted.terms} terms, where the passages have {terms}",
     )
 
 

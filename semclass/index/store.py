@@ -45,7 +45,7 @@ def staging(folder: Path) -> Iterator[Path]:
     """Give an empty folder within that of the index, for what is being written; it is gone afterwards."""
     place, process = folder / f"{BUILDING}{uuid.uuid4().hex}", os.getpid()
     try:
-        with reported(folder):
+        with os_errors(folder):
             place.mkdir(parents=True)
         yield place
     finally:
@@ -54,7 +54,7 @@ def staging(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def reported(folder: Path) -> Iterator[None]:
+def os_errors(folder: Path) -> Iterator[None]:
     """Raise an ArtifactError for an OSError, and say that the index is as it was."""
     try:
         yield
@@ -64,12 +64,12 @@ def reported(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def committing(folder: Path) -> Iterator[None]:
+def rollback(folder: Path) -> Iterator[None]:
     """As :func:`reported`; what was written for a commit that fails is removed, as a full disk has no room for it."""
     before = manifest.find(folder)
     damaged = before is None and (folder / artifacts.MANIFEST).exists()
     try:
-        with reported(folder):
+        with os_errors(folder):
             yield
     except BaseException:
         if not damaged:  # somebody may still want to repair it
@@ -124,9 +124,9 @@ def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> N
                 path.unlink()
             elif path.is_dir():
                 # under another name first: no folder is ever half of a segment
-                gone = folder / f"{BUILDING}{uuid.uuid4().hex}"
-                path.rename(gone)
-                shutil.rmtree(gone, ignore_errors=True)
+                deleted = folder / f"{BUILDING}{uuid.uuid4().hex}"
+                path.rename(deleted)
+                shutil.rmtree(deleted, ignore_errors=True)
 
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
@@ -178,8 +178,8 @@ def describe(folder: str | Path) -> dict[str, Any]:
     for entry in found.segments:
         for name, record in entry.files.items():
             sizes[name] = sizes.get(name, 0) + int(record["bytes"])
-        if entry.removed:
-            sizes["removed"] = sizes.get("removed", 0) + int(entry.removed["bytes"])
+        if entry.deleted:
+            sizes["removed"] = sizes.get("removed", 0) + int(entry.deleted["bytes"])
     live = found.passages
     return {
         "passages": live,

@@ -13,7 +13,7 @@ from semclass.index.joining import BLOCK
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
 from semclass.index.shapes import require
-from semclass.scoring.postings import Removed, count_removed, count_terms
+from semclass.scoring.postings import Deleted, count_deleted, count_terms
 
 CHECKS = ("files", "shapes", "ids", "statistics")
 """What is verified, in this order."""
@@ -43,16 +43,16 @@ def verify(folder: str | Path, *, progress: Callable[[int], object] | None = Non
     """
     index = PassageIndex.load(folder, verify=True)
     report = progress or (lambda _: None)
-    for segment, gone in zip(index.segments, index.removed, strict=True):
+    for segment, deleted in zip(index.segments, index.deleted, strict=True):
         where = Path(folder) / segment.name
         _check_terms(segment, where)
         _check_ids(segment, where, report)
         _check_statistics(segment, where)
-        if gone is not None:
-            _check_removed(segment, gone, where)
+        if deleted is not None:
+            _check_deleted(segment, deleted, where)
     _check_unique(index, Path(folder))
-    removed = int(index.starts[-1]) - len(index)
-    return {"passages": len(index), "removed": removed, "segments": len(index.segments), "checks": list(CHECKS)}
+    dead = int(index.starts[-1]) - len(index)
+    return {"passages": len(index), "removed": dead, "segments": len(index.segments), "checks": list(CHECKS)}
 
 
 def _check_terms(segment: Segment, where: Path) -> None:
@@ -94,9 +94,9 @@ def _check_statistics(segment: Segment, where: Path) -> None:
     )
 
 
-def _check_removed(segment: Segment, gone: Removed, where: Path) -> None:
-    again = count_removed(segment.postings, gone.rows)
-    same = again.terms == gone.terms and np.array_equal(again.document_frequencies, gone.document_frequencies)
+def _check_deleted(segment: Segment, deleted: Deleted, where: Path) -> None:
+    again = count_deleted(segment.postings, deleted.rows)
+    same = again.terms == deleted.terms and np.array_equal(again.document_frequencies, deleted.document_frequencies)
     require(same, where, "what was removed from it is not counted as it should be")
 
 

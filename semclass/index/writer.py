@@ -22,8 +22,8 @@ from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.pieces import Group, Piece
-from semclass.index.removal import write_removed
-from semclass.scoring.postings import count_removed
+from semclass.index.removal import write_deleted
+from semclass.scoring.postings import count_deleted
 
 FLUSH = 16
 """Chunks of new passages that are joined at a time, on the disk if they are many."""
@@ -276,10 +276,10 @@ class IndexWriter:
 
     def _commit(self, *, compact: bool) -> bool:
         groups = [self._pieces] if compact else pieces.plan(self._pieces)
-        whole = len(self._pieces) == 1 and self._pieces[0].gone is None
+        whole = len(self._pieces) == 1 and self._pieces[0].deleted is None
         if self._pieces == self._before and (whole or not compact):
             return False
-        with store.committing(self._folder):
+        with store.rollback(self._folder):
             entries = tuple(self._written(group, compact=compact) for group in groups)
             found = self._manifest
             store.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
@@ -288,12 +288,12 @@ class IndexWriter:
     def _written(self, group: Group, *, compact: bool) -> Entry:
         """Write a group's segment, or what was deleted from the one that is there."""
         piece = group[0]
-        if len(group) == 1 and piece.entry is not None and not (compact and piece.gone is not None):
+        if len(group) == 1 and piece.entry is not None and not (compact and piece.deleted is not None):
             if piece in self._before:
                 return piece.entry
-            if piece.gone is not None and piece.live * 2 >= len(piece.segment):
-                gone = count_removed(piece.segment.postings, np.flatnonzero(piece.gone))
-                return replace(piece.entry, removed=write_removed(self._folder, gone))
+            if piece.deleted is not None and piece.live * 2 >= len(piece.segment):
+                deleted = count_deleted(piece.segment.postings, np.flatnonzero(piece.deleted))
+                return replace(piece.entry, deleted=write_deleted(self._folder, deleted))
         similarity = str(self._manifest.header["similarity"])
         return store.install([piece.part for piece in group], self._folder, self._place, similarity)
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from semclass.core.checks import check_choice, check_positive, check_probability, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
-from semclass.encoders.bulk import quietly
+from semclass.encoders.batching import quietly
 from semclass.heads.texts import HUB
 from semclass.integrations.arrow_columns import EXTRA, array_of, arrow_type, fault_of, holds_strings, texts_of
 from semclass.integrations.arrow_models import Values, identity_of, models_root, open_model

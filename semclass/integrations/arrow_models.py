@@ -13,7 +13,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Encoder
-from semclass.encoders.bulk import CHUNK, encode_quietly, warn_of_cuts
+from semclass.encoders.batching import CHUNK, encode_quietly, warn_of_cuts
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.heads.passages import PassageClassifier

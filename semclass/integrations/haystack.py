@@ -20,10 +20,10 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import Hit, Passage
-from semclass.core.waiting import in_thread
 from semclass.integrations import shared
 from semclass.ranking.methods import DEFAULT
 from semclass.ranking.reranker import Reranker

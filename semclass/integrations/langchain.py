@@ -16,9 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from semclass.core.asynchronous import in_thread
 from semclass.core.errors import InputError, SemclassError, import_extra
 from semclass.core.types import Hit, Passage
-from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
 from semclass.integrations import shared
 from semclass.ranking.models import Models

@@ -11,10 +11,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Hit
-from semclass.core.waiting import in_thread
 from semclass.integrations import shared
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever

@@ -14,7 +14,7 @@ from semclass.core import artifacts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, Encoder, Explanation
-from semclass.encoders.bulk import is_watched
+from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
@@ -210,7 +210,7 @@ class Models:
 
         More threads than that would not be faster, but wait for one another in the middle of their work: eight together did
         1.2 times what one does on two processors, where two did 1.7 times. Who watches the work (see
-        :func:`semclass.encoders.bulk.watched`) counts for itself, and waits for nobody here.
+        :func:`semclass.encoders.batching.watched`) counts for itself, and waits for nobody here.
         """
         return nullcontext() if is_watched() else self._places
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage
-from semclass.core.waiting import in_thread
-from semclass.encoders.bulk import CHUNK, warn_of_cuts
+from semclass.encoders.batching import CHUNK, warn_of_cuts
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
 from semclass.ranking.methods import Method, check_weights, find_method
@@ -130,7 +130,7 @@ class Reranker:
             n non-empty texts.
         passages
             n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
-            those of :data:`semclass.encoders.bulk.CHUNK` passages.
+            those of :data:`semclass.encoders.batching.CHUNK` passages.
         k, method, fusion, weights, explain
             As for :meth:`rerank`.
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, Hit, IntArray
-from semclass.core.waiting import in_thread
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
-from semclass.scoring.postings import Postings, Removed
+from semclass.scoring.postings import Deleted, Postings
 from semclass.scoring.topk import is_most, nth_at_least, top_k
 
 K1 = 1.5
@@ -57,13 +57,13 @@ def _norms(lengths: npt.NDArray[Any], average: float) -> FloatArray:
     return (K1 * (1 - B + B * lengths / average)).astype(np.float32)
 
 
-def statistics(parts: Sequence[Postings], without: Sequence[Removed | None] | None = None) -> Statistics:
+def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | None = None) -> Statistics:
     """Count over the segments of an index, at least one; `without` is what was removed from each, None for nothing."""
-    gone = [part for part in without or () if part is not None]
-    passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in gone)
-    terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in gone)
+    deleted = [part for part in without or () if part is not None]
+    passages = sum(len(part) for part in parts) - sum(len(part.rows) for part in deleted)
+    terms = sum(int(part.lengths.sum(dtype=np.int64)) for part in parts) - sum(part.terms for part in deleted)
     frequencies = np.sum([part.document_frequencies for part in parts], axis=0)
-    for part in gone:
+    for part in deleted:
         frequencies = frequencies - part.document_frequencies
     # passages without a single term have no postings to be scored
     return Statistics(passages, max(terms / max(passages, 1), 1e-9), frequencies, np.asarray(parts[0].is_term))

@@ -1,8 +1,8 @@
-"""Cells of vectors that are near to each other, and which of them to compare with a question.
+"""Clusters of vectors that are near to each other, and which of them to compare with a question.
 
-A fixed number of nearest cells finds nearly all for a question that the passages answer, and far less for one whose nearest
-passages are anywhere. So each cell's share of the passages that are looked for is estimated, from the mean and the spread
-of its vectors, and cells are compared until they hold most.
+A fixed number of nearest clusters finds nearly all for a question that the passages answer, and far less for one whose
+nearest passages are anywhere. So each cluster's share of the passages that are looked for is estimated, from the mean
+and the spread of its vectors, and clusters are compared until they hold most.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from semclass.core.types import FloatArray, IntArray
 
 CELL = 16_384
-"""Vectors of a cell, on average: a product with a cell has the fixed cost of some thousand vectors."""
+"""Vectors of a cluster, on average: a product with a cluster has the fixed cost of some thousand vectors."""
 
 ROUNDS = 8
 """Rounds of k-means."""
@@ -24,12 +24,12 @@ BLOCK = 4_096
 """Vectors that are compared with centres at a time."""
 
 COVERED = 0.98
-"""Estimated share of the passages looked for that is in the cells that are compared.
+"""Estimated share of the passages looked for that is in the clusters that are compared.
 
 Of a million made passages (``bench.made_corpus``), 44 % are compared for questions that they answer (squad4), 65 % for
 questions of another domain (pubmedqa). The ten best by vectors alone are then among what is found as often as 0.983 and
 0.864, where comparing all finds 0.992 and 0.873; with 0.95 it would be 32 % and 0.970 for the first. Of 28,000 real
-sentences and abstracts in 108 cells it was 0.993, with 43 % compared, and 0.995 comparing all.
+sentences and abstracts in 108 clusters it was 0.993, with 43 % compared, and 0.995 comparing all.
 """
 
 BARS = 32
@@ -37,18 +37,18 @@ BARS = 32
 
 
 @dataclass(frozen=True)
-class Cells:
-    """Means and variances of the vectors of each cell by dimension, float32 of shape (n_cells, dim)."""
+class Clusters:
+    """Means and variances of the vectors of each cluster by dimension, float32 of shape (n_cells, dim)."""
 
     means: FloatArray
     variances: FloatArray
 
     def __len__(self) -> int:
-        """Count the cells."""
+        """Count the clusters."""
         return len(self.means)
 
-    def worth_a_look(self, question: FloatArray, counts: IntArray, n: int) -> IntArray:
-        """Places of the cells, rising, that hold most of the n largest products; `counts` are their numbers of vectors."""
+    def probed(self, question: FloatArray, counts: IntArray, n: int) -> IntArray:
+        """Places of the clusters, rising, that hold most of the n largest products; `counts` are their sizes."""
         wanted = min(n, int(counts.sum()))
         shares = _shares_above(self.means @ question, np.sqrt(self.variances @ question**2), counts, wanted)
         order = np.argsort(-shares, kind="stable")
@@ -58,9 +58,9 @@ class Cells:
 
 
 def _shares_above(means: FloatArray, deviations: FloatArray, counts: IntArray, n: int) -> FloatArray:
-    """Share of each cell's products above a bar that about n products are above, float32 of shape (n_cells,).
+    """Share of each cluster's products above a bar that about n products are above, float32 of shape (n_cells,).
 
-    Products are taken to be normal in each cell: they are sums of many components.
+    Products are taken to be normal in each cluster: they are sums of many components.
     """
     deviations = np.maximum(deviations, np.finfo(np.float32).eps * max(float(np.abs(means).max()), 1.0))
     least, most = float((means - 3 * deviations).min()), float((means + 5 * deviations).max())
@@ -77,13 +77,13 @@ def _above(values: FloatArray) -> FloatArray:
 
 
 def centres_of(vectors: FloatArray, n: int) -> FloatArray:
-    """Centres of at most n cells by k-means (Lloyd 1982), float32 of shape (n_cells, dim); reproducible."""
-    # spread over the vectors as they come, and different: equal centres would leave cells empty
+    """Centres of at most n clusters by k-means (Lloyd 1982), float32 of shape (n_cells, dim); reproducible."""
+    # spread over the vectors as they come, and different: equal centres would leave clusters empty
     starts = np.unique(vectors[np.linspace(0, len(vectors) - 1, min(n, len(vectors))).astype(np.int64)], axis=0)
     centres = np.ascontiguousarray(starts, np.float32)
     for _ in range(ROUNDS):
-        cells = nearest_of(centres, vectors)
-        order, counts = np.argsort(cells, kind="stable"), np.bincount(cells, minlength=len(centres))
+        clusters = nearest_of(centres, vectors)
+        order, counts = np.argsort(clusters, kind="stable"), np.bincount(clusters, minlength=len(centres))
         kept = np.flatnonzero(counts)
         sums = np.add.reduceat(vectors[order], (np.cumsum(counts) - counts)[kept], axis=0)
         centres = np.asarray(sums / counts[kept, None], np.float32)

@@ -91,7 +91,7 @@ class Postings:
 
 
 @dataclass(frozen=True)
-class Removed:
+class Deleted:
     """What is no longer counted of a segment since some of its passages were removed."""
 
     rows: IntArray  # their places in the segment, rising, int64 of shape (m,)
@@ -119,17 +119,17 @@ def count_terms(terms: Ragged, is_term: npt.NDArray[np.bool_]) -> Postings:
     )
 
 
-def count_removed(found: Postings, rows: npt.NDArray[Any]) -> Removed:
+def count_deleted(found: Postings, rows: npt.NDArray[Any]) -> Deleted:
     """Count what passages take along that are removed from a segment; `rows` are their places, in any order."""
     rows = np.unique(np.asarray(rows, np.int64))
-    gone = np.zeros(len(found), np.bool_)
-    gone[rows] = True
+    deleted = np.zeros(len(found), np.bool_)
+    deleted[rows] = True
     frequencies = np.zeros(len(found.is_term), np.int64)
     for begin in range(0, len(found.passages) if len(rows) else 0, BLOCK):
-        places = begin + np.flatnonzero(gone[found.passages[begin : begin + BLOCK]])
+        places = begin + np.flatnonzero(deleted[found.passages[begin : begin + BLOCK]])
         terms = np.searchsorted(found.ends, places, side="right") - 1
         frequencies += np.bincount(terms, minlength=len(frequencies))
-    return Removed(rows, frequencies, int(found.lengths[rows].sum(dtype=np.int64)))
+    return Deleted(rows, frequencies, int(found.lengths[rows].sum(dtype=np.int64)))
 
 
 def merge(
@@ -214,7 +214,7 @@ def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray
     """In how many of the kept passages each term is."""
     if kept is None:
         return part.document_frequencies
-    return part.document_frequencies - count_removed(part, np.flatnonzero(~kept)).document_frequencies
+    return part.document_frequencies - count_deleted(part, np.flatnonzero(~kept)).document_frequencies
 
 
 def _smallest(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,8 +1,8 @@
 """Vectors in fewer dimensions, to find the passages of a large segment that are worth an exact comparison.
 
 Comparing takes as long as reading them from memory does: half a byte for each of a few dimensions finds more than a byte
-for each of half as many. Vectors near to each other lie in one cell, and for a question only the cells are compared that
-are likely to hold what is looked for, see :mod:`semclass.scoring.clusters`.
+for each of half as many. Vectors near to each other lie in one cluster, and for a question only the clusters are compared
+that are likely to hold what is looked for, see :mod:`semclass.scoring.clusters`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import onnxruntime
 
 from semclass.core.files import Files
 from semclass.core.types import FloatArray, IntArray, offsets_of
-from semclass.scoring.clusters import CELL, Cells, centres_of, nearest_of
+from semclass.scoring.clusters import CELL, Clusters, centres_of, nearest_of
 from semclass.scoring.matmul import half_byte_product_with
 from semclass.scoring.topk import nth_at_least
 from semclass.scoring.vectors import ROWS, Once
@@ -39,68 +39,68 @@ WIDER = 3
 """How many times as many passages as asked for are given, so that as many of the nearest are among them."""
 
 SAMPLE = 50_000
-"""Passages from which the axes and the cells are found."""
+"""Passages from which the axes and the clusters are found."""
 
 SPARING = 16
-"""Cells are left out if at most one of so many passages is looked for: the n best of more are in nearly all cells."""
+"""Clusters are left out if at most one of so many passages is looked for: the n best of more are in nearly all clusters."""
 
 NEARLY_ALL = 0.97
 """Share of the passages from which the allowed ones are where all are: some were removed, none filtered out.
 
 With a filter that keeps the 90 % of a million made passages that are farthest from a question along one direction, the
-ten best by vectors alone were found as often as 0.980 by cells, and 0.997 by looking at all; with 20 %, 0.843 and 1.000.
+ten best by vectors alone were found as often as 0.980 by clusters, and 0.997 by looking at all; with 20 %, 0.843 and 1.000.
 """
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """The n passages of a segment, cell by cell; many threads may share one."""
+    """The n passages of a segment, cluster by cluster; many threads may share one."""
 
     # principal components times the width of a level, float32 of shape (dim, DIMENSIONS); zeros where there are no more
     axes: FloatArray
     # two in a byte, as ``half_byte_product_with`` takes them, uint8 of shape (n, DIMENSIONS // 2)
     levels: npt.NDArray[np.uint8]
-    starts: IntArray  # where each cell begins, and n, int64 of shape (n_cells + 1,); no cell is empty
-    places: npt.NDArray[np.int32]  # which passage each row of `levels` is, rising within a cell, int32 of shape (n,)
-    cells: Cells  # statistics of the vectors of each cell
+    starts: IntArray  # where each cluster begins, and n, int64 of shape (n_cells + 1,); no cluster is empty
+    places: npt.NDArray[np.int32]  # which passage each row of `levels` is, rising within a cluster, int32 of shape (n,)
+    clusters: Clusters  # statistics of the vectors of each cluster
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
         asked = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
-        # a filter may go by what passages are about, so that the best of them are in cells far from the question
-        cells = self._looked_at(asked, wanted if number >= NEARLY_ALL * total else total)
-        rows = self._best(asked, cells, wanted, allowed)
+        # a filter may go by what passages are about, so that the best of them are in clusters far from the question
+        clusters = self._looked_at(asked, wanted if number >= NEARLY_ALL * total else total)
+        rows = self._best(asked, clusters, wanted, allowed)
         if len(rows) < min(wanted, number):
             rows = self._best(asked, np.arange(len(self.starts) - 1), wanted, allowed)
         return np.sort(self.places[rows]).astype(np.int64)
 
     def _looked_at(self, asked: FloatArray, n: int) -> IntArray:
-        """Cells that are likely to hold the n best, rising."""
+        """Clusters that are likely to hold the n best, rising."""
         counts = np.diff(self.starts)
         if n * SPARING > len(self.levels):
             return np.arange(len(counts))
-        return self.cells.worth_a_look(asked, counts, n)
+        return self.clusters.probed(asked, counts, n)
 
-    def _best(self, asked: FloatArray, cells: IntArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
-        """Rows of `levels` in some cells that have the n largest products, or a few more."""
+    def _best(self, asked: FloatArray, clusters: IntArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+        """Rows of `levels` in some clusters that have the n largest products, or a few more."""
         feed = {"a": asked[None]}
-        products = np.concatenate([self._sessions[cell].run(["c"], feed)[0][0] for cell in cells.tolist()])
-        among = None if allowed is None else self._among(cells, allowed)
+        products = np.concatenate([self._sessions[cluster].run(["c"], feed)[0][0] for cluster in clusters.tolist()])
+        among = None if allowed is None else self._among(clusters, allowed)
         if among is not None:
             products = products[among]
         best = np.flatnonzero(products >= nth_at_least(products, n))
         if among is not None:
             best = among[best]
-        ends = np.cumsum(np.diff(self.starts)[cells])
-        return np.asarray(best + (self.starts[cells + 1] - ends)[np.searchsorted(ends, best, side="right")])
+        ends = np.cumsum(np.diff(self.starts)[clusters])
+        return np.asarray(best + (self.starts[clusters + 1] - ends)[np.searchsorted(ends, best, side="right")])
 
-    def _among(self, cells: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
-        """Which of the passages of some cells, one cell after another, are allowed."""
-        if len(cells) == len(self.starts) - 1:
+    def _among(self, clusters: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
+        """Which of the passages of some clusters, one cluster after another, are allowed."""
+        if len(clusters) == len(self.starts) - 1:
             return np.asarray(self._row_of[np.flatnonzero(allowed)], np.int64)
-        spans = [self.places[slice(*self.starts[cell : cell + 2].tolist())] for cell in cells.tolist()]
+        spans = [self.places[slice(*self.starts[cluster : cluster + 2].tolist())] for cluster in clusters.tolist()]
         # "clip", as no place is beyond: to check that takes as long again
         return np.flatnonzero(np.concatenate([allowed.take(span, mode="clip") for span in spans]))
 
@@ -129,32 +129,32 @@ def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
     directions = directions[:, ::-1][:, :DIMENSIONS]
     widths = LEVEL * np.sqrt(np.maximum(variances[::-1][:DIMENSIONS], np.finfo(np.float32).tiny))
     kept, centres = len(widths), centres_of(sample @ directions, max(round(n / CELL), 1))
-    rows, cells = np.empty((n, DIMENSIONS // 2), np.uint8), np.empty(n, np.int32)
+    rows, clusters = np.empty((n, DIMENSIONS // 2), np.uint8), np.empty(n, np.int32)
     for begin in range(0, n, ROWS):
         end = min(begin + ROWS, n)
         reduced = (codes[begin:end] * levels[begin:end, None] - mean) @ directions
-        cells[begin:end] = nearest_of(centres, reduced)
+        clusters[begin:end] = nearest_of(centres, reduced)
         found = np.full((end - begin, DIMENSIONS), LEVELS // 2, np.uint8)
         found[:, :kept] = (np.floor(reduced / widths) + LEVELS // 2).clip(0, LEVELS - 1)
         rows[begin:end] = found[:, ::2] | found[:, 1::2] << 4
     axes = np.zeros((codes.shape[1], DIMENSIONS), np.float32)
     axes[:, :kept] = directions * widths
-    places, counts = np.argsort(cells, kind="stable").astype(np.int32), np.bincount(cells)
+    places, counts = np.argsort(clusters, kind="stable").astype(np.int32), np.bincount(clusters)
     rows, starts = rows[places], offsets_of(counts[counts > 0])
     return Reduced(axes, rows, starts, places, _known(rows, starts))
 
 
-def _known(rows: npt.NDArray[np.uint8], starts: IntArray) -> Cells:
-    """Means and variances of the levels of each cell."""
+def _known(rows: npt.NDArray[np.uint8], starts: IntArray) -> Clusters:
+    """Means and variances of the levels of each cluster."""
     means, variances = np.empty((2, len(starts) - 1, DIMENSIONS), np.float32)
-    for cell, (begin, end) in enumerate(pairwise(starts.tolist())):
+    for cluster, (begin, end) in enumerate(pairwise(starts.tolist())):
         for half, dimensions in (
             (rows[begin:end] & LEVELS - 1, slice(0, None, 2)),
             (rows[begin:end] >> 4, slice(1, None, 2)),
         ):
-            means[cell, dimensions] = half.mean(axis=0) - LEVELS // 2
-            variances[cell, dimensions] = half.var(axis=0)
-    return Cells(means, variances)
+            means[cluster, dimensions] = half.mean(axis=0) - LEVELS // 2
+            variances[cluster, dimensions] = half.var(axis=0)
+    return Clusters(means, variances)
 
 
 PARTS = ("axes", "levels", "starts", "places", "means", "variances")
@@ -165,7 +165,7 @@ def save(found: Reduced, folder: Path) -> None:
     """Write reduced vectors into a new folder."""
     folder.mkdir()
     arrays: list[npt.NDArray[Any]] = [found.axes, found.levels, found.starts, found.places]
-    arrays += [found.cells.means, found.cells.variances]
+    arrays += [found.clusters.means, found.clusters.variances]
     for name, array in zip(PARTS, arrays, strict=True):
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
 
@@ -173,4 +173,4 @@ def save(found: Reduced, folder: Path) -> None:
 def load(files: Files, folder: str = "") -> Reduced:
     """Read reduced vectors from a folder among some files."""
     axes, levels, starts, places, means, variances = (files.array(f"{folder}{name}.npy") for name in PARTS)
-    return Reduced(axes, levels, starts, places, Cells(means, variances))
+    return Reduced(axes, levels, starts, places, Clusters(means, variances))

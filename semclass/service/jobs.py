@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from semclass.core.errors import InputError, InputTypeError
-from semclass.encoders.bulk import watched
+from semclass.encoders.batching import watched
 from semclass.service.pace import Clock, Taken
 
 Call: TypeAlias = Callable[[list[Any]], Sequence[Any]]

@@ -17,7 +17,7 @@ from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
-from semclass.encoders.bulk import warn_of_cuts
+from semclass.encoders.batching import warn_of_cuts
 from semclass.heads.head import Head
 from semclass.heads.texts import Label, decide
 from semclass.train.card import card_sections, measured

@@ -14,7 +14,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_choice
 from semclass.core.errors import InputTypeError, import_extra
 from semclass.core.types import Encoder, FloatArray
-from semclass.encoders.bulk import CHUNK, encode_quietly, warn_of_cuts
+from semclass.encoders.batching import CHUNK, encode_quietly, warn_of_cuts
 from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features

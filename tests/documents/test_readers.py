@@ -8,7 +8,7 @@ import pytest
 from conftest import FakeEncoder
 
 from semclass import InputError, Passage, PassageClassifier, PassageIndex
-from semclass.documents.readers import count_passages, iter_passages, passed_over, read_passages, read_texts
+from semclass.documents.readers import count_passages, iter_passages, read_passages, read_texts, unsupported_files
 from semclass.index.passage_encoder import PassageEncoder
 
 
@@ -122,7 +122,7 @@ def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
     (folder / "out.txt").symlink_to(tmp_path / "secret.txt")
     (folder / "further.md").symlink_to("out.txt")
     assert [(one.id, one.text) for one in read_passages(folder)] == [("a.txt#1", "Tea."), ("again.txt#1", "Tea.")]
-    assert passed_over(folder) == "2 files (links that lead out of the folder 2)"
+    assert unsupported_files(folder) == "2 files (links that lead out of the folder 2)"
     (tmp_path / "linked").symlink_to(folder, target_is_directory=True)
     assert len(read_passages(tmp_path / "linked")) == 2, "a link that is named itself is followed"
 
@@ -132,12 +132,12 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
-    counts, *commands = passed_over(tmp_path).split("; ")
+    counts, *commands = unsupported_files(tmp_path).split("; ")
     assert counts == "6 files (.pdf 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1)"
     assert ["pdftotext" in commands[0], ".jsonl" in commands[1]] == [True, True]
-    assert passed_over(tmp_path / "a.txt") == passed_over(tmp_path / "nowhere") == ""
+    assert unsupported_files(tmp_path / "a.txt") == unsupported_files(tmp_path / "nowhere") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
-    assert passed_over(tmp_path) == ""  # a BEIR folder holds other files, too
+    assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
 
 
 def test_the_files_of_an_index_are_not_listed(tmp_path):
@@ -145,7 +145,7 @@ def test_the_files_of_an_index_are_not_listed(tmp_path):
     place = tmp_path / "index"
     passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
     PassageIndex.build([Passage("a", "text")], passage_encoder=passage_encoder).save(place)
-    assert passed_over(tmp_path) == ""
+    assert unsupported_files(tmp_path) == ""
     (place / "notes.md").write_text("text")  # whoever puts it there wants it read
     assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]
 
@@ -166,12 +166,12 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
         return asked(path)
 
     monkeypatch.setattr(Path, "is_file", is_file)
-    assert passed_over(tmp_path) == "2 files (cannot be read 2)"
+    assert unsupported_files(tmp_path) == "2 files (cannot be read 2)"
     assert len(read_passages(tmp_path)) == 1
     (tmp_path / "shut" / "c.txt").symlink_to("c.txt")  # as good as a file that may not be read
     with pytest.raises(InputError, match=r"shut/c.txt cannot be read: "):
         read_passages(tmp_path)
-    for read in (read_passages, passed_over):
+    for read in (read_passages, unsupported_files):
         with pytest.raises(InputError, match=r"cannot be read: Permission denied"):
             read(tmp_path / "shut")
         with pytest.raises(InputError, match=r"a cannot be read: File name too long"):

@@ -8,7 +8,7 @@ from conftest import MODELS
 
 from semclass import ABSTAIN, InputError, InputTypeError, QuestionClassifier, TruncationWarning
 from semclass.core.taxonomy import COARSE, coarse_of
-from semclass.encoders import bulk
+from semclass.encoders import batching
 
 QUESTIONS = {
     "What does NASA stand for?": "ABBR:exp",
@@ -112,7 +112,7 @@ def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(
     texts = [f"Who wrote book {number}?" for number in range(9)] + ["word " * 300, "What? " * 200]
     with pytest.warns(TruncationWarning):
         at_once = classifier.predict_proba(texts)
-    monkeypatch.setattr(bulk, "CHUNK", 4)
+    monkeypatch.setattr(batching, "CHUNK", 4)
     with pytest.warns(TruncationWarning, match="2 of 11 texts are longer .*number 10") as caught:
         in_parts = classifier.predict_proba(texts)
     assert len(caught) == 1

@@ -11,7 +11,7 @@ from test_writer import passages
 from semclass import ArtifactError, PassageClassifier, PassageIndex
 from semclass.core import artifacts
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.removal import read_removed, removed_bytes
+from semclass.index.removal import read_deleted, removed_bytes
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
 from semclass.scoring import reduction
@@ -102,12 +102,12 @@ def test_the_first_damage_is_named(folder, name, change, says):
 def test_what_was_removed_is_counted_again(folder):
     (path,) = folder.glob("removed-*.npz")
     manifest = json.loads((folder / "manifest.json").read_text())
-    gone = read_removed(folder, manifest["segments"][0]["removed"])
-    path.write_bytes(removed_bytes(type(gone)(gone.rows, gone.document_frequencies, gone.terms + 1)))
+    deleted = read_deleted(folder, manifest["segments"][0]["removed"])
+    path.write_bytes(removed_bytes(type(deleted)(deleted.rows, deleted.document_frequencies, deleted.terms + 1)))
     sign(folder, path)
     with pytest.raises(ArtifactError, match="not counted as it should be"):
         verify(folder)
-    path.write_bytes(removed_bytes(type(gone)(gone.rows + 50, gone.document_frequencies, gone.terms)))
+    path.write_bytes(removed_bytes(type(deleted)(deleted.rows + 50, deleted.document_frequencies, deleted.terms)))
     sign(folder, path)
     with pytest.raises(ArtifactError):
         verify(folder)

@@ -295,7 +295,7 @@ def test_refresh_shares_what_did_not_change(folder, passage_encoder):
     assert newer.segments[0] is snapshot.segments[0]
     with IndexWriter.open(folder) as changed:
         changed.delete(["20"])
-    assert newer.refresh().removed[0] is newer.removed[0]
+    assert newer.refresh().deleted[0] is newer.deleted[0]
     with pytest.raises(InputError, match="built in memory"):
         PassageIndex.build(passages(1), passage_encoder=passage_encoder).refresh()
 

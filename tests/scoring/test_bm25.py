@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from semclass.core.files import Files
 from semclass.core.types import Ragged, ragged
 from semclass.scoring import bm25, postings
-from semclass.scoring.postings import Postings, count_removed, count_terms, merge
+from semclass.scoring.postings import Postings, count_deleted, count_terms, merge
 from semclass.scoring.topk import top_k
 
 VOCABULARY = 50
@@ -166,13 +166,13 @@ def test_few_passages_of_which_the_last_has_no_term():
 @pytest.mark.parametrize("block", [1, 7, 100])
 def test_blocks_change_nothing(monkeypatch, terms, block):
     parts = stretches(terms, 25)
-    question, gone = np.arange(VOCABULARY), np.arange(0, 25, 3)
+    question, dead = np.arange(VOCABULARY), np.arange(0, 25, 3)
     whole = bm25.scores(parts, bm25.statistics(parts), question)
-    removed = count_removed(parts[0], gone)
+    deleted = count_deleted(parts[0], dead)
     monkeypatch.setattr(postings, "BLOCK", block)
     monkeypatch.setattr(bm25, "RUN", block)
     np.testing.assert_array_equal(bm25.scores(parts, bm25.statistics(parts), question), whole)
-    np.testing.assert_array_equal(count_removed(parts[0], gone).document_frequencies, removed.document_frequencies)
+    np.testing.assert_array_equal(count_deleted(parts[0], dead).document_frequencies, deleted.document_frequencies)
     assert_same(merge(parts), build(terms))
 
 
@@ -180,13 +180,13 @@ def test_blocks_change_nothing(monkeypatch, terms, block):
 def test_segments_score_as_one_index_of_what_is_there(rows, data):
     terms = ragged([np.array(row, np.int64) for row in rows], np.zeros(0, np.int64))
     parts = stretches(terms, data.draw(st.integers(0, len(rows))))
-    gone = [
+    dead = [
         np.array(sorted(data.draw(st.sets(st.integers(0, max(len(part) - 1, 0)), max_size=len(part)))))
         for part in parts
     ]
-    removed = [count_removed(part, rows) for part, rows in zip(parts, gone, strict=True)]
-    there = np.concatenate([~np.isin(np.arange(len(part)), rows) for part, rows in zip(parts, gone, strict=True)])
-    known, question = bm25.statistics(parts, removed), np.arange(VOCABULARY)
+    deleted = [count_deleted(part, rows) for part, rows in zip(parts, dead, strict=True)]
+    there = np.concatenate([~np.isin(np.arange(len(part)), rows) for part, rows in zip(parts, dead, strict=True)])
+    known, question = bm25.statistics(parts, deleted), np.arange(VOCABULARY)
     left = build(ragged([terms.row(row) for row in np.flatnonzero(there)], np.zeros(0, np.int64)))
     expected = bm25.statistics([left])
     assert known.passages == expected.passages == there.sum()

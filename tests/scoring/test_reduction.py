@@ -133,12 +133,12 @@ def test_a_question_near_none_looks_at_more(monkeypatch):
 
 
 @pytest.mark.usefixtures("small_cells")
-@pytest.mark.parametrize("cells", [1, 10])
-def test_only_what_is_allowed_is_near(monkeypatch, cells):
-    monkeypatch.setattr(reduction, "CELL", 200 // cells)
+@pytest.mark.parametrize("clusters", [1, 10])
+def test_only_what_is_allowed_is_near(monkeypatch, clusters):
+    monkeypatch.setattr(reduction, "CELL", 200 // clusters)
     codes, levels = made(200)
     found, allowed = reduce_vectors(codes, levels), np.arange(200) % 3 == 0
-    assert len(found.starts) == cells + 1
+    assert len(found.starts) == clusters + 1
     rows = found.nearest(asked(), 10, allowed)
     assert len(rows) >= 10
     assert allowed[rows].all()

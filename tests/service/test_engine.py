@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from semclass import HybridRetriever, InputError, Passage, PassageIndex, Reranker
 from semclass.core.errors import ArtifactError
-from semclass.encoders.bulk import steps
+from semclass.encoders.batching import steps
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.service.engine import SEARCHED_TEXT, SHORT, Engine, NoIndexError
 from semclass.service.pace import Pace, Taken

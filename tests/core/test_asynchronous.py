@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from semclass import HybridRetriever, InputError, PassageIndex, Reranker
+from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
-from semclass.core.waiting import in_thread
-from semclass.encoders.bulk import watched
+from semclass.encoders.batching import watched
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.encoders.bulk import PIECES, batches_by_length
+from semclass.encoders.batching import PIECES, batches_by_length
 
 
 def test_short_rows_are_cut_by_number_and_long_ones_by_word_pieces():
