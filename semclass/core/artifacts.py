@@ -247,13 +247,7 @@ def compare(path: Path, size: int, sha256: str | None, record: Mapping[str, Any]
 
 
 def load(folder: str | Path, kind: str) -> Artifact:
-    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used.
-
-    Raises
-    ------
-    ArtifactError
-        If anything is missing, changed, of another kind or protocol, or outside the folder by its name or a link.
-    """
+    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used."""
     folder = Path(folder)
     manifest = read_json(folder / MANIFEST)
     check_protocol(manifest, folder / MANIFEST, kind)

@@ -51,33 +51,7 @@ def save_head(
     files: Mapping[str, bytes] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
-    """Write a head: ``model.onnx``, any further files, the model card and the manifest.
-
-    Parameters
-    ----------
-    folder
-        Where.
-    onnx
-        The network: one float32 input (n, dim) per view, one output ``probabilities`` (n, n_classes).
-    card
-        What the manifest says.
-    title, sections
-        Heading of the model card, and its (heading, Markdown) pairs.
-    files
-        Further files of the folder, by name.
-    facts
-        Front matter of the model card; that of the shipped heads if None.
-
-    Returns
-    -------
-    Path
-        The manifest.
-
-    Raises
-    ------
-    ArtifactError
-        If it cannot be written.
-    """
+    """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
     fields = {
         "task": card.task,
         "classes": list(card.classes),

@@ -41,22 +41,7 @@ def session_options(threads: int, *, optimise: bool = True) -> onnxruntime.Sessi
 
 
 def open_session(artifact: Artifact, name: str, threads: int, *, optimise: bool = True) -> onnxruntime.InferenceSession:
-    """Open a verified ONNX model of a folder on the CPU; many threads may share the session.
-
-    Parameters
-    ----------
-    artifact, name
-        The folder, and the ``.onnx`` file in it.
-    threads
-        Threads within an operator; operators run one after another.
-    optimise
-        Whether onnxruntime may rewrite the graph; graphs that are exported with fused operators load faster without.
-
-    Raises
-    ------
-    ArtifactError
-        If onnxruntime cannot read the model, or its arrays are in other files.
-    """
+    """Open a verified ONNX model of a folder on the CPU; many threads may share the session."""
     path, data = artifact.path(name), artifact.read(name)
     check_complete(data, path)
     options = session_options(threads, optimise=optimise)

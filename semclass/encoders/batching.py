@@ -41,11 +41,6 @@ def watched(between: Callable[[], object]) -> Iterator[None]:
     """Call a function between the steps of this thread's work: runs of a network, texts that are tokenised.
 
     Whoever watches limits how many work at a time, so such work takes no turn of :attr:`semclass.Models.turns`.
-
-    Parameters
-    ----------
-    between
-        Called without arguments, every tenth of a second or so; what it raises ends the work.
     """
     outer, _thread.between = _thread.between, between
     try:
@@ -121,19 +116,7 @@ def classify_in_chunks(
 def warn_of_cuts(
     cut: Sequence[int], count: int, *, room: int | None = None, length: int | None = None, stacklevel: int = 3
 ) -> None:
-    """Warn once of all texts that were cut, or note them for :func:`quietly`.
-
-    Parameters
-    ----------
-    cut
-        Rows of the texts that are longer than the encoder reads; no warning if there are none.
-    count
-        Number of all texts.
-    room, length
-        Word pieces that the encoder reads, and those of the first text that is longer; None where they are not known.
-    stacklevel
-        Whose line the warning names; 2 is the caller's.
-    """
+    """Warn once of all texts that were cut, or note them for :func:`quietly`."""
     if not cut:
         return
     if _thread.cut is not None:

@@ -105,22 +105,7 @@ def collect(
 
 
 def reciprocal_ranks(keys: DoubleArray, relevant: npt.NDArray[np.bool_], cutoff: int = CUTOFF) -> DoubleArray:
-    """Reciprocal rank of the best relevant candidate of each question.
-
-    Parameters
-    ----------
-    keys
-        What is sorted by, largest first, float64 of shape (q, d); equal keys keep their order.
-    relevant
-        bool of shape (q, d).
-    cutoff
-        Ranks beyond it count as 0.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (q,), in [0, 1].
-    """
+    """Reciprocal rank of the best relevant candidate of each question."""
     best = np.where(relevant, keys, -np.inf).argmax(axis=1)[:, None]  # the first of the best
     top = np.take_along_axis(keys, best, axis=1)
     before = (keys > top) | ((keys == top) & (np.arange(keys.shape[1]) < best))
@@ -136,21 +121,6 @@ def ranks_along(
     As the weight grows, a candidate overtakes another at most once: where base + weight * signal of the two are equal.
     So no order is ever made; each pair of a relevant candidate and another is counted from, or up to, one weight on.
     Exhaustive search thus costs little more than looking at every candidate once.
-
-    Parameters
-    ----------
-    base, signal
-        float64 of shape (q, d), finite.
-    relevant
-        bool of shape (q, d).
-    weights
-        At least 0 and ascending, float64 of shape (w,).
-
-    Returns
-    -------
-    ndarray
-        int64 of shape (q, w), from 1; d + 1 for a question without a relevant candidate. Candidates that are equal at a
-        weight keep their order.
     """
     q, d = base.shape
     best = np.full((q, len(weights)), d + 1, np.int64)

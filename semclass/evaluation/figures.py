@@ -20,20 +20,7 @@ _COLUMNS = 3
 
 
 def weight_curves(searches: Sequence[WeightSearch]) -> bytes:
-    """Draw MRR along each weight that was searched.
-
-    Parameters
-    ----------
-    searches
-        At least one.
-
-    Returns
-    -------
-    bytes
-        A PNG with one panel for each: the curve over weights above 0, a dotted line for weight 0, a ring at the weight that
-        was used before (if it is in the grid), a dot at the best (if that is not 0), and a dashed line at the
-        cross-validated MRR.
-    """
+    """Draw MRR along each weight that was searched."""
     pyplot = load_pyplot()
     rows = -(-len(searches) // _COLUMNS)
     figure, places = pyplot.subplots(rows, _COLUMNS, figsize=(3.4 * _COLUMNS, 2.6 * rows), squeeze=False)
@@ -65,13 +52,7 @@ def plain(place: Any, x: str, y: str) -> None:
 
 
 def load_pyplot() -> Any:
-    """matplotlib.pyplot, drawing to memory.
-
-    Raises
-    ------
-    MissingExtraError
-        If matplotlib is not installed: ``pip install "semclass[plot]"``.
-    """
+    """matplotlib.pyplot, drawing to memory."""
     import_extra("matplotlib", EXTRA).use("agg")
     return import_extra("matplotlib.pyplot", EXTRA)
 

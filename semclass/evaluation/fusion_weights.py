@@ -29,34 +29,6 @@ def search_weights(
 
     Ten to fifty questions are enough to find out that a default is far off; where it is about right, they leave it.
     Bruch, Gai and Ingber (2023) report that few examples are enough for alpha; see `FEW` for what guards against chance.
-
-    Parameters
-    ----------
-    scores
-        Of each of q questions: scores of all n passages by vectors and by BM25, each float64 of shape (n,); NaN where not
-        known.
-    places
-        Relevant passages of each question, int64 of shape (at least 1,), from 0 to n - 1.
-    method
-        ``"convex"`` or ``"linear"``, see :mod:`semclass.scoring.fusion`.
-    default
-        The weight to compare with and to keep.
-    depth
-        As for :func:`semclass.scoring.fusion.fused`.
-    grid
-        Weights to try, ascending from 0; `ALPHA_GRID` or `BM25_GRID` if None.
-    folds, seed
-        Of the cross-validation; at least 2 folds, and as many as questions leaves one out at a time.
-
-    Returns
-    -------
-    WeightSearch
-        Named ``alpha`` or ``bm25``; its ``weight`` is the one to use.
-
-    Raises
-    ------
-    InputError
-        If there are fewer questions than folds, or the grid is not ascending from 0.
     """
     weights = grid if grid is not None else ALPHA_GRID if method == "convex" else BM25_GRID
     _check_grid(weights)

@@ -152,26 +152,7 @@ def search(
     at_default: DoubleArray,
     fold: IntArray,
 ) -> WeightSearch:
-    """Find the best weight from the ranks that every weight gives.
-
-    Parameters
-    ----------
-    name, default
-        As in :class:`WeightSearch`.
-    grid
-        The weights, float64 of shape (w,).
-    ranks
-        Rank of the first relevant passage, from 1, of shape (q, w).
-    at_default
-        Reciprocal ranks with the default, float64 of shape (q,).
-    fold
-        Fold of each question, int64 of shape (q,).
-
-    Returns
-    -------
-    WeightSearch
-        The curve and what it says.
-    """
+    """Find the best weight from the ranks that every weight gives."""
     table = np.where(ranks <= CUTOFF, 1 / ranks, 0.0)
     folds = int(fold.max()) + 1
     sums = np.stack([table[fold == part].sum(axis=0) for part in range(folds)])

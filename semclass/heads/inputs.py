@@ -27,27 +27,7 @@ def encoder_views(heads: Sequence[Head]) -> tuple[str, ...]:
 
 
 def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[str, FloatArray]:
-    """Collect what heads read.
-
-    Parameters
-    ----------
-    heads
-        The heads that will run.
-    texts
-        n texts.
-    encoding
-        Theirs.
-
-    Returns
-    -------
-    dict
-        float32 (n, dim) by view name; (n, length, dim) for ``states``.
-
-    Raises
-    ------
-    InputError
-        If the encoding lacks a view.
-    """
+    """Collect what heads read."""
     views: dict[str, FloatArray] = {}
     for name in encoder_views(heads):
         views[name] = padded(encoding.pieces(name)) if name == STATES else encoding.rows(name)
@@ -59,18 +39,7 @@ def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[
 
 
 def piece_matrix(terms: Ragged) -> FloatArray:
-    """Give the first word pieces of each text as a matrix, for heads that count n-grams of them.
-
-    Parameters
-    ----------
-    terms
-        Ragged word-piece ids of n texts.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n, PIECES_LENGTH), ids, which float32 holds exactly below 2**24; -1 behind the end of a text.
-    """
+    """Give the first word pieces of each text as a matrix, for heads that count n-grams of them."""
     matrix = np.full((len(terms), PIECES_LENGTH), -1, np.float32)
     inside = np.arange(PIECES_LENGTH) < terms.lengths()[:, None]
     places = terms.offsets[:-1, None] + np.arange(PIECES_LENGTH)

@@ -30,19 +30,7 @@ BLOCK = 256
 
 
 def surface_features(texts: Sequence[str]) -> FloatArray:
-    """Read surface features off passages.
-
-    Parameters
-    ----------
-    texts
-        n passages; any text, also an empty one.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n, N_SURFACE), all finite and >= 0; columns are `SURFACE_FEATURES`. A row depends on its own text
-        alone.
-    """
+    """Read surface features off passages."""
     features = np.zeros((len(texts), N_SURFACE), np.float32)
     for start in range(0, len(texts), BLOCK):
         columns = _features(texts[start : start + BLOCK])

@@ -17,25 +17,7 @@ _TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte
 
 
 def read_terms(terms: Sequence[str]) -> dict[str, Any]:
-    """Read filters as they are written on a command line.
-
-    Parameters
-    ----------
-    terms
-        Each a comparison such as ``page>=3``, ``document=a.md``, ``lang!=de``, ``date<2025-01-01`` or a whole filter as
-        JSON, ``{"tags": {"$in": ["tax", "law"]}}``. A value that is a JSON number, string, true, false or null is read as
-        such, so that ``page=3`` is a number and ``page="3"`` a text; all else is text.
-
-    Returns
-    -------
-    dict
-        A filter that all terms must match, for :func:`semclass.index.filters.parse`.
-
-    Raises
-    ------
-    InputError
-        If a term is neither.
-    """
+    """Read filters as they are written on a command line."""
     filters = [_term(term) for term in terms]
     return filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
 

@@ -48,20 +48,7 @@ def number(value: float) -> int | float:
 
 
 def instant(text: str) -> int | None:
-    """Read an ISO 8601 date or date-time.
-
-    Parameters
-    ----------
-    text
-        Such as ``2024-03-01``, ``2024-03-01T09:30``, ``2024-03-01 09:30:00.5`` or ``2024-03-01T09:30:00+01:00``. Digits
-        beyond microseconds are cut.
-
-    Returns
-    -------
-    int or None
-        Microseconds since 1970-01-01 UTC. A date alone is its midnight, a time without a zone is UTC. None for any other
-        text.
-    """
+    """Read an ISO 8601 date or date-time."""
     found = _DATE.fullmatch(text)
     if found is None:
         return None

@@ -130,20 +130,7 @@ def _remove(folder: Path, named: Collection[str], *, what: re.Pattern[str]) -> N
 
 
 def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
-    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written.
-
-    Parameters
-    ----------
-    folder
-        Holds an index.
-    tuned
-        As :attr:`semclass.PassageIndex.tuned`; None removes it.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no index, if it is being changed, or cannot be written; the old manifest is whole then.
-    """
+    """Replace what the manifest of an index says about tuned weights, in one step; nothing else is written."""
     folder = Path(folder)
     path = folder / artifacts.MANIFEST
     values = artifacts.read_json(path)
@@ -154,25 +141,7 @@ def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """What an index holds, from its manifest alone.
-
-    Parameters
-    ----------
-    folder
-        Holds an index.
-
-    Returns
-    -------
-    dict
-        ``passages``, ``removed`` (passages that still take space), ``segments`` (passages of each), ``generation``,
-        ``encoder`` (fingerprint), ``similarity``, ``form``, ``classes``, ``bytes`` by file, and ``tuned``: see
-        :attr:`semclass.PassageIndex.tuned`; ``unfinished``, bytes that a build took which is going on or was stopped.
-
-    Raises
-    ------
-    ArtifactError
-        If there is no index, or its manifest is damaged.
-    """
+    """What an index holds, from its manifest alone."""
     found = manifest.read(Path(folder))
     sizes: dict[str, int] = {}
     for entry in found.segments:

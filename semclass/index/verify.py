@@ -20,27 +20,7 @@ CHECKS = ("files", "shapes", "ids", "statistics")
 
 
 def verify(folder: str | Path, *, progress: Callable[[int], object] | None = None) -> dict[str, Any]:
-    """Verify an index, as it is now; it may be searched and changed meanwhile.
-
-    Parameters
-    ----------
-    folder
-        Holds an index.
-    progress
-        Called with the number of passages that were verified, now and then.
-
-    Returns
-    -------
-    dict
-        ``passages``, ``removed``, ``segments`` (their number), and ``checks``: what was found right.
-
-    Raises
-    ------
-    ArtifactError
-        Naming the first thing that is wrong: a file whose SHA-256 differs; an array whose shape is not that of the others,
-        or whose offsets fall; a row or a term that cannot be; an id that two passages have, or that is not found; counts
-        of terms that are not those of the passages.
-    """
+    """Verify an index, as it is now; it may be searched and changed meanwhile."""
     index = PassageIndex.load(folder, verify=True)
     report = progress or (lambda _: None)
     for segment, deleted in zip(index.segments, index.deleted, strict=True):

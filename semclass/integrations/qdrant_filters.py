@@ -25,30 +25,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def to_qdrant(condition: Filter, *, key: str = "metadata", point_id: Callable[[str], int | str] | None = None) -> Any:
-    """Translate a filter.
-
-    Parameters
-    ----------
-    condition
-        What :func:`semclass.index.filters.parse` gave.
-    key
-        The key of the payload that holds a passage's metadata.
-    point_id
-        Gives the point of a passage's id; needed for filters on ``_id`` only.
-
-    Returns
-    -------
-    qdrant_client.models.Filter
-        For ``query_filter``, ``scroll_filter`` and the like.
-
-    Raises
-    ------
-    InputError
-        If Qdrant cannot select the same passages: texts in an order, numbers of 2**53 and more, which it rounds, paths of
-        more than four parts or with a quotation mark; or if `point_id` is needed.
-    MissingExtraError
-        If qdrant-client is not installed.
-    """
+    """Translate a filter."""
     models = import_extra("qdrant_client.models", "qdrant")
     return models.Filter(must=[_condition(condition, models, key, point_id)])
 

@@ -109,25 +109,6 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         sum_i s_i max(m_i - mean of m_i over the candidates, 0).
     ``overlap_rare``
         sum_k v_k [k in p] (1 - share of the candidates that have word k).
-
-    Parameters
-    ----------
-    query
-        The question.
-    candidates
-        n passages.
-    words
-        Table of the vocabulary that question and passages are written in.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n, len(PAIR_FEATURES)), finite; the order of candidates only orders the rows.
-
-    Raises
-    ------
-    InputError
-        If the token vectors of question and passages differ in dimension.
     """
     n, q = len(candidates.terms), len(query.tokens)
     if not n:

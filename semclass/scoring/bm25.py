@@ -70,22 +70,7 @@ def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | No
 
 
 def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]) -> FloatArray:
-    """Score every passage for a question.
-
-    Parameters
-    ----------
-    parts
-        Postings of each segment.
-    known
-        What the scores are computed with.
-    terms
-        Word-piece ids of the question, shape (n_terms,); one that comes twice counts twice.
-
-    Returns
-    -------
-    ndarray
-        float32 of shape (n_passages,), >= 0: the segments one after another, removed passages included.
-    """
+    """Score every passage for a question."""
     found = np.zeros(sum(len(part) for part in parts), np.float32)
     asked, first = weighted(known, terms), 0
     for part in parts:
@@ -205,21 +190,6 @@ def best(
     The rarest terms are summed first. A passage that is so far behind the n-th best sum that the upper bounds of the other
     terms cannot bring it back is dropped, and these terms are only looked up where they matter: the idea of MaxScore
     (Turtle & Flood 1995), which changes no result.
-
-    Parameters
-    ----------
-    parts, known, terms
-        As for :func:`scores`.
-    n
-        How many, at least 1.
-    allowed
-        Which passages may be found, bool of shape (n_passages,); all if None.
-
-    Returns
-    -------
-    tuple of ndarray
-        Places, int64 of shape (m,), and scores, float32 of shape (m,): best first, equal ones in their order. m is less
-        than n where fewer passages have a term of the question.
     """
     asked, first, least = weighted(known, terms), 0, 0.0
     rows, found = np.zeros(0, np.int64), np.zeros(0, np.float32)

@@ -135,17 +135,7 @@ def count_deleted(found: Postings, rows: npt.NDArray[Any]) -> Deleted:
 def merge(
     parts: Sequence[Postings], keep: Sequence[npt.NDArray[np.bool_] | None] | None = None, *, folder: Path | None = None
 ) -> Postings:
-    """Postings of the passages of several segments, in order: the same as counted at once.
-
-    Parameters
-    ----------
-    parts
-        Postings of each segment, at least one.
-    keep
-        Which passages of each are kept, bool of shape (len(part),); None for all of a segment, or for all of them.
-    folder
-        New folder that the result is written to, as :func:`save` does, and opened from; in memory if None.
-    """
+    """Postings of the passages of several segments, in order: the same as counted at once."""
     keep = [None] * len(parts) if keep is None else keep
     frequencies = [_frequencies(part, kept) for part, kept in zip(parts, keep, strict=True)]
     starts = offsets_of(np.sum(frequencies, axis=0))

@@ -17,20 +17,7 @@ _CLIP = 1e-12
 
 
 def probabilities_of(scores: DoubleArray, link: str) -> DoubleArray:
-    """Turn calibrated scores into probabilities.
-
-    Parameters
-    ----------
-    scores
-        float64 of shape (n, classes).
-    link
-        ``"softmax"``: rows sum to 1. ``"sigmoid"``: each column is a probability of its own.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n, classes), in [0, 1].
-    """
+    """Turn calibrated scores into probabilities."""
     if link == "sigmoid":
         return np.asarray(0.5 * (1 + np.tanh(scores / 2)), np.float64)  # the same as 1 / (1 + exp(-x)), never overflows
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))
@@ -39,24 +26,7 @@ def probabilities_of(scores: DoubleArray, link: str) -> DoubleArray:
 
 
 def log_loss(probabilities: DoubleArray, truth: IntArray, link: str, weight: DoubleArray | None = None) -> float:
-    """Mean negative logarithm of the probability of the truth.
-
-    Parameters
-    ----------
-    probabilities
-        float64 of shape (n, classes).
-    truth
-        int64: the true column of each row, shape (n,), for softmax; 0 or 1, shape (n, classes), for sigmoid.
-    link
-        ``"softmax"`` or ``"sigmoid"``.
-    weight
-        float64 of shape (n,): how much each row counts; all the same if None.
-
-    Returns
-    -------
-    float
-        In nats, at least 0.
-    """
+    """Mean negative logarithm of the probability of the truth."""
     if link == "sigmoid":
         right = np.where(truth == 1, probabilities, 1 - probabilities)
     else:
@@ -73,21 +43,6 @@ def calibrate(
     Softmax gets one temperature, which changes no decision (Guo et al. 2017, "On Calibration of Modern Neural Networks").
     Each sigmoid gets a slope and an intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not
     make an answer certain.
-
-    Parameters
-    ----------
-    scores, truth, link, weight
-        As for :func:`log_loss`, scores of rows that were not fitted on.
-
-    Returns
-    -------
-    tuple
-        Slopes, positive, and intercepts, float64 of shape (1,) for softmax and (classes,) for sigmoid.
-
-    Raises
-    ------
-    MissingExtraError
-        If scipy is not installed.
     """
     if link == "sigmoid":
         pairs = [_platt(column, right, weight) for column, right in zip(scores.T, truth.T, strict=True)]
@@ -130,42 +85,14 @@ def _platt(scores: DoubleArray, truth: IntArray, weight: DoubleArray | None) -> 
 def expected_calibration_error(
     probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10, weight: DoubleArray | None = None
 ) -> float:
-    """Mean distance between confidence and accuracy (Guo et al. 2017, eq. 3).
-
-    Parameters
-    ----------
-    probabilities
-        float64 of shape (n,): of the decision that was taken, in [0, 1].
-    right
-        bool of shape (n,): whether it was right.
-    bins
-        Number of equal bins of [0, 1].
-    weight
-        float64 of shape (n,): how much each row counts; all the same if None.
-
-    Returns
-    -------
-    float
-        In [0, 1]; 0 is best.
-    """
+    """Mean distance between confidence and accuracy (Guo et al. 2017, eq. 3)."""
     weight = np.ones(len(probabilities)) if weight is None else weight
     gaps = np.bincount(_bins(probabilities, bins), weights=(probabilities - right) * weight, minlength=bins)
     return float(np.abs(gaps).sum() / weight.sum())
 
 
 def reliability(probabilities: DoubleArray, right: npt.NDArray[np.bool_], bins: int = 10) -> list[dict[str, float]]:
-    """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows.
-
-    Parameters
-    ----------
-    probabilities, right, bins
-        As for :func:`expected_calibration_error`.
-
-    Returns
-    -------
-    list of dict
-        For each bin that is not empty: ``from`` and ``to``, ``count``, mean ``probability`` and ``share`` that was right.
-    """
+    """Confidence and accuracy in equal bins of [0, 1], what a reliability diagram shows."""
     places = _bins(probabilities, bins)
     return [
         {
@@ -188,22 +115,7 @@ def _bins(probabilities: DoubleArray, bins: int) -> IntArray:
 def best_threshold(
     probabilities: DoubleArray, truth: npt.NDArray[np.bool_], weight: DoubleArray | None = None
 ) -> float:
-    """Threshold with the best F1; of those within `FLAT` of it the middle one, which another sample moves least.
-
-    Parameters
-    ----------
-    probabilities
-        float64 of shape (n,), held out.
-    truth
-        bool of shape (n,), with at least one True.
-    weight
-        float64 of shape (n,): how much each row counts; all the same if None.
-
-    Returns
-    -------
-    float
-        In (0, 1): yes from this probability on.
-    """
+    """Threshold with the best F1; of those within `FLAT` of it the middle one, which another sample moves least."""
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     said = np.ones(len(truth)) if weight is None else weight[order]
