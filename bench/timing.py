@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:  # steps that time other systems must not hold semclass in memory
     from semclass import HybridRetriever
     from semclass.core.types import Hit
-    from semclass.index.records import Candidates, Order, Query
+    from semclass.index.records import Candidates, Query
     from semclass.ranking.methods import Method
 
 WARM_UP = 20  # items that are run before the clock starts
@@ -38,7 +38,7 @@ def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:
     return retriever.models.encode([text], **retriever.models.needs(how))[0]
 
 
-def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Order:
+def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
     if retriever.models.needs(how)["tokens"]:
         tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.models.passage_encoder)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray
-from semclass.index.records import Query, Scoring, sum_of
+from semclass.index.records import Candidates, Query, Scoring, no_evidence, sum_of
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.fusion import DEPTH, fused
@@ -94,19 +94,7 @@ class Scored:
     bm25: DoubleArray  # (m,)
 
 
-@dataclass(frozen=True)
-class Found:
-    """Passages with their scores, best first; fields as of :class:`semclass.index.records.Candidates`."""
-
-    rows: IntArray
-    dense: DoubleArray
-    bm25: DoubleArray
-    match: DoubleArray | None
-    parts: dict[str, DoubleArray]
-    score: DoubleArray
-
-
-def find(search: Search, n: int) -> Found:
+def find(search: Search, n: int) -> Candidates:
     """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
     total, allowed = sum(map(len, search.segments)), search.allowed
     if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(FEW, n):
@@ -217,13 +205,13 @@ def _best_lexical(search: Search, depth: int) -> tuple[IntArray, FloatArray]:
     return bm25.best(postings, search.statistics, search.query.terms, depth, search.allowed)
 
 
-def best_of(search: Search, rows: IntArray, n: int) -> Found:
+def best_of(search: Search, rows: IntArray, n: int) -> Candidates:
     """Score some passages, whose rows ascend, and give the n best."""
     return ranked(search, Scored(rows, _dense(search, rows), _lexical(search, rows)), n)
 
 
-def ranked(search: Search, scored: Scored, n: int) -> Found:
-    """Give the n best of scored passages."""
+def ranked(search: Search, scored: Scored, n: int) -> Candidates:
+    """Give the n best of scored passages, without the evidence that an index adds."""
     rows, dense, lexical = scored.rows, scored.dense, scored.bm25
     scoring, matched = search.scoring, None
     depth = None if scoring.fusion == "linear" else max(DEPTH, n)
@@ -237,13 +225,20 @@ def ranked(search: Search, scored: Scored, n: int) -> Found:
         sums["match"] = scoring.match_weight * matched
     score = sum_of(sums)
     best = top_k(score, n)
-    return Found(
+    tokens, sentences, terms = no_evidence(len(best))
+    return Candidates(
         rows=rows[best],
         dense=dense[best],
         bm25=lexical[best],
         match=None if matched is None else matched[best],
         parts={name: values[best] for name, values in sums.items()},
         score=score[best],
+        probabilities=np.zeros((len(best), 0), np.float32),
+        thresholds=search.thresholds,
+        idf=search.statistics.idf,
+        tokens=tokens,
+        sentences=sentences,
+        terms=terms,
     )
 
 

@@ -30,7 +30,7 @@ from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.records import Candidates, Query, Scoring, no_evidence
+from semclass.index.records import Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.index.target import check_target
 from semclass.scoring import bm25
@@ -182,22 +182,14 @@ class PassageIndex(PassageRows):
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
         found = candidates.find(search, n)
-        rows = found.rows
-        tokens, sentences, terms = (
-            no_evidence(len(rows)) if passage_encoder is None or not len(rows) else self.evidence(rows, passage_encoder)
-        )
-        probabilities = np.empty((len(rows), len(self.classes)), np.float32)
-        for segment, here, local in self._within(rows):
+        probabilities = np.empty((len(found), len(self.classes)), np.float32)
+        for segment, here, local in self._within(found.rows):
             probabilities[here] = segment.probabilities[local]
-        return Candidates(
-            **vars(found),
-            probabilities=probabilities,
-            thresholds=self.thresholds,
-            tokens=tokens,
-            sentences=sentences,
-            terms=terms,
-            idf=self.idf,
-        )
+        found = replace(found, probabilities=probabilities)
+        if passage_encoder is None or not len(found):
+            return found
+        tokens, sentences, terms = self.evidence(found.rows, passage_encoder)
+        return replace(found, tokens=tokens, sentences=sentences, terms=terms)
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:

@@ -85,6 +85,9 @@ class PassageRows:
 
     def _take(self, name: str, rows: IntArray) -> Ragged:
         """Some rows of a ragged array."""
+        if len(self.segments) == 1:
+            rows_of: Ragged = getattr(self.segments[0], name)
+            return rows_of.take(rows)
         found = list(self._within(rows)) or [(self.segments[0], rows, rows)]
         taken = chained([getattr(segment, name).take(local) for segment, _, local in found])
         if len(found) == 1:
@@ -119,6 +122,8 @@ class PassageRows:
         list of Passage
             As they were handed in.
         """
+        if len(self.segments) == 1:
+            return self.segments[0].passages(rows)
         found: dict[int, Passage] = {}
         for segment, places, local in self._within(np.asarray(rows, np.int64)):
             found |= zip(places.tolist(), segment.passages(local), strict=True)

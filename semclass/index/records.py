@@ -1,10 +1,11 @@
-"""What travels through ranking: an encoded question, its candidate passages, and a new order of them."""
+"""What travels through ranking: a question, encoded once, and its candidate passages, which become hits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import compress
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,14 +54,14 @@ class Scoring:
 
 @dataclass(frozen=True)
 class Candidates:
-    """n passages to re-rank, in the order before re-ranking."""
+    """n passages, in the order of the first stage. A ranking of them fills `order`, `components` and `features`."""
 
     rows: IntArray  #: number of each in its index, or its place in the list that was handed in, (n,)
     dense: DoubleArray  #: similarity of the vectors, as the index has it, (n,)
     bm25: DoubleArray  #: BM25 score, (n,)
-    match: DoubleArray | None  #: class match, (n,); None where it was not asked for
-    parts: dict[str, DoubleArray]  #: what `score` is the sum of, weights included, by name; each (n,)
-    score: DoubleArray  #: what they are ordered by, (n,)
+    match: DoubleArray | None  #: class match in the first stage, (n,); None without
+    parts: dict[str, DoubleArray]  #: what `score` is the sum of, weights included, each (n,); empty for a head's score
+    score: DoubleArray  #: what they are ranked by, (n,)
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
@@ -68,10 +69,18 @@ class Candidates:
     terms: Ragged  #: word-piece ids
     idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
+    order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
+    components: Mapping[str, DoubleArray] = field(default_factory=dict)  #: signals of re-ranking, each (n,)
+    features: FloatArray | None = None  #: pair features that a head's score was made of, (n, n_features)
 
     def __len__(self) -> int:
         """Count them."""
         return len(self.rows)
+
+    @property
+    def places(self) -> IntArray:
+        """Places, best first, (n,)."""
+        return np.arange(len(self)) if self.order is None else self.order
 
 
 def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
@@ -130,19 +139,6 @@ class SearchIndex(Protocol):
         """Read passages back; `rows` as in :class:`Candidates`."""
 
 
-@dataclass(frozen=True)
-class Order:
-    """A new order of n candidates."""
-
-    order: IntArray  #: places in the old order, best first, (n,)
-    score: DoubleArray  #: new score of each candidate, in the old order, (n,)
-    components: dict[str, DoubleArray]  #: signals that were computed, by name, in the old order, each (n,)
-    #: what `score` is the sum of, weights included, by name, in the old order, each (n,). Empty for a score from a head,
-    #: whose parts are worked out from `features` when they are asked for
-    parts: dict[str, DoubleArray]
-    features: FloatArray | None = None  #: pair features of a head's score, in the old order, (n, n_features); else None
-
-
 def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
     """Score of each passage from its parts, added in their order."""
     first, *others = parts.values()
@@ -151,35 +147,31 @@ def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
 
 def make_hits(
     passages: Sequence[Passage],
-    candidates: Candidates,
-    found: Order,
+    found: Candidates,
     classes: Sequence[str],
     k: int,
     explanations: Sequence[Explanation] | None = None,
 ) -> list[Hit]:
-    """The first k hits of a ranking; `passages` are those of `candidates`, `explanations` those of the first k."""
-    columns: dict[str, list[float]] = {"dense": candidates.dense.tolist(), "bm25": candidates.bm25.tolist()}
-    if candidates.match is not None:
-        columns["match"] = candidates.match.tolist()
-    columns |= {name: values.tolist() for name, values in found.components.items()}
-    labelled = (candidates.probabilities >= candidates.thresholds).tolist()
-    probabilities = candidates.probabilities.tolist()
-    scores = found.score.tolist()
-    hits = []
-    for rank, place in enumerate(found.order[:k].tolist(), 1):
-        passage = passages[place]
-        hits.append(
-            Hit(
-                id=passage.id,
-                text=passage.text,
-                metadata=passage.metadata,
-                score=scores[place],
-                rank=rank,
-                rank_before=place + 1,
-                components={name: values[place] for name, values in columns.items()},
-                labels=tuple(name for name, yes in zip(classes, labelled[place], strict=True) if yes),
-                probabilities=dict(zip(classes, probabilities[place], strict=True)),
-                explanation=None if explanations is None else explanations[rank - 1],
-            )
+    """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k."""
+    columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
+    if found.match is not None:
+        columns.setdefault("match", found.match)
+    places = found.places[:k]
+    signals = np.array([*columns.values()])[:, places].T.tolist()
+    labelled = (found.probabilities >= found.thresholds)[places].tolist()
+    probabilities, scores = found.probabilities[places].tolist(), found.score[places].tolist()
+    return [
+        Hit(
+            id=passages[place].id,
+            text=passages[place].text,
+            metadata=passages[place].metadata,
+            score=scores[row],
+            rank=row + 1,
+            rank_before=place + 1,
+            components=dict(zip(columns, signals[row], strict=True)),
+            labels=tuple(compress(classes, labelled[row])),
+            probabilities=dict(zip(classes, probabilities[row], strict=True)),
+            explanation=None if explanations is None else explanations[row],
         )
-    return hits
+        for row, place in enumerate(places.tolist())
+    ]

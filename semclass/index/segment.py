@@ -102,7 +102,14 @@ class Segment:
             records = [json.loads(line) for line in lines[:-1]]
         except (ValueError, RecursionError) as error:
             raise ArtifactError(f"the records of {self._title} cannot be read ({error}); {REMEDY}") from error
-        if len(records) != len(rows) or lines[-1] or not all(map(_is_passage, records)):
+        right = [
+            isinstance(record, dict)
+            and isinstance(record.get("metadata"), dict)
+            and isinstance(record.get("_id"), str)
+            and isinstance(record.get("text"), str)
+            for record in records
+        ]
+        if len(records) != len(rows) or lines[-1] or not all(right):
             raise ArtifactError(f"the records of {self._title} are not one passage in each line; {REMEDY}")
         return records
 
@@ -158,13 +165,6 @@ class Segment:
 
 Part = tuple[Segment, npt.NDArray[np.bool_] | None]
 """A segment, and which of its passages are kept, bool of shape (n,); None for all."""
-
-
-def _is_passage(record: Any) -> bool:
-    """Whether a record is what a passage is written as."""
-    if not isinstance(record, dict) or not isinstance(record.get("metadata"), dict):
-        return False
-    return isinstance(record.get("_id"), str) and isinstance(record.get("text"), str)
 
 
 def hashes_of(ids: Sequence[str]) -> npt.NDArray[np.uint64]:

@@ -171,8 +171,8 @@ def search(
     found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=options.get("where"))
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
     if method.rerank is None:
-        order = retriever.models.order(query, found, method)
-        return make_hits(passages, found, order, retriever.index.classes, k)
+        ranked = retriever.models.order(query, found, method)
+        return make_hits(passages, ranked, retriever.index.classes, k)
     ids = [passage.id for passage in passages]
     return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})
 

@@ -7,26 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from semclass.core.types import ClassEvidence, Explanation, WordMatch
-from semclass.index.records import Candidates, Order, Query
+from semclass.index.records import Candidates, Query
 
 WORDS = 12
 """Words of a question that are shown at most: those that weigh most."""
 
 
 def explain(
-    query: Query, candidates: Candidates, found: Order, k: int, *, pieces: Sequence[str], classes: Sequence[str]
+    query: Query, found: Candidates, k: int, *, pieces: Sequence[str], classes: Sequence[str]
 ) -> list[Explanation]:
-    """Explain the first k places of a new order."""
+    """Explain the first k places of a ranking."""
     explanations = []
-    for place in found.order[:k].tolist():
+    for place in found.places[:k].tolist():
         parts = {name: float(values[place]) for name, values in found.parts.items()}
         explanations.append(
             Explanation(
                 parts=parts,
                 total=sum(parts.values()),
                 link="identity" if found.features is None else "sigmoid",
-                words=word_matches(query, candidates, place, pieces),
-                classes=class_evidence(query, candidates, place, classes),
+                words=word_matches(query, found, place, pieces),
+                classes=class_evidence(query, found, place, classes),
             )
         )
     return explanations

@@ -20,7 +20,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.records import Candidates, Order, Query
+from semclass.index.records import Candidates, Query
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
@@ -280,7 +280,7 @@ class Models:
 
     def order(
         self, query: Query, candidates: Candidates, method: Method, *, weights: Mapping[str, float] | None = None
-    ) -> Order:
+    ) -> Candidates:
         """Order candidates by a method.
 
         Parameters
@@ -297,8 +297,8 @@ class Models:
 
         Returns
         -------
-        Order
-            Ties keep the order before.
+        Candidates
+            The same with `order`, `score` and what it was made of; ties keep the order before.
 
         Raises
         ------
@@ -310,9 +310,8 @@ class Models:
         query.check(
             classes=method.rerank is not None and self.has_classes and needed["classes"], tokens=needed["tokens"]
         )
-        score, parts = candidates.score, candidates.parts
         if method.rerank is None:
-            return Order(np.arange(len(candidates)), score, {}, parts)
+            return candidates
         if method.signal == "class" and method.rerank != "learned":
             kind = "hard" if method.rerank == "stable" or method.hard else "soft"
             signal = self._match(query, candidates, kind)
@@ -325,14 +324,21 @@ class Models:
             label = signal >= head.thresholds[0]
             components = {"answers": signal}
         if method.rerank == "stable":
-            return Order(stable_partition(label), score, components, parts)
+            return replace(candidates, order=stable_partition(label), components=components)
         if method.rerank == "learned":
-            return Order(np.argsort(-signal, kind="stable"), signal, components, {}, features)
+            order = np.argsort(-signal, kind="stable")
+            return replace(candidates, order=order, score=signal, parts={}, components=components, features=features)
         if method.hard and method.signal == "entailment":
             signal = components["entails"] = label.astype(np.float64)
         added = weight_of(self.weights if weights is None else weights, method.signal_weight) * signal
-        score = score + added
-        return Order(np.argsort(-score, kind="stable"), score, components, {**parts, method.signal: added})
+        score = candidates.score + added
+        return replace(
+            candidates,
+            order=np.argsort(-score, kind="stable"),
+            score=score,
+            parts={**candidates.parts, method.signal: added},
+            components=components,
+        )
 
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
@@ -365,12 +371,12 @@ class Models:
         terms = self.pairs.learned_terms if method.rerank == "learned" else self.pairs.entailment_terms
         return terms is None or terms.weighs("match")
 
-    def explain(self, query: Query, candidates: Candidates, found: Order, k: int) -> list[Explanation]:
-        """Explain the first k places of an order; see :func:`semclass.ranking.explain.explain`."""
+    def explain(self, query: Query, found: Candidates, k: int) -> list[Explanation]:
+        """Explain the first k places of a ranking; see :func:`semclass.ranking.explain.explain`."""
         query.check(classes=self.has_classes, tokens=True)
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
-        return explain(query, candidates, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
+        return explain(query, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
 
 
 def check_class_heads(models: Path) -> None:

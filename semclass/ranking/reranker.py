@@ -186,10 +186,10 @@ class Reranker:
         return results
 
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
-        found = self.models.order(query, candidates, options.method, weights=options.weights)
+        ranked = self.models.order(query, candidates, options.method, weights=options.weights)
         limit = len(passages) if options.k is None else options.k
-        explanations = self.models.explain(query, candidates, found, limit) if options.explain else None
-        return make_hits(passages, candidates, found, self.models.passages.classes, limit, explanations)
+        explanations = self.models.explain(query, ranked, limit) if options.explain else None
+        return make_hits(passages, ranked, self.models.passages.classes, limit, explanations)
 
     def _candidates(
         self, queries: list[Query], passages: list[list[Passage]], options: _Options

@@ -245,10 +245,10 @@ class HybridRetriever:
         with self.models.turns if isinstance(self.index, PassageIndex) else nullcontext():
             for query in self.models.encode(texts, **needed):
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
-                order = self.models.order(query, found, how, weights=own)
+                ranked = self.models.order(query, found, how, weights=own)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
-                explanations = self.models.explain(query, found, order, limit) if explain else None
-                results.append(make_hits(passages, found, order, self.index.classes, limit, explanations))
+                explanations = self.models.explain(query, ranked, limit) if explain else None
+                results.append(make_hits(passages, ranked, self.index.classes, limit, explanations))
         return results
 
     asearch = in_thread(search)
