@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from semclass.core.checks import check_choice, check_probability, check_weight
 from semclass.core.errors import InputError
@@ -50,7 +51,7 @@ class Method:
     hard: bool = False
     candidates: int = 10
 
-    @property
+    @cached_property
     def signal_weight(self) -> str:
         """Name of the weight of the signal, see :attr:`semclass.HybridRetriever.weights`."""
         if self.hard:
@@ -64,12 +65,12 @@ class Method:
         matched = () if self.match is None else (f"match_{self.match}",)
         return (*fused, *matched, *((self.signal_weight,) if self.rerank == "integrated" else ()))
 
-    @property
+    @cached_property
     def uses_classes(self) -> bool:
         """Whether it matches classes, so that it needs the class heads."""
         return self.match is not None or (self.rerank in ("stable", "integrated") and self.signal == "class")
 
-    @property
+    @cached_property
     def uses_pairs(self) -> bool:
         """Whether it asks a head that judges question and passage together."""
         return self.rerank is not None and (self.rerank == "learned" or self.signal == "entailment")

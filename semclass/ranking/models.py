@@ -57,8 +57,8 @@ class Models:
     ----------
     questions
         The question heads, with the encoder; they and the passage heads are both there, or neither.
-    reader
-        The models that read passages; with the same encoder.
+    passage_encoder
+        What reads passages, with the same encoder and the passage heads.
     pair_heads
         The pair heads; None: passages are found, but not re-ranked.
     placed
@@ -156,30 +156,18 @@ class Models:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of the methods, see :attr:`semclass.ranking.pair_model.PairModel.weights`.
+        """Weights of fusion, and those of the pair heads where they are there, by name; see :class:`PairModel`.
 
         That of the class match goes with what it is read by.
         """
-        return self.pairs.weights if self.placed is None else {**self.pairs.weights, "class": self.placed.weight}
-
-    @property
-    def all_weights(self) -> dict[str, float]:
-        """Weights of fusion, and those of :attr:`weights` where there are pair heads, by name."""
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **({} if self.pair_heads is None else self.weights)}
+        pairs = {} if self.pair_heads is None else self.pair_heads.weights
+        match = {} if self.placed is None else {"class": self.placed.weight}
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **pairs, **match}
 
     def check_similarity(self, similarity: str) -> None:
-        """Refuse scores of another scale than the pair heads were trained on.
+        """Refuse an index whose similarity gives scores of another scale than the pair heads were trained on.
 
-        Parameters
-        ----------
-        similarity
-            Of an index, see :func:`semclass.scoring.topk.similarity`.
-
-        Raises
-        ------
-        InputError
-            If the pair heads were trained with another similarity, and the encoder's vectors are not of length 1, for which
-            all are the same.
+        For vectors of length 1 all similarities are the same.
         """
         if self.pair_heads is None or similarity == self.pair_heads.similarity:
             return
@@ -192,13 +180,7 @@ class Models:
             )
 
     def require(self, method: Method) -> None:
-        """Refuse a method whose heads are not there.
-
-        Raises
-        ------
-        InputError
-            Naming what is missing, and how it is trained.
-        """
+        """Refuse a method whose heads are not there, with how they are trained."""
         if method.uses_classes and not self.has_classes:
             raise InputError(f"there are no class heads for this encoder, so classes match nothing; {_TRAIN_CLASSES}")
         if method.uses_pairs:
@@ -247,22 +229,11 @@ class Models:
         )
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
-        """Everything that any method wants to know of candidates, each computed once.
+        """Everything that any method reads of n candidates, each float64 of shape (n,).
 
-        Parameters
-        ----------
-        query
-            The question.
-        candidates
-            n passages.
-
-        Returns
-        -------
-        dict
-            Each float64 of shape (n,): ``match_soft`` and ``match_hard``, the class matches of the integrated method, 0
-            without class heads;
-            ``entailment``, P(passage answers question) from the two texts, and ``entails``, whether it reaches the head's
-            threshold (0 or 1); ``learned``, the learned head's probability.
+        ``match_soft`` and ``match_hard``: the class matches of the integrated method, 0 without class heads.
+        ``entailment``: P(passage answers question) from the two texts alone. ``entails``: whether it reaches the head's
+        threshold, 0 or 1. ``learned``: the probability of the learned head.
         """
         query.check(classes=self.has_classes, tokens=True)
         features = {"pairs": pair_features(query, candidates, self.pairs.words)}
@@ -281,54 +252,47 @@ class Models:
     def order(
         self, query: Query, candidates: Candidates, method: Method, *, weights: Mapping[str, float] | None = None
     ) -> Candidates:
-        """Order candidates by a method.
+        """Rank candidates by a method: the same with `order`, `score` and what it was made of.
 
         Parameters
         ----------
         query
             The question.
         candidates
-            n passages, best first.
+            n passages, best first; ties keep their order.
         method
-            How, see :class:`semclass.ranking.methods.Method`. The class match of ``"integrated"`` is read near the
-            question's words, see :func:`semclass.ranking.proximity.placed_match`, where there is a model for that.
+            How. The class match of ``"integrated"`` is read near the question's words, see
+            :func:`semclass.ranking.proximity.placed_match`, where there is a model for that.
         weights
             Weights of signals by name; those of :attr:`weights` if None.
-
-        Returns
-        -------
-        Candidates
-            The same with `order`, `score` and what it was made of; ties keep the order before.
 
         Raises
         ------
         InputError
             If the heads that the method needs are not there, or the question was encoded without what it needs.
         """
-        self.require(method)
-        needed = self.needs(method)
-        query.check(
-            classes=method.rerank is not None and self.has_classes and needed["classes"], tokens=needed["tokens"]
-        )
         if method.rerank is None:
             return candidates
-        if method.signal == "class" and method.rerank != "learned":
-            kind = "hard" if method.rerank == "stable" or method.hard else "soft"
-            signal = self._match(query, candidates, kind)
-            label = signal > 0
-            components = {"match": signal}
-        else:
-            head = self.pairs.learned if method.rerank == "learned" else self.pairs.entailment
-            features = pair_features(query, candidates, self.pairs.words)
+        self.require(method)
+        if method.uses_pairs:
+            pairs = self.pairs
+            head = pairs.learned if method.rerank == "learned" else pairs.entailment
+            query.check(classes=self.has_classes and self._weighs_classes(method), tokens=True)
+            features = pair_features(query, candidates, pairs.words)
             signal = head.probabilities({"pairs": features})[:, 0]
-            label = signal >= head.thresholds[0]
-            components = {"answers": signal}
+            if method.rerank == "learned":
+                order = np.argsort(-signal, kind="stable")
+                components = {"answers": signal}
+                return replace(
+                    candidates, order=order, score=signal, parts={}, components=components, features=features
+                )
+            label, components = signal >= head.thresholds[0], {"answers": signal}
+        else:
+            signal = self._match(query, candidates, "hard" if method.rerank == "stable" or method.hard else "soft")
+            label, components = signal > 0, {"match": signal}
         if method.rerank == "stable":
             return replace(candidates, order=stable_partition(label), components=components)
-        if method.rerank == "learned":
-            order = np.argsort(-signal, kind="stable")
-            return replace(candidates, order=order, score=signal, parts={}, components=components, features=features)
-        if method.hard and method.signal == "entailment":
+        if method.hard and method.uses_pairs:
             signal = components["entails"] = label.astype(np.float64)
         added = weight_of(self.weights if weights is None else weights, method.signal_weight) * signal
         score = candidates.score + added
@@ -343,7 +307,9 @@ class Models:
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
         if kind == "soft" and self.placed is not None:
+            query.check(classes=True, tokens=True)
             return placed_match(query, candidates, self.placed)
+        query.check(classes=True)
         return class_match(query.probabilities, candidates.probabilities, candidates.thresholds, kind)
 
     def has_heads_for(self, method: Method) -> bool:
@@ -354,15 +320,11 @@ class Models:
 
     def needs(self, method: Method, *, explain: bool = False) -> dict[str, bool]:
         """What a method looks at of a question, as arguments for :meth:`encode`."""
+        near = method.rerank == "integrated" and not method.hard and self.placed is not None
         return {
             "classes": explain or method.uses_classes or self._weighs_classes(method),
-            "tokens": explain or self._reads_tokens(method),
+            "tokens": explain or method.uses_pairs or near,
         }
-
-    def _reads_tokens(self, method: Method) -> bool:
-        """Whether a method looks at token vectors, sentences and terms."""
-        placed = method.rerank == "integrated" and not method.hard and self.placed is not None
-        return method.uses_pairs or (method.rerank is not None and placed)
 
     def _weighs_classes(self, method: Method) -> bool:
         """Whether the pair head of a method weighs the class match."""
@@ -380,13 +342,7 @@ class Models:
 
 
 def check_class_heads(models: Path) -> None:
-    """Refuse a models folder that is not there, or that holds one class head without the other.
-
-    Raises
-    ------
-    ArtifactError
-        Saying so.
-    """
+    """Refuse a models folder that is not there, or that holds one class head without the other."""
     if not models.is_dir():
         raise ArtifactError(f"{models} is no folder; name one laid out like the shipped models/")
     there = [name for name in ("questions", "passages") if (models / name).exists()]

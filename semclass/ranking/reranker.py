@@ -163,7 +163,7 @@ class Reranker:
         """Check what is the same for all questions."""
         how = find_method(method, fusion, reranking=True)
         self.models.require(how)
-        own = {**self.models.all_weights, **check_weights(weights)}
+        own = {**self.models.weights, **check_weights(weights)}
         return _Options(how, own, None if k is None else check_positive(k, "k"), explain)
 
     def _ranked(self, questions: list[str], passages: list[list[Passage]], options: _Options) -> list[list[Hit]]:

@@ -108,7 +108,7 @@ class HybridRetriever:
         absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
         models' training questions.
         """
-        return {**self.models.all_weights, **self.index.tuned.get("weights", {})}
+        return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def embedded(self) -> PassageIndex:

@@ -113,7 +113,7 @@ def router(engine: Engine) -> APIRouter:
         hits, asked = await _with_classes(
             engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
         )
-        used = _used(method, {**engine.models.all_weights, **_given(body)})
+        used = _used(method, {**engine.models.weights, **_given(body)})
         return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
 
     @routes.get("/api/info", response_model=schemas.Info)
@@ -188,7 +188,7 @@ def _info(engine: Engine) -> dict[str, Any]:
         "fine_classes": models.questions.fine_classes,
         "index": index,
         "methods": [name for name, method in METHODS.items() if models.has_heads_for(method)],
-        "weights": models.all_weights if retriever is None else retriever.weights,
+        "weights": models.weights if retriever is None else retriever.weights,
         "limits": {name: getattr(engine.settings, name) for name in schemas.Limits.model_fields},
     }
 
