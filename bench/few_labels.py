@@ -22,7 +22,6 @@ from bench import readme
 from bench.steps import Bench
 from semclass import Encoding, OnnxEncoder, TextClassifier
 from semclass.core.types import FloatArray, Ragged
-from semclass.encoders.batching import encode_quietly
 from semclass.train.calibration import log_loss
 
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # parts to fit to and to try on
@@ -65,7 +64,7 @@ def read(data: Path, name: str, part: str, classes: int | None) -> tuple[list[st
 def kept(texts: Sequence[str]) -> Kept:
     """Every text of a set, encoded once."""
     encoder = OnnxEncoder.load()
-    found, _ = encode_quietly(encoder, texts, ("pooled", "layers"))
+    found = encoder.encode(texts, views=("pooled", "layers"))
     return Kept(
         fingerprint=encoder.fingerprint,
         views={view: encoder.views[view] for view in ("pooled", "layers")},

@@ -29,7 +29,7 @@ from semclass.core.cpu import available_threads
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.batching import CHUNK, encode_quietly
+from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import STATES
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, in_order
@@ -98,12 +98,12 @@ def encoding(passage_encoder: PassageEncoder, form: str) -> Callable[[Sequence[P
 
     def encode(passages: Sequence[Passage]) -> None:
         texts = [searchable(passage) for passage in passages]
-        encode_quietly(passage_encoder.encoder, texts, views)
+        passage_encoder.encoder.encode(texts, views=views)
         if form not in ("pooled", "lean"):
             # each sentence once, and none that is a whole passage: it was read as that
             found = list(dict.fromkeys(s for text in texts for s in split_sentences(text) if s != text))
             for chunk in chunks(found):
-                encode_quietly(passage_encoder.encoder, chunk, of_sentences)
+                passage_encoder.encoder.encode(chunk, views=of_sentences)
 
     return encode
 

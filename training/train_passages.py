@@ -38,7 +38,6 @@ from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
-from semclass.encoders.batching import encode_quietly
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
@@ -192,7 +191,7 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
 def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
     # a few are longer than all windows of the encoder together
-    encoding, _ = encode_quietly(encoder, texts, [name for name in WEIGHTS if name in encoder.views])
+    encoding = encoder.encode(texts, views=[name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from semclass.core.types import DoubleArray, IntArray
-from semclass.encoders.batching import encode_quietly
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import CUTOFF
 from semclass.scoring import bm25, fusion
@@ -73,7 +72,7 @@ def both_scores(
     encoder: OnnxEncoder, texts: Sequence[str], questions: Sequence[str]
 ) -> Iterator[tuple[DoubleArray, DoubleArray]]:
     """Similarity and BM25 score of every passage, each float64 (passages,), for one question after another."""
-    passages, _ = encode_quietly(encoder, texts, ("pooled",))
+    passages = encoder.encode(texts)
     parts = [count_terms(passages.terms, encoder.is_term)]
     known, pooled = bm25.statistics(parts), passages.rows("pooled")
     asked = encoder.encode(questions)

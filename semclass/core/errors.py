@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -54,6 +56,14 @@ class TruncationWarning(UserWarning):
     def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:
         super().__init__(message)
         self.rows = tuple(rows)
+
+
+def warn(warning: Warning) -> None:
+    """Warn at the line outside semclass that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "semclass":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

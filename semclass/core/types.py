@@ -104,6 +104,8 @@ class Encoding:
     states
         Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for networks that
         go on from there.
+    limit
+        Word pieces that the encoder reads of a text; what comes after them is in `terms` alone. None: it reads all.
     """
 
     terms: Ragged
@@ -112,6 +114,12 @@ class Encoding:
     tokens: Ragged | None = None
     entities: FloatArray | None = None
     states: Ragged | None = None
+    limit: int | None = None
+
+    @property
+    def truncated(self) -> list[int]:
+        """Rows of the texts that are longer than the encoder reads."""
+        return [] if self.limit is None else np.flatnonzero(self.terms.lengths() > self.limit).tolist()
 
     def rows(self, name: str) -> FloatArray:
         """A view that has one row per text; an InputError if it was not encoded."""

@@ -1,16 +1,15 @@
-"""Encoding many texts: in batches of like length, in bounded memory, with one warning for all that were cut."""
+"""Encoding many texts: in batches of like length, in bounded memory, with one warning for all that are truncated."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
 
-from semclass.core.errors import TruncationWarning
+from semclass.core.errors import TruncationWarning, warn
 from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 
 Result = TypeVar("Result")
@@ -30,7 +29,7 @@ class _Thread(threading.local):
     """What was set for the work of this thread."""
 
     between: Callable[[], object] | None = None  # called between its steps
-    cut: list[int] | None = None  # collects the rows of texts that were cut, in place of warnings
+    truncated: list[int] | None = None  # collects the rows of truncated texts, in place of warnings
 
 
 _thread = _Thread()
@@ -78,20 +77,14 @@ def batches_by_length(lengths: IntArray, size: int) -> list[IntArray]:
     return [order[start:end] for start, end in zip(cuts, [*cuts[1:], len(order)], strict=True) if end > start]
 
 
-def quietly(call: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
-    """Call what encodes texts; gives its result, and the rows of texts that were cut in place of a warning."""
-    cut: list[int] = []
-    outer, _thread.cut = _thread.cut, cut
+def quietly(call: Callable[[], Result]) -> tuple[Result, list[int]]:
+    """Call what classifies or encodes texts; its result, and the rows of truncated texts in place of a warning."""
+    rows: list[int] = []
+    outer, _thread.truncated = _thread.truncated, rows
     try:
-        result = call()
+        return call(), rows
     finally:
-        _thread.cut = outer
-    return result, tuple(cut)
-
-
-def encode_quietly(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
-    """Encode texts; gives the views, and the rows of texts that were cut in place of a warning."""
-    return quietly(lambda: encoder.encode(texts, views=views))
+        _thread.truncated = outer
 
 
 def classify_in_chunks(
@@ -101,31 +94,29 @@ def classify_in_chunks(
     job: Callable[[list[str], Encoding], DoubleArray],
 ) -> DoubleArray:
     """Encode n texts and run a job on each chunk of them, in bounded memory; its rows, float64 of shape (n, n_classes)."""
-    if len(texts) <= CHUNK:
-        return job(texts, encoder.encode(texts, views=views))
-    parts, cut = [], []
-    for start in range(0, len(texts), CHUNK):
+    parts, truncated = [], []
+    for start in range(0, max(len(texts), 1), CHUNK):
         chunk = texts[start : start + CHUNK]
-        encoding, rows = encode_quietly(encoder, chunk, views)
+        encoding = encoder.encode(chunk, views=views)
         parts.append(job(chunk, encoding))
-        cut += [start + row for row in rows]
-    warn_of_cuts(cut, len(texts), stacklevel=4)
+        truncated += [start + row for row in encoding.truncated]
+    warn_truncated(truncated, len(texts), encoding if len(parts) == 1 else None)
     return np.concatenate(parts)
 
 
-def warn_of_cuts(
-    cut: Sequence[int], count: int, *, room: int | None = None, length: int | None = None, stacklevel: int = 3
-) -> None:
-    """Warn once of all texts that were cut, or note them for :func:`quietly`."""
-    if not cut:
+def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = None) -> None:
+    """Warn once of the rows of truncated texts, or note them for :func:`quietly`; one encoding of all adds numbers."""
+    if not rows:
         return
-    if _thread.cut is not None:
-        _thread.cut.extend(cut)
+    if _thread.truncated is not None:
+        _thread.truncated.extend(rows)
         return
-    reads = "the encoder reads" if room is None else f"the {room} word pieces that the encoder reads"
-    pieces = "" if length is None else f", with {length}"
+    reads, first = "the encoder reads", f"number {rows[0] + 1}"
+    if encoding is not None:
+        reads = f"the {encoding.limit} word pieces that {reads}"
+        first += f", with {len(encoding.terms.row(rows[0]))}"
     message = (
-        f"{len(cut)} of {count} texts are longer than {reads} (the first is number {cut[0] + 1}{pieces}); only their "
-        "beginning was encoded: cut long texts into passages"
+        f"{len(rows)} of {count} texts are longer than {reads} (the first is {first}); only their beginning was "
+        "encoded: cut long texts into passages"
     )
-    warnings.warn(TruncationWarning(message, rows=cut), stacklevel=stacklevel)
+    warn(TruncationWarning(message, rows=rows))

@@ -17,8 +17,8 @@ from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of, ragged
-from semclass.encoders.batching import batches_by_length, steps, warn_of_cuts
-from semclass.encoders.windows import Windows, cut_windows
+from semclass.encoders.batching import batches_by_length, steps
+from semclass.encoders.windows import cut_windows
 
 STATES = "states"
 """View of the lower part of the network; the upper part reads it, and gives all other views."""
@@ -46,8 +46,7 @@ class OnnxEncoder:
     max_length
         Word pieces it reads at a time, including the two special ones. A longer text is read in windows of like length,
         `MAX_WINDOWS` at most, whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row);
-        for the view ``states``, in the first window alone. What is not read is said once per call by a
-        :class:`~semclass.TruncationWarning`.
+        for the view ``states``, in the first window alone. `Encoding.truncated` names the texts that are longer still.
     batch_size
         Texts per run at most.
     threads
@@ -192,9 +191,9 @@ class OnnxEncoder:
         terms = self.tokenize(texts)
         # heads that read states classify questions, which are short: one window bounds their time
         lengths = terms.lengths()
-        windows = cut_windows(lengths, self.max_length - 2, 1 if STATES in wanted else MAX_WINDOWS)
+        most = 1 if STATES in wanted else MAX_WINDOWS
+        windows = cut_windows(lengths, self.max_length - 2, most)
         read = windows.lengths
-        _warn_of_cuts(lengths, windows)
         rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
         pieces = {
             name: _empty(read + 2 if name == STATES else read, self.views[name])
@@ -219,6 +218,7 @@ class OnnxEncoder:
             entities=rows.get("entities"),
             tokens=pieces.get("tokens"),
             states=pieces.get(STATES),
+            limit=most * (self.max_length - 2),
         )
 
     def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
@@ -241,16 +241,6 @@ class OnnxEncoder:
         source = starts[:, None] + places - 1
         ids[inside] = terms.values[source[inside]]
         return ids, (places <= read[:, None] + 1).astype(np.int64)
-
-
-def _warn_of_cuts(lengths: IntArray, windows: Windows) -> None:
-    """Warn of texts that are not read to their end."""
-    if lengths.max(initial=0) <= windows.lengths.max(initial=0):
-        return
-    read = np.bincount(windows.owners, weights=windows.lengths, minlength=len(lengths))
-    cut = np.flatnonzero(lengths > read).tolist()
-    if cut:
-        warn_of_cuts(cut, len(lengths), room=int(read.max()), length=int(lengths[cut[0]]), stacklevel=4)
 
 
 def _empty(lengths: IntArray, dim: int) -> Ragged:

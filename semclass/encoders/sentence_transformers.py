@@ -20,7 +20,7 @@ import numpy.typing as npt
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Encoding, FloatArray, ragged
-from semclass.encoders.batching import steps, warn_of_cuts
+from semclass.encoders.batching import steps
 from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 
 
@@ -117,19 +117,14 @@ class SentenceTransformerEncoder:
         return pieces_of(self.model.tokenizer.get_vocab())
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts; see :meth:`semclass.Encoder.encode`.
-
-        What the model does not read of long texts is said once per call by a
-        :class:`~semclass.TruncationWarning`.
-        """
+        """Encode texts; see :meth:`semclass.Encoder.encode`."""
         check_views(views, self.views)
         checked = check_texts(texts)
-        tokenizer = self.model.tokenizer
+        tokenizer, longest = self.model.tokenizer, self.model.max_seq_length
         terms = [
             np.array(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"], np.int32)
             for text in checked
         ]
-        self._warn_of_cuts([len(row) for row in terms])
         pooled = np.zeros((len(checked), self.views["pooled"]), np.float32)
         layers = np.zeros((len(checked), self.views["layers"]), np.float32)
         tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)
@@ -144,6 +139,7 @@ class SentenceTransformerEncoder:
             pooled=pooled if "pooled" in views else None,
             layers=layers if "layers" in views else None,
             tokens=ragged(tokens, np.zeros((0, self.views["tokens"]), np.float32)) if "tokens" in views else None,
+            limit=None if longest is None else int(longest) - sum(self.special),
         )
 
     def _run(self, texts: list[str]) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
@@ -180,16 +176,6 @@ class SentenceTransformerEncoder:
             unit = inner / np.maximum(np.linalg.norm(inner, axis=1, keepdims=True), 1e-12)
             rows.append((pooled[place], np.concatenate(means + firsts), unit.astype(np.float32)))
         return rows
-
-    def _warn_of_cuts(self, lengths: list[int]) -> None:
-        """Warn of texts that are not read to their end."""
-        limit = self.model.max_seq_length
-        if limit is None:
-            return
-        room = int(limit) - sum(self.special)
-        cut = [row for row, length in enumerate(lengths) if length > room]
-        if cut:
-            warn_of_cuts(cut, len(lengths), room=room, length=lengths[cut[0]], stacklevel=4)
 
 
 def _steps(model: Any) -> list[str]:

@@ -24,7 +24,7 @@ from semclass.core.checks import check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, padded
-from semclass.encoders.batching import CHUNK, batches_by_length, steps
+from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import STATES, open_models
 from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
 
@@ -207,6 +207,7 @@ class EntailmentClassifier:
             In the same order.
         """
         encoding = self.encoder.encode(texts, views=(STATES,))
+        warn_truncated(encoding.truncated, len(texts), encoding)
         found = self.token_encoder.read(encoding.pieces(STATES), kind)
         # the encoder reads the beginning of a long text, and only pieces that it read have vectors
         offsets, lengths = found.vectors.offsets, found.vectors.lengths()

@@ -12,7 +12,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.batching import CHUNK, encode_quietly
+from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import STATES, open_models
 from semclass.encoders.token_encoder import SENTENCE, TokenEncoder
 from semclass.heads.passages import PassageClassifier
@@ -133,7 +133,7 @@ class PassageEncoder:
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
         """Read passages that all are one sentence, or of which none is; without sentences if there are no `rows`."""
         views = ("pooled", *self.classifier.encoder_views, *((self._view,) if at_once else ()))
-        encoding, cut = encode_quietly(self.encoder, items, tuple(dict.fromkeys(views)))
+        encoding = self.encoder.encode(items, views=tuple(dict.fromkeys(views)))
         tokens = sentences = _NOTHING
         if at_once:
             tokens, sentences, _ = self._of_sentences(encoding)
@@ -146,7 +146,7 @@ class PassageEncoder:
             sentences=sentences,
             terms=encoding.terms,
         )
-        return evidence, cut
+        return evidence, tuple(encoding.truncated)
 
     def read_sentences(self, texts: Sequence[str]) -> tuple[Ragged, Ragged, Ragged]:
         """Unit token vectors, unit vectors of the sentences, and word-piece ids of passages, read by sentences."""
@@ -160,7 +160,7 @@ class PassageEncoder:
         items = list(places)
         parts = []
         for start in range(0, len(items), CHUNK):
-            encoding, _ = encode_quietly(self.encoder, items[start : start + CHUNK], ("pooled", self._view))
+            encoding = self.encoder.encode(items[start : start + CHUNK], views=("pooled", self._view))
             parts.append(self._of_sentences(encoding))
         tokens, sentences, terms = (chained(found) for found in zip(*parts, strict=True))
         if len(items) < len(which):

@@ -232,7 +232,7 @@ class Job:
             return model(*columns)
         values, cut = quietly(lambda: model(*columns))
         flags = np.zeros(len(columns[0]), np.bool_)
-        flags[list(cut)] = True
+        flags[cut] = True
         return {**values, "truncated": flags.tolist()}
 
 

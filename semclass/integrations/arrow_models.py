@@ -13,7 +13,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Encoder
-from semclass.encoders.batching import CHUNK, encode_quietly, warn_of_cuts
+from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.heads.passages import PassageClassifier
@@ -127,10 +127,10 @@ def _of_vectors(encoder: Encoder) -> Model:
     def run(texts: list[str]) -> Values:
         parts, cut = [], []
         for start in range(0, len(texts), CHUNK):
-            encoding, rows = encode_quietly(encoder, texts[start : start + CHUNK], ("pooled",))
+            encoding = encoder.encode(texts[start : start + CHUNK])
             parts.append(encoding.rows("pooled"))
-            cut += [start + row for row in rows]
-        warn_of_cuts(cut, len(texts))
+            cut += [start + row for row in encoding.truncated]
+        warn_truncated(cut, len(texts))
         return {"vector": np.concatenate(parts)}
 
     return run

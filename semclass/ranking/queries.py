@@ -6,6 +6,7 @@ import numpy as np
 
 from semclass.core.errors import InputError
 from semclass.core.types import Encoder, Encoding, FloatArray, Ragged
+from semclass.encoders.batching import warn_truncated
 from semclass.encoders.onnx_encoder import STATES
 from semclass.encoders.token_encoder import QUESTION, TokenEncoder
 from semclass.heads.questions import QuestionClassifier
@@ -27,6 +28,7 @@ def read_questions(
         *(() if classifier is None else classifier.encoder_views),
     )
     encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
+    warn_truncated(encoding.truncated, len(texts), encoding)
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
         text = texts[int(finite.argmin())]

@@ -12,7 +12,7 @@ from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Encoder, Hit, Passage
-from semclass.encoders.batching import CHUNK, warn_of_cuts
+from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import Candidates, Query, make_hits, sum_of
 from semclass.ranking.methods import Method, check_weights, find_method
@@ -182,7 +182,7 @@ class Reranker:
                     results[row] = self._hits(query, some, found, options)
             cut += [read + place for place in long]
             read += sum(map(len, items))
-        warn_of_cuts(cut, read, stacklevel=4)
+        warn_truncated(cut, read)
         return results
 
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:

@@ -17,7 +17,7 @@ from semclass.core.checks import check_positive, check_probability, check_texts
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
-from semclass.encoders.batching import warn_of_cuts
+from semclass.encoders.batching import warn_truncated
 from semclass.heads.head import Head
 from semclass.heads.texts import Label, decide
 from semclass.train.card import card_sections, measured
@@ -261,7 +261,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         if not texts:
             return np.zeros((0, len(self.classes_)))
         views, cut = encode(texts, tuple(self.head_.inputs), encoder, lambda line: None)
-        warn_of_cuts(cut, len(texts))
+        warn_truncated(cut, len(texts))
         return head_probabilities(self.head_, views)
 
     def predict(self, X: Iterable[str]) -> Any:

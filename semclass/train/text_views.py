@@ -14,7 +14,7 @@ from semclass.core import artifacts
 from semclass.core.checks import check_choice
 from semclass.core.errors import InputTypeError, import_extra
 from semclass.core.types import Encoder, FloatArray
-from semclass.encoders.batching import CHUNK, encode_quietly, warn_of_cuts
+from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features
@@ -58,8 +58,8 @@ def encode(
     cut: list[int] = []
     for start in range(0, len(texts), CHUNK):
         chunk = list(texts[start : start + CHUNK])
-        encoding, rows = encode_quietly(encoder, chunk, wanted)
-        cut += [start + row for row in rows]
+        encoding = encoder.encode(chunk, views=wanted)
+        cut += [start + row for row in encoding.truncated]
         for name, part in parts.items():
             if name == SURFACE:
                 part.append(surface_features(chunk))
@@ -77,7 +77,7 @@ def embed(texts: Sequence[str], names: Sequence[str], encoder: Encoder, memory: 
     say(f"encoding {len(unique)} texts")
     key = ("views", unique, tuple(names), encoder.fingerprint, __version__)
     views, cut = cached(memory, key, lambda: encode(unique, names, encoder, say))
-    warn_of_cuts(cut, len(unique))
+    warn_truncated(cut, len(unique))
     return {name: values[rows] for name, values in views.items()}
 
 

@@ -110,8 +110,9 @@ def test_many_questions_of_many_lengths_stay_in_order(classifier):
 
 def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(classifier, monkeypatch):
     texts = [f"Who wrote book {number}?" for number in range(9)] + ["word " * 300, "What? " * 200]
-    with pytest.warns(TruncationWarning):
+    with pytest.warns(TruncationWarning, match="than the 254 word pieces .*number 10, with 301") as caught:
         at_once = classifier.predict_proba(texts)
+    assert [(item.filename, item.message.rows) for item in caught] == [(__file__, (9, 10))]
     monkeypatch.setattr(batching, "CHUNK", 4)
     with pytest.warns(TruncationWarning, match="2 of 11 texts are longer .*number 10") as caught:
         in_parts = classifier.predict_proba(texts)
