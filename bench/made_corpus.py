@@ -25,7 +25,7 @@ from semclass.core.types import FloatArray, Ragged, ragged
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import CHUNK
 from semclass.index.columns import Columns
-from semclass.index.ingest import Recipe
+from semclass.index.ingest import IndexConfig
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
@@ -223,7 +223,7 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
             id_hashes=hashes,
             id_rows=rows,
         )
-        header = Recipe.of(passage_encoder, "cosine", "standard").header()
+        header = IndexConfig.of(passage_encoder, "cosine", "standard").header()
         index = PassageIndex(**header, segments=(segment,), deleted=(None,))
         made = time.perf_counter()
         index.save(folder)

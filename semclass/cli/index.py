@@ -132,14 +132,14 @@ def build(
     """
     from semclass.core.cpu import available_threads
     from semclass.index.build import build_index
-    from semclass.index.ingest import Recipe
+    from semclass.index.ingest import IndexConfig
     from semclass.index.target import check_target
 
     check_target(out, replace=replace)
     passages, count = passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     loaded = semclass.Models.load(models, encoder=encoder, threads=1)
-    header = Recipe.of(loaded.passage_encoder, similarity, form).header()
+    header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
     with progress("indexing", count) as step:

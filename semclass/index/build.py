@@ -25,7 +25,7 @@ from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import Passage
 from semclass.index import joining, manifest, store
-from semclass.index.ingest import Recipe, chunks, in_order, line_of, threads_of, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, in_order, line_of, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import PROTOCOL, Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
@@ -75,7 +75,7 @@ def build_index(
     workers: int | None = None,
     replace: bool = True,
 ) -> PassageIndex:
-    """Build an index in a folder.
+    """Build an index in a folder, in bounded memory; what was there before is the index until the new one is complete.
 
     Parameters
     ----------
@@ -83,36 +83,28 @@ def build_index(
         Made if it is not there; may hold an index, but nothing else.
     passages
         A stream of at least one, see :func:`semclass.documents.readers.iter_passages`. Ids must be unique, texts not empty.
-    reader, similarity, form
+    passage_encoder, similarity, form, progress
         As for :meth:`semclass.PassageIndex.build`.
-    progress
-        Called with the number of passages done, now and then.
     resume
-        Whether to go on with a build that was stopped in this folder: what it had read is taken as it is, as far as the
-        passages are the same, and the models, and the options.
+        Whether to continue a build that was stopped in this folder: passages that it read are taken from there as long as
+        they, the models and the options are the same.
     workers
-        Threads that read passages, each a stretch of them; the result does not depend on it. If None, as many as make use
-        of all processors with the threads that the encoder has itself.
+        Threads that read passages; the result does not depend on them. If None, as many as use all processors with the
+        threads of the encoder.
     replace
-        Whether an index that is there may be replaced, its tuned weights among it; it is once the new one is complete.
-
-    Returns
-    -------
-    PassageIndex
-        The index, opened.
+        Whether an index that is there may be replaced, its tuned weights with it.
 
     Raises
     ------
     InputError, InputTypeError
-        If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed. What was
-        read until then is kept, and need not be read again.
+        As for :meth:`semclass.PassageIndex.build`; what was read until then is kept for the next call.
     ArtifactError
         If the folder holds something else, or an index that may not be replaced; if another writer has it, or it cannot be
         written; if a build with other models or options was stopped there, and `resume` is true.
     """
     folder = Path(folder)
-    recipe = Recipe.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
-    threads = threads_of(recipe.passage_encoder, workers)
+    config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
+    threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
     groups = chunks(passages, GROUP)
     first = next(groups, None)
@@ -124,12 +116,12 @@ def build_index(
         if (before := manifest.find(folder)) is not None:
             store.clean(folder, before)
         with store.os_errors(folder):
-            area = _Area(folder / AREA, _identity(recipe), resume=resume)
-        _fill(area, chain([first], groups), recipe, progress, threads)
+            area = _Area(folder / AREA, _identity(config), resume=resume)
+        _fill(area, chain([first], groups), config, progress, threads)
         with store.staging(folder) as place, store.rollback(folder):
             folders = joining.join_folders([area.folder / done.name for done in area.done], place)
-            entry = store.install([joining.opened(path) for path in folders], folder, place, recipe.similarity)
-            made = Manifest(header_of(recipe.header()), (entry,), manifest.generation_of(folder) + 1)
+            entry = store.install([joining.opened(path) for path in folders], folder, place, config.similarity)
+            made = Manifest(header_of(config.header()), (entry,), manifest.generation_of(folder) + 1)
             store.commit(folder, made, built=True)
     warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)
     return PassageIndex.load(folder, verify=False)
@@ -201,7 +193,7 @@ class _Area:
 def _fill(
     area: _Area,
     groups: Iterable[list[Passage]],
-    recipe: Recipe,
+    config: IndexConfig,
     progress: Callable[[int], object] | None,
     threads: int,
 ) -> None:
@@ -223,7 +215,7 @@ def _fill(
             for chunk in chunks(passages):
                 yield group, chunk
 
-    for (group, chunk), (part, long) in in_order(lambda item: recipe.read(item[1]), to_read(), threads):
+    for (group, chunk), (part, long) in in_order(lambda item: config.read(item[1]), to_read(), threads):
         group.parts.append(part)
         group.long += long
         if sum(map(len, group.parts)) == group.passages:
@@ -251,11 +243,11 @@ class _Unique:
         self.hashes = np.insert(self.hashes, places[order], new[order])
 
 
-def _identity(recipe: Recipe) -> str:
+def _identity(config: IndexConfig) -> str:
     """A hash of all that decides, with the passages, what an index holds."""
-    head = recipe.passage_encoder.classifier.head
+    head = config.passage_encoder.classifier.head
     fields = {
-        **header_of(recipe.header()),
+        **header_of(config.header()),
         "head": None if head is None else head.artifact.manifest["files"]["model.onnx"]["sha256"],
         "protocol": PROTOCOL,
         "group": GROUP,

@@ -105,17 +105,7 @@ Filter: TypeAlias = "Among | Range | Exists | Ids | And | Or | Not"
 
 
 def parse(where: Mapping[str, Any]) -> Filter:
-    """Read a filter.
-
-    Parameters
-    ----------
-    where
-        As the module describes it; the empty mapping matches everything.
-
-    Returns
-    -------
-    Filter
-        Conditions on fields, and what they are joined by.
+    """Read a filter, as the module describes it; the empty mapping matches everything.
 
     Raises
     ------

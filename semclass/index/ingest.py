@@ -39,7 +39,7 @@ SCALE = 127
 
 
 @dataclass(frozen=True)
-class Recipe:
+class IndexConfig:
     """How passages become rows of an index."""
 
     passage_encoder: PassageEncoder
@@ -47,7 +47,7 @@ class Recipe:
     form: str  # one of FORMS
 
     @classmethod
-    def of(cls, passage_encoder: PassageEncoder, similarity: str, form: str | None) -> Recipe:
+    def of(cls, passage_encoder: PassageEncoder, similarity: str, form: str | None) -> IndexConfig:
         """Check the options; a form that is None is ``"standard"``, or ``"exact"`` without codebooks."""
         check_choice(similarity, SIMILARITIES, "similarity")
         form = ("exact" if passage_encoder.codebooks is None else "standard") if form is None else form

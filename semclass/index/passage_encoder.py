@@ -45,7 +45,7 @@ class PassageFeatures:
 
 @dataclass(frozen=True)
 class PassageEncoder:
-    """The models that read passages; many threads may share one."""
+    """What reads passages: the encoder with the passage heads; many threads may share one."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
     token_encoder: TokenEncoder | None  #: makes the token vectors; None: they are the encoder's view ``tokens``
@@ -60,17 +60,12 @@ class PassageEncoder:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None. One without ``passages`` has no classes,
-            one without ``entailment`` no branch, one without ``codebooks`` no codebooks.
+            Folder laid out like the shipped ``models/``; the shipped one if None. ``passages``, ``entailment`` and
+            ``codebooks`` may be missing: then there are no classes, token vectors of the encoder's own, and no codes.
         encoder
             An encoder to share; loaded from `models` if None.
         threads
             Threads of what is loaded here.
-
-        Returns
-        -------
-        PassageEncoder
-            Ready to use.
 
         Raises
         ------

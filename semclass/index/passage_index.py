@@ -23,7 +23,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index import candidates, manifest, store
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import Recipe, chunks, decoded, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, decoded, warn_of_long
 from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
@@ -80,20 +80,7 @@ class PassageIndex(PassageRows):
     source: Source | None = None
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> tuple[Ragged, Ragged, Ragged]:
-        """Give what re-ranking needs of some passages.
-
-        Parameters
-        ----------
-        rows
-            int64 of shape (m,).
-        reader
-            The models that read passages; those that the index was made with.
-
-        Returns
-        -------
-        tuple of Ragged
-            Unit token vectors and unit vectors of the sentences, float32; word-piece ids of the whole passages.
-        """
+        """Unit token vectors, unit vectors of the sentences, and word-piece ids of some passages, read or decoded."""
         if self.form == "lean":
             return passage_encoder.read_sentences([searchable(passage) for passage in self.passages(rows)])
         books = passage_encoder.codebooks if self.codebooks else None
@@ -149,35 +136,11 @@ class PassageIndex(PassageRows):
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Score passages and give the best.
+        """Score passages and give the n best, the earlier row of equally good ones first.
 
-        What is not linear, see :mod:`semclass.scoring.fusion`, is fused over the passages that match `where`. The first
-        :data:`semclass.scoring.fusion.DEPTH` of them by vectors and by BM25 take part, or the first `n`, if that is
-        more; the class match is added to what comes out.
-
-        Parameters
-        ----------
-        query
-            The question.
-        n
-            How many; fewer if the index holds fewer, or fewer match.
-        scoring
-            How passages are scored.
-        reader
-            The models that read passages, where token vectors, sentence vectors and terms are wanted; without it their
-            rows are empty.
-        where
-            A filter over the metadata, see :mod:`semclass.index.filters`: passages that do not match are not ranked.
-
-        Returns
-        -------
-        Candidates
-            Best first, the earlier row of equally good ones.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the filter is not one.
+        Fusions that are not linear, see :mod:`semclass.scoring.fusion`, fuse the first
+        :data:`semclass.scoring.fusion.DEPTH` passages by vectors and by BM25, or the first `n`, if that is more, of
+        those that match `where`. Token vectors, sentence vectors and terms come with `passage_encoder` only.
         """
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
@@ -208,40 +171,34 @@ class PassageIndex(PassageRows):
         form: str | None = None,
         progress: Callable[[int], object] | None = None,
     ) -> PassageIndex:
-        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and goes on after a stop.
+        """Index passages in memory; :func:`semclass.build_index` builds on the disk, and resumes after a stop.
 
         Parameters
         ----------
         passages
             At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before the
             text, as BEIR does.
-        reader
-            The models that read passages; the shipped ones if None.
+        passage_encoder
+            What reads passages; that of the shipped models if None.
         similarity
-            ``"cosine"``, ``"ip"`` or ``"l2"``, see :func:`semclass.scoring.topk.similarity`; which one an encoder was
-            trained for, its model card says.
+            ``"cosine"``, ``"ip"`` or ``"l2"``: the one that the encoder was trained for, see
+            :func:`semclass.scoring.topk.similarity`.
         form
-            One of :data:`semclass.index.ingest.FORMS`; if None, ``"standard"``, or ``"exact"`` for a reader without
-            codebooks.
+            One of :data:`semclass.index.ingest.FORMS`; if None, ``"standard"``, or ``"exact"`` without codebooks.
         progress
             Called with the number of passages done, now and then.
-
-        Returns
-        -------
-        PassageIndex
-            The index, in memory.
 
         Raises
         ------
         InputError, InputTypeError
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
-        recipe = Recipe.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
+        config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
         ids: list[str] = []
         parts: list[Part] = []
         cut: list[str] = []
         for chunk in chunks(passages):
-            found, long = recipe.read(chunk)
+            found, long = config.read(chunk)
             ids += [passage.id for passage in chunk]
             parts.append((found, None))
             cut += long
@@ -251,7 +208,7 @@ class PassageIndex(PassageRows):
             raise InputError("there are no passages to index; give at least one")
         check_unique(ids, "passage id")
         warn_of_long(cut, len(ids), stacklevel=3)
-        return cls(**recipe.header(), segments=(join(parts),), deleted=(None,))
+        return cls(**config.header(), segments=(join(parts),), deleted=(None,))
 
     def header(self) -> dict[str, Any]:
         """What the manifest says about the whole index."""
@@ -263,13 +220,13 @@ class PassageIndex(PassageRows):
         Parameters
         ----------
         folder
-            Made if it is not there; may hold an index, which is replaced without a question, but nothing else.
+            Made if it is not there; may hold an index, which is replaced, but nothing else.
 
         Raises
         ------
         ArtifactError
-            If the folder holds something else, is being changed, or cannot be written, for example for want of space; if
-            the index was loaded from there and was changed since.
+            If the folder holds something else, is being changed or cannot be written; if the index was loaded from
+            there and was changed since.
         """
         folder = Path(folder)
         check_target(folder)
@@ -302,11 +259,6 @@ class PassageIndex(PassageRows):
         verify
             Whether to compare every file's SHA-256, which reads the whole index once; if not, only sizes are compared.
 
-        Returns
-        -------
-        PassageIndex
-            The index: what every search reads in memory, the rest in files that stay open.
-
         Raises
         ------
         ArtifactError
@@ -327,17 +279,12 @@ class PassageIndex(PassageRows):
         return cls._of(*open_segments(Source(folder, manifest.read(folder), mapped=True), {}))
 
     def refresh(self, *, verify: bool = False) -> PassageIndex:
-        """Give the index as its folder holds it now; what did not change is shared with this one.
+        """Give the index as its folder holds it now, itself if nothing changed; segments that stay are shared.
 
         Parameters
         ----------
         verify
             Whether to compare the SHA-256 of files that are new.
-
-        Returns
-        -------
-        PassageIndex
-            This one itself if nothing changed.
 
         Raises
         ------

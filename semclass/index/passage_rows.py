@@ -110,18 +110,7 @@ class PassageRows:
         return self.passages(np.array([row]))[0]
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Read passages back.
-
-        Parameters
-        ----------
-        rows
-            Their places, int64 of shape (m,).
-
-        Returns
-        -------
-        list of Passage
-            As they were handed in.
-        """
+        """Read passages back, as they were handed in; `rows` are int64 of shape (m,)."""
         if len(self.segments) == 1:
             return self.segments[0].passages(rows)
         found: dict[int, Passage] = {}
@@ -130,18 +119,7 @@ class PassageRows:
         return [found[place] for place in range(len(found))]
 
     def find(self, ids: Sequence[str]) -> IntArray:
-        """Find passages by their ids.
-
-        Parameters
-        ----------
-        ids
-            m ids.
-
-        Returns
-        -------
-        ndarray
-            Their rows, -1 for an id that no passage has; int64 of shape (m,).
-        """
+        """Rows of the passages with some ids, int64 of shape (m,); -1 for an id that no passage has."""
         found, hashes = np.full(len(ids), -1, np.int64), hashes_of(ids)
         for first, segment, deleted in zip(self.starts.tolist(), self.segments, self.deleted, strict=False):
             rows = segment.find(ids, hashes)
@@ -151,22 +129,9 @@ class PassageRows:
         return found
 
     def by_ids(self, ids: Sequence[str]) -> list[Passage]:
-        """Read passages by their ids, such as the parents of :func:`semclass.build_context`.
+        """Read passages by their ids, in that order, such as the parents of :func:`semclass.build_context`.
 
-        Parameters
-        ----------
-        ids
-            Any ids.
-
-        Returns
-        -------
-        list of Passage
-            In the order of the ids; none for an id that no passage has.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If an id is empty or not a string.
+        Unknown ids are left out.
         """
         rows = self.find(check_texts(ids, "ids"))
         return self.passages(rows[rows >= 0])
@@ -174,15 +139,8 @@ class PassageRows:
     def by_documents(self, names: Sequence[str]) -> list[Passage]:
         """Read all passages of some documents, such as the neighbours of :func:`semclass.build_context`.
 
-        Parameters
-        ----------
-        names
-            Documents, as ``metadata["document"]`` names them; up to 512 characters each.
-
-        Returns
-        -------
-        list of Passage
-            In the order of the index; none for a document that no passage is of.
+        Documents are named as in ``metadata["document"]``, in up to 512 characters each; passages are in the order of
+        the index.
 
         Raises
         ------
@@ -193,17 +151,13 @@ class PassageRows:
         return self.passages(np.flatnonzero(self._matching(condition)))  # used once, so not remembered
 
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
-        """Tell which passages match a filter.
+        """Tell which passages match a filter, bool of shape (rows,); False for deleted ones.
 
         Parameters
         ----------
         where
-            A filter over the metadata, see :mod:`semclass.index.filters`; None matches all.
-
-        Returns
-        -------
-        ndarray
-            bool of shape (rows,); False for deleted passages. It is kept for the next search, and must not be changed.
+            A filter over the metadata, see :mod:`semclass.index.filters`; None matches all. The mask is kept for the next
+            search, and must not be changed.
 
         Raises
         ------
@@ -214,11 +168,11 @@ class PassageRows:
             return np.ones(self.starts[-1], np.bool_) if self.live is None else self.live
         condition = filters.parse(where)
         key, known = repr(condition), self._masks
-        if key not in known:
-            # a new table each time: threads that read the old one are not disturbed
-            known = {**dict(list(known.items())[-MASKS + 1 :]), key: self._matching(condition)}
-            self.__dict__["_masks"] = known
-        return known[key]
+        if (mask := known.get(key)) is None:
+            mask = known[key] = self._matching(condition)
+            for oldest in list(known)[:-MASKS]:
+                known.pop(oldest, None)  # another thread may have removed it
+        return mask
 
     def _matching(self, condition: filters.Filter) -> BoolArray:
         found = np.concatenate(

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -80,12 +81,15 @@ class Segment:
 
     def vectors(self, similarity: str) -> Vectors:
         """`pooled_codes`, laid out to be compared with questions; kept, as that takes time and memory."""
-        known: dict[str, Vectors] = self.__dict__.setdefault("_vectors", {})
-        if similarity not in known:
+        if similarity not in self._vectors:
             # what is near by a distance is not always near by products
             index = None if similarity == "l2" else self.near
-            known.setdefault(similarity, Vectors(self.pooled_codes, self.pooled_levels, similarity, index))
-        return known[similarity]
+            self._vectors.setdefault(similarity, Vectors(self.pooled_codes, self.pooled_levels, similarity, index))
+        return self._vectors[similarity]
+
+    @cached_property
+    def _vectors(self) -> dict[str, Vectors]:
+        return {}
 
     def passages(self, rows: npt.NDArray[Any]) -> list[Passage]:
         """Passages at some rows, int64 of shape (m,), as they were handed in."""

@@ -15,13 +15,13 @@ import numpy as np
 from semclass.core.checks import check_choice, check_text, check_texts, check_unique, short
 from semclass.core.errors import EncoderMismatchError, InputError, InputTypeError
 from semclass.core.types import Passage
-from semclass.index import filters, manifest, pieces, store
-from semclass.index.ingest import Recipe, chunks, in_order, threads_of, warn_of_long
+from semclass.index import filters, manifest, pending, store
+from semclass.index.ingest import IndexConfig, chunks, in_order, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.pieces import Group, Piece
+from semclass.index.pending import Group, PendingSegment
 from semclass.index.removal import write_deleted
 from semclass.scoring.postings import count_deleted
 
@@ -38,20 +38,18 @@ NAMED = 3
 class IndexWriter:
     """Changes an index; :meth:`open` gives one for a ``with`` block.
 
-    Its changes cannot be seen before :meth:`commit`, which the end of the block calls. A block that is left by an
-    exception changes nothing that was not committed. There is one writer at a time; readers may be many, and see the index
-    as it was when they opened it until they ask for a newer one, see :meth:`semclass.PassageIndex.refresh`. Threads
-    may share a writer, and take turns; a child process may not.
+    Changes are seen after :meth:`commit`, which the end of the block calls; a block that is left by an exception drops
+    what was not committed. There is one writer at a time and any number of readers, which see the index as it was when
+    they opened it, see :meth:`semclass.PassageIndex.refresh`. Threads may share a writer, and take turns.
 
     A commit makes the new passages one segment, joined with those before it that have less than `WIDER` times as
     many: segments stay few, and large ones are seldom written again, as in a log-structured merge-tree (O'Neil et al.
-    1996). A segment of which more than half was deleted is written again without those passages. Joining copies rows;
-    nothing is encoded again.
+    1996). A segment of which more than half was deleted is written again without those passages. Nothing is encoded again.
     """
 
     def __init__(self, folder: Path, place: Path, passage_encoder: Callable[[], PassageEncoder]) -> None:
         self._folder, self._place, self._passage_encoder = folder, place, passage_encoder
-        self._recipe: Recipe | None = None
+        self._config: IndexConfig | None = None
         self._process, self._ended, self._turns = os.getpid(), False, threading.RLock()
         self._look(PassageIndex.mapped(folder))
 
@@ -59,11 +57,11 @@ class IndexWriter:
         """Start from an index as it is."""
         self._index = index
         self._manifest = manifest.read(self._folder)
-        self._pieces = [
-            Piece(part, None if keep is None else ~keep, entry)
+        self._pending = [
+            PendingSegment(part, None if keep is None else ~keep, entry)
             for (part, keep), entry in zip(index.parts(), self._manifest.segments, strict=True)
         ]
-        self._before = list(self._pieces)
+        self._before = list(self._pending)
 
     @classmethod
     @contextlib.contextmanager
@@ -76,9 +74,9 @@ class IndexWriter:
         ----------
         folder
             Holds an index.
-        reader
-            The models that made it, or a function that loads them: new texts need them, and nothing else does. If None, the
-            shipped ones are loaded when they are needed.
+        passage_encoder
+            What made it, or a function that loads that: only new texts need it. If None, that of the shipped models is
+            loaded when it is needed.
 
         Yields
         ------
@@ -88,7 +86,7 @@ class IndexWriter:
         Raises
         ------
         ArtifactError
-            If there is no index, another writer has it, or it cannot be written; it is as it was then.
+            If there is no index, another writer has it, or it cannot be written.
         """
         folder = Path(folder)
         manifest.read(folder)  # before a lock is left in a folder that holds no index
@@ -124,7 +122,7 @@ class IndexWriter:
 
     def __len__(self) -> int:
         """Count the passages, as they will be after the commit."""
-        return sum(piece.live for piece in self._pieces)
+        return sum(item.live for item in self._pending)
 
     def add(
         self,
@@ -133,7 +131,7 @@ class IndexWriter:
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
     ) -> int:
-        """Add passages.
+        """Add passages; the number that was added.
 
         Parameters
         ----------
@@ -143,11 +141,6 @@ class IndexWriter:
             Called with the number of passages done, now and then.
         workers
             Threads that read passages; see :func:`semclass.build_index`.
-
-        Returns
-        -------
-        int
-            How many were added.
 
         Raises
         ------
@@ -167,7 +160,9 @@ class IndexWriter:
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
     ) -> int:
-        """Replace passages by those with the same ids; one whose text and title did not change is not encoded again.
+        """Replace passages by those with the same ids; the number of those that differ, added ones included.
+
+        One whose text and title did not change is not encoded again.
 
         Parameters
         ----------
@@ -177,11 +172,6 @@ class IndexWriter:
             What to do with an id that no passage has: ``"error"``, or ``"add"`` the passage.
         progress, workers
             As for :meth:`add`.
-
-        Returns
-        -------
-        int
-            How many are other than before, added ones included.
 
         Raises
         ------
@@ -193,13 +183,13 @@ class IndexWriter:
         check_choice(missing, ("error", "add"), "missing")
         count = 0
         with self._all_or_nothing():
-            first = len(self._pieces)
+            first = len(self._pending)
             for batch in chunks(passages, BATCH):
                 same, changed = self._sorted_out(batch, first, missing)
-                self._pieces += same
+                self._pending += same
                 if changed:
                     self._read(iter(list(chunks(changed))), None, workers)
-                count += len(changed) + sum(piece.live for piece in same)
+                count += len(changed) + sum(item.live for item in same)
                 self._settle(first)
                 if progress is not None:
                     progress(len(batch))
@@ -208,7 +198,7 @@ class IndexWriter:
     def delete(
         self, ids: Iterable[str] | None = None, *, where: Mapping[str, Any] | None = None, missing: str = "error"
     ) -> int:
-        """Remove passages, by their ids or by a filter.
+        """Delete passages, by their ids or by a filter; the number that was deleted.
 
         Parameters
         ----------
@@ -219,15 +209,10 @@ class IndexWriter:
         missing
             What to do with an id that no passage has: ``"error"`` or ``"ignore"``.
 
-        Returns
-        -------
-        int
-            How many were removed.
-
         Raises
         ------
         InputError, InputTypeError
-            If an id is unknown, the filter is none or has no condition, or not one of the two is given; nothing is removed
+            If an id is unknown, the filter is none or has no condition, or not one of the two is given; nothing is deleted
             then.
         """
         check_choice(missing, ("error", "ignore"), "missing")
@@ -240,29 +225,24 @@ class IndexWriter:
                     raise InputError(
                         "a filter without conditions would remove every passage; give a condition, or all ids"
                     )
-                return pieces.delete_where(self._pieces, condition)
+                return pending.delete_where(self._pending, condition)
             names = list(dict.fromkeys(check_texts(ids or (), "ids")))
-            owner, rows = pieces.find(self._pieces, names)
+            owner, rows = pending.find(self._pending, names)
             unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
             if missing == "error" and unknown:
                 raise InputError(
                     f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
                 )
-            pieces.delete(self._pieces, owner, rows)
+            pending.delete(self._pending, owner, rows)
             return int((owner >= 0).sum())
 
     def commit(self, *, compact: bool = False) -> bool:
-        """Make what was done so far the index, in one step.
+        """Make what was done so far the index, in one step; whether anything changed.
 
         Parameters
         ----------
         compact
             Whether to join all segments, and to drop what was deleted.
-
-        Returns
-        -------
-        bool
-            Whether anything changed.
 
         Raises
         ------
@@ -275,9 +255,9 @@ class IndexWriter:
             return changed
 
     def _commit(self, *, compact: bool) -> bool:
-        groups = [self._pieces] if compact else pieces.plan(self._pieces)
-        whole = len(self._pieces) == 1 and self._pieces[0].deleted is None
-        if self._pieces == self._before and (whole or not compact):
+        groups = [self._pending] if compact else pending.plan(self._pending)
+        whole = len(self._pending) == 1 and self._pending[0].deleted is None
+        if self._pending == self._before and (whole or not compact):
             return False
         with store.rollback(self._folder):
             entries = tuple(self._written(group, compact=compact) for group in groups)
@@ -287,29 +267,29 @@ class IndexWriter:
 
     def _written(self, group: Group, *, compact: bool) -> Entry:
         """Write a group's segment, or what was deleted from the one that is there."""
-        piece = group[0]
-        if len(group) == 1 and piece.entry is not None and not (compact and piece.deleted is not None):
-            if piece in self._before:
-                return piece.entry
-            if piece.deleted is not None and piece.live * 2 >= len(piece.segment):
-                deleted = count_deleted(piece.segment.postings, np.flatnonzero(piece.deleted))
-                return replace(piece.entry, deleted=write_deleted(self._folder, deleted))
+        item = group[0]
+        if len(group) == 1 and item.entry is not None and not (compact and item.deleted is not None):
+            if item in self._before:
+                return item.entry
+            if item.deleted is not None and item.live * 2 >= len(item.segment):
+                deleted = count_deleted(item.segment.postings, np.flatnonzero(item.deleted))
+                return replace(item.entry, deleted=write_deleted(self._folder, deleted))
         similarity = str(self._manifest.header["similarity"])
-        return store.install([piece.part for piece in group], self._folder, self._place, similarity)
+        return store.install([item.part for item in group], self._folder, self._place, similarity)
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
         with self._turn():
             self._settle(0)
-            before = list(self._pieces)
+            before = list(self._pending)
             try:
                 yield
             except BaseException:
-                self._pieces = before
+                self._pending = before
                 raise
 
     def _settle(self, first: int) -> None:
-        self._pieces[first:] = pieces.settled(self._pieces[first:], self._place)
+        self._pending[first:] = pending.settled(self._pending[first:], self._place)
 
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""
@@ -320,7 +300,7 @@ class IndexWriter:
             yield chunk
 
     def _refuse_known(self, ids: Sequence[str]) -> None:
-        owner, _ = pieces.find(self._pieces, ids)
+        owner, _ = pending.find(self._pending, ids)
         if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
             raise InputError(
                 f"{_some(known, known=True)} in the index already; replace passages with `update` (--update)"
@@ -330,48 +310,48 @@ class IndexWriter:
         self, groups: Iterable[list[Passage]], progress: Callable[[int], object] | None, workers: int | None
     ) -> int:
         """Read chunks of passages and append them."""
-        recipe = self._models()
-        start = first = len(self._pieces)
+        config = self._models()
+        start = first = len(self._pending)
         count, cut = 0, []
-        for chunk, (found, long) in in_order(recipe.read, groups, threads_of(recipe.passage_encoder, workers)):
+        for chunk, (found, long) in in_order(config.read, groups, threads_of(config.passage_encoder, workers)):
             self._refuse_known([passage.id for passage in chunk])  # of an earlier chunk
-            self._pieces.append(Piece(found))
+            self._pending.append(PendingSegment(found))
             count += len(chunk)
             cut += long
-            if len(self._pieces) - first >= FLUSH:
-                self._pieces[first:] = [pieces.joined(self._pieces[first:], self._place)]
+            if len(self._pending) - first >= FLUSH:
+                self._pending[first:] = [pending.joined(self._pending[first:], self._place)]
                 self._settle(start)
-                first = len(self._pieces)
+                first = len(self._pending)
             if progress is not None:
                 progress(len(chunk))
         warn_of_long(cut, count, stacklevel=5)
         return count
 
-    def _models(self) -> Recipe:
+    def _models(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
-        if self._recipe is None:
+        if self._config is None:
             index = self._index
-            recipe = Recipe.of(self._passage_encoder(), index.similarity, index.form)
-            for name, value in recipe.header().items():
+            config = IndexConfig.of(self._passage_encoder(), index.similarity, index.form)
+            for name, value in config.header().items():
                 if not np.array_equal(value, getattr(index, name)):
                     raise EncoderMismatchError(
                         f"the index {self._folder} was made with {name} {short(getattr(index, name))}, the models have "
                         f"{short(value)}: name the models that made it (--models, --encoder)"
                     )
-            self._recipe = recipe
-        return self._recipe
+            self._config = config
+        return self._config
 
-    def _sorted_out(self, batch: list[Passage], first: int, missing: str) -> tuple[list[Piece], list[Passage]]:
-        """Delete what a batch replaces; see :func:`semclass.index.pieces.replace_passages`."""
+    def _sorted_out(self, batch: list[Passage], first: int, missing: str) -> tuple[list[PendingSegment], list[Passage]]:
+        """Delete what a batch replaces; see :func:`semclass.index.pending.replace_passages`."""
         ids = _ids(batch)
         check_unique(ids, "passage id")
-        owner, rows = pieces.find(self._pieces, ids)
+        owner, rows = pending.find(self._pending, ids)
         unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
         if missing == "error" and unknown:
             raise InputError(f"{_some(unknown)} in the index; correct the ids, or add the passages")
         if len(twice := np.flatnonzero(owner >= first)):
             raise InputError(f"passage id {ids[twice[0]]!r} comes twice; ids must be unique")
-        return pieces.replace_passages(self._pieces, batch, owner, rows)
+        return pending.replace_passages(self._pending, batch, owner, rows)
 
 
 def compact(folder: str | Path) -> bool:

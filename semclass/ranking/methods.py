@@ -108,13 +108,7 @@ WEIGHTS = tuple(dict.fromkeys(name for method in METHODS.values() for name in me
 
 
 def find_method(name: str, fusion: str | None = None, *, reranking: bool = False) -> Method:
-    """Give a method by its name, with another fusion if one is named; ``bm25`` and ``dense`` have none to change.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If there is no such method or fusion; with the names that there are.
-    """
+    """Give a method by its name, with another fusion if one is named; ``bm25`` and ``dense`` have none to change."""
     check_choice(name, RERANKING if reranking else tuple(METHODS), "method")
     check_choice(fusion, (None, *FUSIONS), "fusion")
     method = METHODS[name]
@@ -122,13 +116,7 @@ def find_method(name: str, fusion: str | None = None, *, reranking: bool = False
 
 
 def weight_of(weights: Mapping[str, float], name: str) -> float:
-    """Give a weight by its name.
-
-    Raises
-    ------
-    InputError
-        If it is not there, as no models bring it.
-    """
+    """Give a weight by its name; an InputError if no models bring it."""
     if name not in weights:
         raise InputError(
             f"no weight is known for {name!r}, as there are no pair heads that bring one; give weights={{{name!r}: ...}}"
@@ -137,13 +125,7 @@ def weight_of(weights: Mapping[str, float], name: str) -> float:
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
-    """Check weights that a caller gives.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If a name is none of `WEIGHTS`, ``alpha`` is not from 0 to 1, or another is negative or not finite.
-    """
+    """Check weights that a caller gives: names of `WEIGHTS`, ``alpha`` from 0 to 1, others finite and not negative."""
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):

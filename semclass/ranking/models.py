@@ -92,11 +92,6 @@ class Models:
         threads
             Threads of the encoder that is loaded here.
 
-        Returns
-        -------
-        Models
-            Ready to use.
-
         Raises
         ------
         ArtifactError
@@ -140,13 +135,7 @@ class Models:
 
     @property
     def pairs(self) -> PairModel:
-        """The pair heads.
-
-        Raises
-        ------
-        InputError
-            If there are none.
-        """
+        """The pair heads; an InputError if there are none."""
         if self.pair_heads is None:
             raise InputError(
                 f"there are no pair heads for this encoder, so passages are found but not re-ranked: search with "
@@ -190,9 +179,9 @@ class Models:
     def turns(self) -> AbstractContextManager[object]:
         """To be held while a question is worked on: as many at a time as there are processors.
 
-        More threads than that would not be faster, but wait for one another in the middle of their work: eight together did
-        1.2 times what one does on two processors, where two did 1.7 times. Who watches the work (see
-        :func:`semclass.encoders.batching.watched`) counts for itself, and waits for nobody here.
+        More threads would wait for one another in the middle of their work: eight together did 1.2 times what one does on
+        two processors, where two did 1.7 times. Who watches the work, see :func:`semclass.encoders.batching.watched`,
+        counts for itself.
         """
         return nullcontext() if is_watched() else self._places
 
@@ -201,27 +190,15 @@ class Models:
         return threading.Semaphore(available_threads())
 
     def encode(self, questions: Sequence[str], *, classes: bool = True, tokens: bool = True) -> list[Query]:
-        """Encode and classify questions.
+        """Encode and classify n questions.
 
-        Parameters
-        ----------
-        questions
-            n non-empty texts.
-        classes
-            Whether they are classified; if not, which takes a quarter less time, they have no classes.
-        tokens
-            Whether they have token vectors; with neither, it takes less than half of the time. What a method looks at,
-            :meth:`needs` tells.
-
-        Returns
-        -------
-        list of Query
-            In the same order.
+        Without `classes`, it takes a quarter less time; with neither these nor `tokens` (token vectors), less than half of
+        it. :meth:`needs` tells what a method reads.
 
         Raises
         ------
         InputError
-            If the encoder gives numbers that are not finite, by which nothing can be ranked.
+            If the encoder gives numbers that are not finite.
         """
         classifier = self.questions if classes else None
         return read_questions(

@@ -42,19 +42,12 @@ class Reranker:
         encoder: Encoder | str | Path | None = None,
         threads: int = 1,
     ) -> Reranker:
-        """Load the models.
+        """Load the models, which must include pair heads.
 
         Parameters
         ----------
-        models, encoder
-            Heads, which must include pair heads, and their encoder, see :meth:`semclass.Models.load`.
-        threads
-            Threads of the encoder.
-
-        Returns
-        -------
-        Reranker
-            Ready to use.
+        models, encoder, threads
+            As for :meth:`semclass.Models.load`.
 
         Raises
         ------
@@ -122,7 +115,7 @@ class Reranker:
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
     ) -> list[list[Hit]]:
-        """Re-rank the passages of several questions, which are read together.
+        """Re-rank the passages of several questions, which are read together; the hits of each, in their order.
 
         Parameters
         ----------
@@ -132,13 +125,8 @@ class Reranker:
             n sequences, one for each question, each as for :meth:`rerank`. A text that comes again is read once among
             those of :data:`semclass.encoders.batching.CHUNK` passages.
         k, method, fusion, weights, explain
-            As for :meth:`rerank`.
-
-        Returns
-        -------
-        list of list of Hit
-            In the order of `questions`. Scores are those of :meth:`rerank` up to 1e-6: the last bit of a mean depends on
-            the longest text that is read beside it.
+            As for :meth:`rerank`. Scores are the same up to 1e-6: the last bit of a mean depends on the longest text that
+            is read with it.
 
         Raises
         ------

@@ -80,17 +80,10 @@ class HybridRetriever:
         ----------
         index
             Folder of the index.
-        models, encoder
-            Heads, and the encoder that the index was built with, see :meth:`semclass.Models.load`.
-        threads
-            Threads of the encoder.
+        models, encoder, threads
+            As for :meth:`semclass.Models.load`; the encoder is the one that the index was built with.
         verify
             Whether to compare every file of the index with its SHA-256.
-
-        Returns
-        -------
-        HybridRetriever
-            Ready to search.
 
         Raises
         ------
@@ -102,23 +95,15 @@ class HybridRetriever:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights that hold where a caller gives none.
+        """Weights that hold where a caller gives none: of the models, or what ``semclass tune`` stored in the index.
 
-        ``bm25`` is w, ``alpha`` that of convex fusion; the others are those of :attr:`semclass.Models.weights`, and
-        absent without pair heads. What ``semclass tune`` stored in the index comes first, then what was found on the
-        models' training questions.
+        ``bm25`` is w, ``alpha`` that of convex fusion; the others come from the pair heads, and are absent without them.
         """
         return {**self.models.weights, **self.index.tuned.get("weights", {})}
 
     @property
     def embedded(self) -> PassageIndex:
-        """The index, for what looks at every passage.
-
-        Raises
-        ------
-        InputError
-            If a server keeps the index.
-        """
+        """The index, for what looks at every passage; an InputError if a server keeps it."""
         if not isinstance(self.index, PassageIndex):
             raise InputError(
                 f"this looks at every passage, and a {type(self.index).__name__} gives only the best ones; do it with the "
@@ -213,24 +198,9 @@ class HybridRetriever:
         where: Mapping[str, Any] | None = None,
         explain: bool = False,
     ) -> list[list[Hit]]:
-        """Search for several questions, which are encoded together.
+        """Search for several questions, which are encoded together; the hits of each, in their order.
 
-        Parameters
-        ----------
-        questions
-            n non-empty texts.
-        k, method, fusion, weights, candidates, where, explain
-            As for :meth:`search`.
-
-        Returns
-        -------
-        list of list of Hit
-            In the order of `questions`.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            As for :meth:`search`.
+        Options and errors are those of :meth:`search`.
         """
         texts = check_texts(questions, "questions")
         limit = check_positive(k, "k")
@@ -288,11 +258,6 @@ class HybridRetriever:
             Whether token vectors, sentence vectors and terms are read, too; without them their rows are empty.
         where
             As for :meth:`search`.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If an option is not allowed.
         """
         query.check(classes=method.match is not None and self.models.has_classes)
         passage_encoder = self.models.passage_encoder if evidence else None

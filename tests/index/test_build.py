@@ -200,7 +200,7 @@ def test_long_passages_are_named_once_however_many_threads_read(tmp_path, models
 def test_however_many_passages_are_built_or_added_few_files_are_open(tmp_path, passage_encoder, monkeypatch):
     monkeypatch.setattr("semclass.index.writer.FLUSH", 2)
     monkeypatch.setattr("semclass.index.writer.BATCH", 2)
-    monkeypatch.setattr("semclass.index.pieces.SMALL", 1)
+    monkeypatch.setattr("semclass.index.pending.SMALL", 1)
     opened, most = segment.Segment.open.__func__, []
 
     def counting(cls, *arguments):

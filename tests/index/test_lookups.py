@@ -10,7 +10,7 @@ from conftest import FakeEncoder
 from semclass import HybridRetriever, InputTypeError, Passage, PassageClassifier, PassageIndex
 from semclass.context.build import build_context
 from semclass.context.window import by_document
-from semclass.index import pieces
+from semclass.index import pending
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.writer import IndexWriter
 
@@ -24,7 +24,7 @@ def passages(document, *texts):
 @pytest.fixture
 def index(tmp_path, monkeypatch):
     """Of three segments, from the last of which a passage was removed."""
-    monkeypatch.setattr(pieces, "WIDER", 0)  # so that small segments are not joined
+    monkeypatch.setattr(pending, "WIDER", 0)  # so that small segments are not joined
     PassageIndex.build(
         [*passages("a.md", "one", "two"), *passages("b.md", "three"), Passage("x", "alone")], passage_encoder=READER
     ).save(tmp_path)

@@ -22,7 +22,7 @@ from semclass import (
     PassageClassifier,
     PassageIndex,
 )
-from semclass.index import pieces, store, writer
+from semclass.index import pending, store, writer
 from semclass.index.ingest import FORMS
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Query, Scoring
@@ -444,10 +444,10 @@ class Sized:
 def test_segments_stay_few_and_passages_are_seldom_written_again(loads, added, commits):
     sizes, written = [], []
     for new in [*loads, *[added] * commits]:
-        groups = pieces.plan([*(Sized(size, "there") for size in sizes), Sized(new, None)])
+        groups = pending.plan([*(Sized(size, "there") for size in sizes), Sized(new, None)])
         sizes = [sum(piece.live for piece in group) for group in groups]
         written.append(sum(sizes[place] for place, group in enumerate(groups) if group[-1].entry is None))
-        assert len(sizes) <= 1 + np.log(sum(sizes)) / np.log(pieces.WIDER)
+        assert len(sizes) <= 1 + np.log(sum(sizes)) / np.log(pending.WIDER)
     assert sum(written[: len(loads)]) <= 4 * sum(loads)
     assert sum(written[len(loads) :]) <= 12 * added * commits
     assert sizes == sorted(sizes, reverse=True)
@@ -455,8 +455,8 @@ def test_segments_stay_few_and_passages_are_seldom_written_again(loads, added, c
 
 def test_what_is_new_in_one_commit_is_one_segment():
     old, new = [Sized(1000, "there"), Sized(400, "there")], [Sized(1, None), Sized(100, None), Sized(2, None)]
-    assert pieces.plan([*old, *new]) == [[old[0]], [old[1]], new]
-    assert pieces.plan([*old, *new, Sized(40, None)]) == [[*old, *new, Sized(40, None)]]
+    assert pending.plan([*old, *new]) == [[old[0]], [old[1]], new]
+    assert pending.plan([*old, *new, Sized(40, None)]) == [[*old, *new, Sized(40, None)]]
 
 
 def test_what_was_removed_goes_when_it_is_more_than_half(folder):
@@ -471,7 +471,7 @@ def test_what_was_removed_goes_when_it_is_more_than_half(folder):
 def test_many_passages_are_added_in_bounded_memory(folder, passage_encoder, monkeypatch):
     monkeypatch.setattr(writer, "FLUSH", 3)
     monkeypatch.setattr(writer, "BATCH", 8)
-    monkeypatch.setattr(pieces, "SMALL", 4)
+    monkeypatch.setattr(pending, "SMALL", 4)
     monkeypatch.setattr("semclass.index.ingest.CHUNK", 4)
     new = passages(*range(100, 200))
     with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:

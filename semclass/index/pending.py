@@ -28,11 +28,11 @@ WIDER = 3
 """
 
 SMALL = 4096
-"""New passages up to which a piece stays in memory; a larger one is written to the disk before the commit."""
+"""New passages up to which a segment stays in memory; a larger one is written to the disk before the commit."""
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class PendingSegment:
     """A segment while the index is being changed."""
 
     segment: Segment
@@ -49,7 +49,7 @@ class Piece:
         """What is kept."""
         return self.segment, None if self.deleted is None else ~self.deleted
 
-    def without(self, rows: IntArray) -> Piece:
+    def without(self, rows: IntArray) -> PendingSegment:
         """The same with some more passages deleted."""
         if not len(rows):
             return self
@@ -58,108 +58,108 @@ class Piece:
         return replace(self, deleted=deleted)
 
 
-Group = list[Piece]
-"""Neighbouring pieces that are to be one segment."""
+Group = list[PendingSegment]
+"""Neighbouring segments that are to be one segment."""
 
 
-def find(pieces: Sequence[Piece], ids: Sequence[str]) -> tuple[IntArray, IntArray]:
-    """Which piece holds each id, -1 for none, and in which row; each int64 of shape (m,)."""
+def find(segments: Sequence[PendingSegment], ids: Sequence[str]) -> tuple[IntArray, IntArray]:
+    """Which segment holds each id, -1 for none, and in which row; each int64 of shape (m,)."""
     owner, rows = np.full(len(ids), -1, np.int64), np.full(len(ids), -1, np.int64)
     hashes = hashes_of(ids)
-    for number, piece in enumerate(pieces):
-        found = piece.segment.find(ids, hashes)
+    for number, item in enumerate(segments):
+        found = item.segment.find(ids, hashes)
         there = found >= 0
-        if piece.deleted is not None:
-            there[there] = ~piece.deleted[found[there]]
+        if item.deleted is not None:
+            there[there] = ~item.deleted[found[there]]
         owner[there], rows[there] = number, found[there]
     return owner, rows
 
 
-def delete(pieces: list[Piece], owner: IntArray, rows: IntArray) -> None:
+def delete(segments: list[PendingSegment], owner: IntArray, rows: IntArray) -> None:
     """Delete what :func:`find` found."""
     for number in np.unique(owner[owner >= 0]).tolist():
-        pieces[number] = pieces[number].without(rows[owner == number])
+        segments[number] = segments[number].without(rows[owner == number])
 
 
-def delete_where(pieces: list[Piece], condition: Filter) -> int:
+def delete_where(segments: list[PendingSegment], condition: Filter) -> int:
     """Delete the passages that match a filter; how many."""
-    before = sum(piece.live for piece in pieces)
-    for number, piece in enumerate(pieces):
-        found = mask(condition, piece.segment.columns, piece.segment.find)
-        pieces[number] = piece.without(np.flatnonzero(found if piece.deleted is None else found & ~piece.deleted))
-    return before - sum(piece.live for piece in pieces)
+    before = sum(item.live for item in segments)
+    for number, item in enumerate(segments):
+        found = mask(condition, item.segment.columns, item.segment.find)
+        segments[number] = item.without(np.flatnonzero(found if item.deleted is None else found & ~item.deleted))
+    return before - sum(item.live for item in segments)
 
 
 def replace_passages(
-    pieces: list[Piece], batch: Sequence[Passage], owner: IntArray, rows: IntArray
-) -> tuple[list[Piece], list[Passage]]:
+    segments: list[PendingSegment], batch: Sequence[Passage], owner: IntArray, rows: IntArray
+) -> tuple[list[PendingSegment], list[Passage]]:
     """Delete what a batch changes, at the places of :func:`find`.
 
-    Gives pieces with the passages of which only metadata changed, and the passages whose texts have to be read.
+    Gives segments with the passages of which only metadata changed, and the passages whose texts have to be read.
     """
     same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
     for number in np.unique(owner[owner >= 0]).tolist():
         places = np.flatnonzero(owner == number)
-        held = pieces[number].segment
+        held = segments[number].segment
         old = held.passages(rows[places])
         new = [batch[place] for place in places.tolist()]
         other = np.array([line_of(a) != line_of(b) for a, b in zip(old, new, strict=True)])
         text = np.array([searchable(a) != searchable(b) for a, b in zip(old, new, strict=True)])
-        pieces[number] = pieces[number].without(rows[places[other]])
+        segments[number] = segments[number].without(rows[places[other]])
         changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
         if len(kept := np.flatnonzero(other & ~text)):
             same.append(_with_metadata(held, rows[places[kept]], [new[place] for place in kept.tolist()]))
     return same, changed
 
 
-def plan(pieces: Sequence[Piece]) -> list[Group]:
+def plan(segments: Sequence[PendingSegment]) -> list[Group]:
     """Decide which segments a commit joins: see :class:`semclass.IndexWriter`."""
     groups: list[Group] = []
-    for piece in pieces:
-        if not piece.live:
+    for item in segments:
+        if not item.live:
             continue
-        group = [piece]
+        group = [item]
         while (
-            piece.entry is None and groups and (groups[-1][-1].entry is None or size(groups[-1]) < WIDER * size(group))
+            item.entry is None and groups and (groups[-1][-1].entry is None or size(groups[-1]) < WIDER * size(group))
         ):
             group = groups.pop() + group
         groups.append(group)
-    return groups or [[pieces[0]]]
+    return groups or [[segments[0]]]
 
 
-def settled(pieces: Sequence[Piece], place: Path) -> list[Piece]:
-    """Join each new piece with those before it that are no larger, so that few are searched for ids, and few are open."""
+def settled(segments: Sequence[PendingSegment], place: Path) -> list[PendingSegment]:
+    """Join each new segment with those before it that are no larger, so that few are searched for ids, and few are open."""
     groups: list[Group] = []
-    for piece in pieces:
-        group = [piece]
+    for item in segments:
+        group = [item]
         while groups and groups[-1][-1].entry is None and size(groups[-1]) <= size(group):
             group = groups.pop() + group
         groups.append(group)
     return [joined(group, place) for group in groups]
 
 
-def joined(group: Group, place: Path) -> Piece:
-    """Make one piece of new ones; within `place` on the disk, if it is not small."""
+def joined(group: Group, place: Path) -> PendingSegment:
+    """Make one segment of new ones; within `place` on the disk, if it is not small."""
     if len(group) == 1:
         return group[0]
-    parts = [piece.part for piece in group if piece.live]
+    parts = [item.part for item in group if item.live]
     if size(group) < SMALL:
-        return Piece(joining.join(parts or [group[0].part]))
+        return PendingSegment(joining.join(parts or [group[0].part]))
     folder = place / uuid.uuid4().hex
     with store.os_errors(place.parent):
         joining.write(parts, folder, durable=False)
-    for piece in group:
-        if piece.segment.name:  # it stays open for as long as it is needed
-            shutil.rmtree(place / piece.segment.name, ignore_errors=True)
-    return Piece(Segment.open(Files(folder, mapped=True, by_row=False)))
+    for item in group:
+        if item.segment.name:  # it stays open for as long as it is needed
+            shutil.rmtree(place / item.segment.name, ignore_errors=True)
+    return PendingSegment(Segment.open(Files(folder, mapped=True, by_row=False)))
 
 
 def size(group: Group) -> int:
     """How many passages are left."""
-    return sum(piece.live for piece in group)
+    return sum(item.live for item in group)
 
 
-def _with_metadata(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> Piece:
+def _with_metadata(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> PendingSegment:
     """Rows of a segment with other metadata."""
     order = np.argsort(rows)
     chosen = np.zeros(len(held), np.bool_)
@@ -170,4 +170,4 @@ def _with_metadata(held: Segment, rows: IntArray, passages: Sequence[Passage]) -
         records=records_of([line_of(passage) for passage in found]),
         columns=columns_of([passage.metadata for passage in found]),
     )
-    return Piece(made)
+    return PendingSegment(made)
