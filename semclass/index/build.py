@@ -1,4 +1,4 @@
-"""Building an index on the disk, from a stream of passages, in bounded memory; after a stop it goes on where it was.
+"""Building an index on the disk, from a stream of passages, in bounded memory; a build that was stopped continues.
 
 Passages are read in groups of :data:`GROUP`. Each group becomes a segment in an area within the folder of the index, and a
 journal says which groups are done, and of which passages. At the end they are joined into one segment, and that becomes
@@ -35,10 +35,10 @@ from semclass.index.store import AREA
 from semclass.index.target import check_target
 
 GROUP = 4096
-"""Passages that are written at a time; a stop loses the work on no more of them."""
+"""Passages that are written at a time; a stop loses at most one group."""
 
 JOURNAL = "journal.json"
-"""File that says what is done."""
+"""File that lists the finished groups."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class _Area:
                 shutil.rmtree(path, ignore_errors=True)
 
     def _read(self) -> list[Done]:
-        """Groups that an earlier build left, if it had the same models and options."""
+        """Groups that an earlier build finished with the same models and options."""
         path = self.folder / JOURNAL
         if not path.is_file():
             return []
@@ -150,28 +150,30 @@ class _Area:
             values = artifacts.read_json(path)
             identity, done = values["identity"], [Done(**item) for item in values["done"]]
         except (ArtifactError, KeyError, TypeError):
-            _say(f"the build that was stopped in {self.folder.parent} cannot go on, as its journal is damaged")
+            _say(f"the build that was stopped in {self.folder.parent} cannot be continued: its journal is damaged")
             return []
         if identity != self.identity:
             count = sum(item.passages for item in done)
             raise ArtifactError(
                 f"a build with other models or options was stopped in {self.folder.parent} after {count} passages; give "
-                "the same ones to go on with it, or drop what it did with resume=False (--no-resume)"
+                "the same ones to continue it, or discard it with resume=False (--no-resume)"
             )
         return done
 
     def again(self, number: int, digest: str) -> bool:
-        """Take a group as an earlier build left it, if its passages are the same."""
+        """Take a group from an earlier build, if its passages are the same."""
         if number >= len(self.known) or number != len(self.done):
             return False
         found = self.known[number]
         try:
             if found.digest != digest:
-                raise ArtifactError("its passages are others")
+                raise ArtifactError("its passages differ")
             artifacts.check_files(self.folder / found.name, found.files, "it is read again")
         except ArtifactError:
             kept = sum(done.passages for done in self.done)
-            _say(f"the build that was stopped in {self.folder.parent} goes on after {kept} passages: others are new")
+            _say(
+                f"the build that was stopped in {self.folder.parent} continues after {kept} passages: the next ones differ"
+            )
             self.known = self.known[:number]
             return False
         self.done.append(found)

@@ -62,7 +62,7 @@ def word_matches(query: Query, candidates: Candidates, place: int, pieces: Seque
 def class_evidence(
     query: Query, candidates: Candidates, place: int, classes: Sequence[str]
 ) -> tuple[ClassEvidence, ...]:
-    """Set the classes of the question beside those of one candidate, most asked for first."""
+    """Probabilities of the classes in the question and in one candidate, those of the question falling."""
     asked, provided = query.probabilities.tolist(), candidates.probabilities[place].tolist()
     rows = [ClassEvidence(*row) for row in zip(classes, asked, provided, strict=True)]
     return tuple(sorted(rows, key=lambda row: -row.asked))

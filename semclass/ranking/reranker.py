@@ -162,7 +162,7 @@ class Reranker:
         read = 0
         for rows in _stretches([len(items) for items in passages]):
             items = [passages[row] for row in rows]
-            # a turn for each stretch: whoever waits for one gets it between two
+            # a turn for each stretch, so that other threads get theirs in between
             with self.models.turns:
                 queries = self.models.encode([questions[row] for row in rows], **needed)
                 candidates, long = self._candidates(queries, items, options)
