@@ -92,7 +92,7 @@ def test_passages_that_changed_are_read_again_and_those_before_them_are_not(tmp_
     with pytest.raises(StoppedError):
         build_index(tmp_path / "index", stopping(before, 26), passage_encoder=passage_encoder)
     encoder.seen.clear()
-    with pytest.warns(UserWarning, match="goes on after 8 passages: others are new"):
+    with pytest.warns(UserWarning, match="continues after 8 passages"):
         build_index(tmp_path / "index", after, passage_encoder=passage_encoder)
     assert {item.text for item in after[8:]} <= set(encoder.seen)
     assert not {item.text for item in after[:8]} & set(encoder.seen)
@@ -147,7 +147,7 @@ def test_what_a_build_did_goes_with_its_commit_also_if_it_is_killed_then(tmp_pat
 
 
 def test_a_journal_or_a_group_that_is_damaged_is_made_again(tmp_path, passage_encoder):
-    for damaged, says in (("journal.json", "its journal is damaged"), ("part-000001/pooled.npy", "goes on after 8")):
+    for damaged, says in (("journal.json", "its journal is damaged"), ("part-000001/pooled.npy", "continues after 8")):
         with pytest.raises(StoppedError):
             build_index(tmp_path / "index", stopping(passages(*range(30)), 27), passage_encoder=passage_encoder)
         (tmp_path / "index" / AREA / damaged).write_bytes(b"{}")
