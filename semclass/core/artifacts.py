@@ -1,4 +1,4 @@
-"""Model folders on disk: ONNX and other files beside a ``manifest.json`` that names each with its SHA-256.
+"""Model folders: ONNX and other files, and a ``manifest.json`` with the size and the SHA-256 of each.
 
 Files are verified before any library interprets them, and nothing is ever unpickled. Files are written under another name
 and then renamed, the manifest last.
@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy.typing as npt
@@ -50,10 +50,7 @@ class Artifact:
         return self.folder / name
 
     def read(self, name: str) -> bytes:
-        """Bytes of a file that the manifest lists, as they were verified.
-
-        They are not kept: a second call reads and compares the file again.
-        """
+        """Bytes of a file as they were verified; a second call reads and verifies the file again."""
         data = self._verified.pop(name, None)
         if data is not None:
             return data
@@ -61,12 +58,8 @@ class Artifact:
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array of a ``.npy`` file that the manifest lists, read-only."""
-        try:
+        with reading(self.path(name), _RETRAIN):
             return array_of(self.read(name))
-        except ArtifactError:
-            raise
-        except ValueError as error:
-            raise ArtifactError(f"{self.path(name)} cannot be read ({error}); {_RETRAIN}") from error
 
     def field(self, name: str) -> Any:
         """Value of a manifest field that must be there."""
@@ -82,28 +75,174 @@ def default_models() -> Path:
     return installed if installed.is_dir() else package.parent / "models"
 
 
-def sha256_of(path: Path) -> str:
-    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+def load(folder: str | Path, kind: str) -> Artifact:
+    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used."""
+    folder = Path(folder)
+    manifest = read_json(folder / MANIFEST)
+    check_protocol(manifest, folder / MANIFEST, kind)
+    records = manifest.get("files")
+    if not isinstance(records, dict) or not records:
+        raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
+    if not all(map(is_record, records.values())):
+        raise ArtifactError(f"{folder / MANIFEST} lists files without their sizes and hashes; {_RETRAIN}")
+    return Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
+
+
+def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
+    """Read a file of a folder, and refuse one that lies elsewhere."""
+    path = folder / name
+    with reading(path, _RETRAIN):
+        inside = path.resolve().is_relative_to(folder.resolve())
+    if not inside:
+        raise ArtifactError(
+            f"{path} leads out of {folder}: a model is read from its own folder alone; copy what links lead to (cp -rL)"
+        )
+    return read_file(path, record, _RETRAIN)
+
+
+def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, protocol: int = PROTOCOL) -> None:
+    """Refuse a manifest of another kind, or of a protocol that this version does not read."""
+    if manifest.get("kind") != kind:
+        raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")
+    if manifest.get("protocol") != protocol:
+        raise ArtifactError(
+            f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {protocol}: "
+            "install the version that wrote it, or make it again"
+        )
+
+
+def is_record(record: object) -> bool:
+    """Whether a file is described by its size and its hash."""
+    if not isinstance(record, dict) or type(record.get("bytes")) is not int:
+        return False
+    return re.fullmatch("[0-9a-f]{64}", str(record.get("sha256"))) is not None
+
+
+def kind_of(folder: Path) -> str | None:
+    """The kind in a folder's manifest, such as ``"index"``; None where no manifest can be read."""
+    try:
+        return str(read_json(folder / MANIFEST).get("kind"))
+    except ArtifactError:
+        return None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Parse a JSON file that must hold an object."""
+    return parse_json(read_file(path, None, _RETRAIN), path, _RETRAIN)
+
+
+def parse_json(data: bytes, path: Path, remedy: str) -> dict[str, Any]:
+    """Parse bytes that must be a JSON object which can be written again; `remedy` ends the error's message."""
+    try:
+        value = json.loads(data)
+        dump_json(value)  # half of a surrogate pair cannot be written, nor shown
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"{path} is damaged (it cannot be read as JSON: {error}); {remedy}") from error
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path} is damaged (it holds no JSON object); {remedy}")
+    return value
+
+
+@contextlib.contextmanager
+def reading(path: Path, remedy: str) -> Iterator[None]:
+    """Turn what goes wrong into an ArtifactError that names the file and ends with the remedy."""
+    try:
+        yield
+    except ArtifactError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise ArtifactError(f"{path} does not exist; {remedy}") from error
+    except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+        raise ArtifactError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error}); {remedy}") from error
+
+
+def open_file(path: Path) -> int:
+    """Open a regular file to be read, and give its number; a pipe is refused, not waited for."""
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise OSError("it is no regular file")
+    return number
+
+
+def read_file(path: Path, record: Mapping[str, Any] | None, remedy: str, *, hashes: bool = True) -> bytes:
+    """Read a whole file and compare its bytes with their record, if there is one: no change in between can slip in."""
+    with reading(path, remedy), open(open_file(path), "rb", buffering=0) as file:
+        if record is not None:
+            compare(path, os.fstat(file.fileno()).st_size, record, remedy)
+        data = file.readall()
+    if record is not None:
+        compare(path, len(data), record, remedy, hashlib.sha256(data).hexdigest() if hashes else None)
+    return data
+
+
+def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: str, *, hashes: bool = True) -> None:
+    """Compare every listed file with its record: its size and, with `hashes`, its SHA-256."""
+    for name, record in records.items():
+        path = folder / name
+        with reading(path, remedy):
+            compare(path, path.stat().st_size, record, remedy, sha256_of(path) if hashes else None)
+
+
+def compare(path: Path, size: int, record: Mapping[str, Any], remedy: str, sha256: str | None = None) -> None:
+    """Compare a file's size and, if it is known, its SHA-256 with its record."""
+    if size != record["bytes"]:
+        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
+    if sha256 is not None and sha256 != record["sha256"]:
+        raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
+
+
+def sha256_of(file: Path | int) -> str:
+    """SHA-256 of a file's bytes, by its path or its number, as 64 hexadecimal digits."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
+    with open(file, "rb", closefd=not isinstance(file, int)) as opened:
+        while block := opened.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
 
 
+# -- writing ----------------------------------------------------------------------------------------------------------
+
+
+def save(
+    folder: str | Path,
+    kind: str,
+    files: Mapping[str, bytes],
+    fields: Mapping[str, Any],
+    card: str | None = None,
+) -> Path:
+    """Write a model folder: the files by name, a model card, and last the manifest with `fields`; gives its path."""
+    folder = Path(folder)
+    written = files if card is None else {**files, "README.md": card.encode()}
+    for name, data in written.items():
+        write_atomic(folder / name, data)
+    records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    manifest = {**fields, "protocol": PROTOCOL, "kind": kind, "files": records}
+    write_atomic(folder / MANIFEST, dump_json(manifest))
+    return folder / MANIFEST
+
+
+def dump_json(value: Any) -> bytes:
+    """JSON with sorted keys and indentation, so that changes between versions of a model can be read."""
+    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that a reader, or a crash at any moment, sees all of the old one or all of the new one."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    staged = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with beside.open("wb") as file:
+        with staged.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        staged.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):
-            beside.unlink(missing_ok=True)
+            staged.unlink(missing_ok=True)
         raise ArtifactError(f"cannot write {path}: {error.strerror or error}; nothing was changed") from error
     try:
         flush(path.parent)
@@ -132,154 +271,3 @@ def flush_all(folder: Path) -> None:
     """Flush a folder and all in it, many files at a time: they wait for the disk once instead of one by one."""
     with ThreadPoolExecutor(FLUSHING) as pool:
         list(pool.map(flush, [folder, *folder.rglob("*")]))
-
-
-def dump_json(value: Any) -> bytes:
-    """JSON with sorted keys and indentation, so that changes between versions of a model can be read."""
-    return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Parse a JSON file that must hold an object."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise ArtifactError(f"{path} does not exist") from error
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {_RETRAIN}") from error
-    return parse_json(data, path, _RETRAIN)
-
-
-def kind_of(folder: Path) -> str | None:
-    """The kind in a folder's manifest, such as ``"index"``; None where no manifest can be read."""
-    try:
-        return str(read_json(folder / MANIFEST).get("kind"))
-    except ArtifactError:
-        return None
-
-
-def parse_json(data: bytes, path: Path, remedy: str) -> dict[str, Any]:
-    """Parse bytes that must be a JSON object which can be written again; `remedy` ends the error's message."""
-    try:
-        value = json.loads(data)
-        dump_json(value)  # half of a surrogate pair cannot be written, nor shown
-    except (ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path} is damaged (it cannot be read as JSON: {error}); {remedy}") from error
-    if not isinstance(value, dict):
-        raise ArtifactError(f"{path} is damaged (it holds no JSON object); {remedy}")
-    return value
-
-
-def save(
-    folder: str | Path,
-    kind: str,
-    files: Mapping[str, bytes],
-    fields: Mapping[str, Any],
-    card: str | None = None,
-) -> Path:
-    """Write a model folder: the files by name, a model card, and last the manifest with `fields`; gives its path."""
-    folder = Path(folder)
-    for name, data in files.items():
-        write_atomic(folder / name, data)
-    if card is not None:
-        write_atomic(folder / "README.md", card.encode())
-    records = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
-    manifest = {**fields, "protocol": PROTOCOL, "kind": kind, "files": records}
-    write_atomic(folder / MANIFEST, dump_json(manifest))
-    return folder / MANIFEST
-
-
-def check_protocol(manifest: Mapping[str, Any], path: Path | str, kind: str, protocol: int = PROTOCOL) -> None:
-    """Refuse a manifest of another kind, or of a protocol that this version does not read."""
-    if manifest.get("kind") != kind:
-        raise ArtifactError(f"{path} describes {manifest.get('kind')!r}, but {kind!r} is wanted here")
-    if manifest.get("protocol") != protocol:
-        raise ArtifactError(
-            f"{path} has protocol {manifest.get('protocol')!r}; this version of semclass reads {protocol}: "
-            "install the version that wrote it, or make it again"
-        )
-
-
-def check_files(folder: Path, records: Mapping[str, Mapping[str, Any]], remedy: str, *, hashes: bool = True) -> None:
-    """Compare every listed file with its record: its size and, with `hashes`, its SHA-256."""
-    for name, record in records.items():
-        path = folder / name
-        with reading(path, remedy):
-            compare(path, path.stat().st_size, None, record, remedy)
-            if hashes:
-                compare(path, record["bytes"], sha256_of(path), record, remedy)
-
-
-@contextlib.contextmanager
-def reading(path: Path, remedy: str) -> Iterator[None]:
-    """Turn the system's errors into an ArtifactError that names the file and ends with the remedy."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise ArtifactError(f"{path} is missing; {remedy}") from error
-    except OSError as error:
-        raise ArtifactError(f"{path} cannot be read ({error.strerror or error}); {remedy}") from error
-
-
-def read_file(path: Path, record: Mapping[str, Any] | None, remedy: str, *, hashes: bool = True) -> bytes:
-    """Read a whole file and compare its bytes with their record, if there is one: no change in between can slip in."""
-    with reading(path, remedy):
-        # without blocking: a pipe would be waited for
-        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with os.fdopen(number, "rb", buffering=0) as file:
-            found = os.fstat(number)
-            if not stat.S_ISREG(found.st_mode):
-                raise ArtifactError(f"{path} is no regular file; {remedy}")
-            if record is not None:
-                compare(path, found.st_size, None, record, remedy)
-            data = file.readall()
-    if record is not None:
-        compare(path, len(data), hashlib.sha256(data).hexdigest() if hashes else None, record, remedy)
-    return data
-
-
-def compare(path: Path, size: int, sha256: str | None, record: Mapping[str, Any], remedy: str) -> None:
-    """Compare a file's size and SHA-256 with its record; None skips the SHA-256."""
-    if size != record["bytes"]:
-        raise ArtifactError(f"{path} has {size} bytes where {record['bytes']} belong; {remedy}")
-    if sha256 is not None and sha256 != record["sha256"]:
-        raise ArtifactError(f"{path} was changed after it was written (its SHA-256 differs); {remedy}")
-
-
-def load(folder: str | Path, kind: str) -> Artifact:
-    """Read and verify a model folder of a kind; the bytes of its files are kept until they are used."""
-    folder = Path(folder)
-    manifest = read_json(folder / MANIFEST)
-    check_protocol(manifest, folder / MANIFEST, kind)
-    records = manifest.get("files")
-    if not isinstance(records, dict) or not records:
-        raise ArtifactError(f"{folder / MANIFEST} lists no files; {_RETRAIN}")
-    if not all(map(is_record, records.values())):
-        raise ArtifactError(f"{folder / MANIFEST} lists files without their sizes and hashes; {_RETRAIN}")
-    return Artifact(folder, manifest, {name: _read_own(folder, name, record) for name, record in records.items()})
-
-
-def is_record(record: object) -> bool:
-    """Whether a file is described by its size and its hash."""
-    if (
-        not isinstance(record, dict)
-        or not isinstance(record.get("sha256"), str)
-        or isinstance(record.get("bytes"), bool)
-    ):
-        return False
-    return isinstance(record.get("bytes"), int) and re.fullmatch("[0-9a-f]{64}", record["sha256"]) is not None
-
-
-def _read_own(folder: Path, name: str, record: Mapping[str, Any]) -> bytes:
-    """Read a file of a folder, and refuse one that lies elsewhere."""
-    place = PurePosixPath(name)
-    path = folder / place
-    try:
-        inside = path.resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError) as error:  # no name of a file, or links in a circle
-        raise ArtifactError(f"{str(path)!r} cannot be read ({error}); {_RETRAIN}") from error
-    if not inside or place.is_absolute() or ".." in place.parts:
-        raise ArtifactError(
-            f"{path} leads out of {folder}: a model is read from its own folder alone; copy what links lead to (cp -rL)"
-        )
-    return read_file(path, record, _RETRAIN)

@@ -13,12 +13,10 @@ from semclass.core.artifacts import save
 
 def model_card(title: str, facts: Mapping[str, Any], sections: Sequence[tuple[str, str]], tags: Sequence[str]) -> str:
     """Markdown of a model card; `facts` are front matter fields, `sections` pairs of heading and text."""
-    # front matter is YAML, of which JSON is a part
-    said = {
-        key: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for key, value in facts.items()
-    }
-    lines = ["---", "library_name: semclass", *(f"{key}: {value}" for key, value in said.items()), "tags:"]
-    lines += [*(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
+    lines = ["---", "library_name: semclass"]
+    for key, value in facts.items():  # front matter is YAML, of which JSON is a part
+        lines.append(f"{key}: {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}")
+    lines += ["tags:", *(f"- {tag}" for tag in tags), "---", "", f"# {title}", ""]
     for heading, text in sections:
         lines += [f"## {heading}", "", text.strip(), ""]
     return "\n".join(lines)
@@ -32,7 +30,7 @@ class HeadCard:
     classes: tuple[str, ...]  # names of the output columns
     link: str  # "softmax": rows sum to 1; "sigmoid": each column is a probability of its own
     inputs: Mapping[str, int]  # name and dimension of each input view
-    encoder: str | None  # fingerprint of the encoder; None for a head that reads no vectors
+    encoder: str | None  # its fingerprint; None for a head that reads no vectors
     calibration: Mapping[str, Any]  # how probabilities were calibrated, and on what
     training: Mapping[str, Any]  # data, sizes, seed and settings
     metrics: Mapping[str, Any]  # measured figures by name
@@ -52,18 +50,8 @@ def save_head(
     facts: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a head: ``model.onnx``, any further files, the model card and the manifest."""
-    fields = {
-        "task": card.task,
-        "classes": list(card.classes),
-        "link": card.link,
-        "inputs": dict(card.inputs),
-        "encoder": card.encoder,
-        "calibration": dict(card.calibration),
-        "training": dict(card.training),
-        "metrics": dict(card.metrics),
-        "threshold": list(card.threshold) if isinstance(card.threshold, Sequence) else card.threshold,
-        **(card.extra or {}),
-    }
+    fields = {**vars(card), **(card.extra or {})}
+    del fields["extra"]
     shipped = {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"}
     text = model_card(title, shipped if facts is None else facts, sections, ["semclass", card.task, "onnx"])
     return save(folder, "head", {"model.onnx": onnx, **(files or {})}, fields, text)

@@ -45,12 +45,10 @@ class MissingExtraError(SemclassError, ImportError):
 class TruncationWarning(UserWarning):
     """Some texts are longer than the encoder reads; only their beginning was encoded.
 
-    Parameters
+    Attributes
     ----------
-    message
-        What is shown.
     rows
-        Places, from 0, of the texts that were cut.
+        Places, from 0, of the truncated texts.
     """
 
     def __init__(self, message: str, *, rows: Sequence[int] = ()) -> None:

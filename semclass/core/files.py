@@ -7,11 +7,9 @@ nobody wrote into the file since it was opened. Only rare work that copies whole
 
 from __future__ import annotations
 
-import hashlib
 import math
 import mmap
 import os
-import stat
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,14 +21,11 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, ChangedFileError
+from semclass.core.errors import ChangedFileError
 from semclass.core.npy import LONGEST_HEADER, Layout, array_of
 from semclass.core.types import IntArray, Ragged, offsets_of
 
 REMEDY = "build it again with `semclass index build --replace`"
-
-BLOCK = 1 << 20
-"""Bytes that are hashed at a time."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +33,7 @@ class Files:
     """The files of a segment, each read when it is asked for."""
 
     folder: Path
-    # ``bytes`` and ``sha256`` by name, to compare each file with; None compares nothing
-    records: Mapping[str, Mapping[str, Any]] | None = None
+    records: Mapping[str, Mapping[str, Any]] | None = None  # sizes and SHA-256 by name; None compares nothing
     hashes: bool = False  # whether to compare the SHA-256, too
     mapped: bool = False  # memory-map arrays, for copying all in little memory: nothing is compared then
     by_row: bool = True  # False if no single rows will be read: then mapped files need not stay open
@@ -55,34 +49,26 @@ class Files:
 
     def array(self, name: str) -> npt.NDArray[Any]:
         """The array of a ``.npy`` file, read-only."""
-        try:
+        with artifacts.reading(self.folder / name, REMEDY):
             if self.mapped:
                 # a plain view of the mapped file: every slice of a memmap object would cost microseconds
-                return np.asarray(np.load(self.folder / name, mmap_mode="r", allow_pickle=False))
+                return np.asarray(np.lib.format.open_memmap(self.folder / name, mode="r"))
             return array_of(self.data(name))
-        except ArtifactError:
-            raise
-        except (OSError, ValueError, EOFError) as error:
-            raise ArtifactError(f"{self.folder / name} cannot be read ({error}); {REMEDY}") from error
 
     def rows(self, name: str, offsets: IntArray) -> Ragged:
         """A ragged array whose values are in a ``.npy`` file, read by position where the system can."""
         if not self.by_row or not hasattr(os, "pread"):
             return Ragged(self.array(name), offsets)
         path = self.folder / name
-        try:
-            with artifacts.reading(path, REMEDY):
-                file = OpenFile(path)
-                if self.records is not None:
-                    hashed = file.hash() if self.hashes else None
-                    artifacts.compare(path, file.size, hashed, self.records[name], REMEDY)
-                layout = Layout.of(file.read(0, min(LONGEST_HEADER, file.size)), file.size)
-                # only copies of the whole file touch the map
-                values = layout.array(mmap.mmap(file.number, 0, access=mmap.ACCESS_READ))
-        except ArtifactError:
-            raise
-        except ValueError as error:
-            raise ArtifactError(f"{path} cannot be read ({error}); {REMEDY}") from error
+        with artifacts.reading(path, REMEDY):
+            file = OpenFile(path)
+            if self.records is not None:
+                hashed = artifacts.sha256_of(file.number) if self.hashes else None
+                artifacts.compare(path, file.size, self.records[name], REMEDY, hashed)
+                file.check()
+            layout = Layout.of(file.read(0, min(LONGEST_HEADER, file.size)), file.size)
+            # only copies of the whole file touch the map
+            values = layout.array(mmap.mmap(file.number, 0, access=mmap.ACCESS_READ))
         return StoredRagged(values, offsets, file, layout.begin)
 
 
@@ -91,11 +77,8 @@ class OpenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # without blocking: a pipe would be waited for
-        self.number = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.number = artifacts.open_file(path)
         weakref.finalize(self, os.close, self.number)
-        if not stat.S_ISREG(os.fstat(self.number).st_mode):
-            raise OSError("not a regular file")
         self._state = self._look()
 
     @property
@@ -116,14 +99,6 @@ class OpenFile:
         """Refuse what was read if the file was written into since it was opened."""
         if self._look() != self._state:
             raise ChangedFileError(self.path)
-
-    def hash(self) -> str:
-        """SHA-256 of the whole file, as 64 hexadecimal digits."""
-        digest = hashlib.sha256()
-        for begin in range(0, self.size, BLOCK):
-            digest.update(self.read(begin, BLOCK))
-        self.check()
-        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -146,10 +121,8 @@ class StoredRagged(Ragged):
         """Read some rows, as :meth:`semclass.core.types.Ragged.take` copies them; the values are read-only."""
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
         first, lengths = (self.begin + starts * self._item).tolist(), ((ends - starts) * self._item).tolist()
-        try:
+        with artifacts.reading(self.file.path, REMEDY):
             read = b"".join([self.file.read(at, length) for at, length in zip(first, lengths, strict=True)])
-        except OSError as error:
-            raise ArtifactError(f"{self.file.path} cannot be read: {error.strerror or error}") from error
         self.file.check()
         offsets = offsets_of(ends - starts)
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)

@@ -20,40 +20,31 @@ LONGEST_HEADER = 1 << 16
 
 @dataclass(frozen=True)
 class Layout:
-    """Dtype and shape in the header of a ``.npy`` file, and the byte at which the array begins."""
+    """The header of a ``.npy`` file."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    begin: int
+    begin: int  # byte at which the array begins
 
     @classmethod
     def of(cls, head: bytes, size: int) -> Layout:
         """Read the header from the first bytes of a file; a ValueError if no plain array fills the file's `size` bytes."""
         file = io.BytesIO(head)
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
+        if (version := np.lib.format.read_magic(file)) != (1, 0):
             raise ValueError(f"a .npy file of version {version}")
         try:
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        except (
-            SyntaxError,
-            TokenError,
-            TypeError,
-            RecursionError,
-            MemoryError,
-        ) as error:  # what parsing it as Python raises
+        except (SyntaxError, TokenError, TypeError, RecursionError, MemoryError) as error:  # it is parsed as Python
             raise ValueError("no header of a .npy file") from error
         if dtype.kind not in "buif" or not dtype.isnative or (fortran and len(shape) > 1) or min(shape, default=0) < 0:
             raise ValueError(f"an array of {dtype} and shape {shape}, not one of plain numbers, row by row")
-        found = cls(dtype, shape, file.tell())
-        if found.begin + math.prod(shape) * dtype.itemsize != size:
+        if file.tell() + math.prod(shape) * dtype.itemsize != size:
             raise ValueError(f"{size} bytes for an array of {dtype} and shape {shape}")
-        return found
+        return cls(dtype, shape, file.tell())
 
     def array(self, data: Any) -> npt.NDArray[Any]:
         """The array in the bytes of its file."""
-        count = math.prod(self.shape)
-        return np.frombuffer(data, self.dtype, count, self.begin).reshape(self.shape)
+        return np.frombuffer(data, self.dtype, math.prod(self.shape), self.begin).reshape(self.shape)
 
 
 def array_of(data: bytes) -> npt.NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +18,10 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Ragged:
-    """Rows of different lengths, concatenated.
+    """Rows of different lengths, concatenated: row i is ``values[offsets[i]:offsets[i + 1]]``."""
 
-    Attributes
-    ----------
-    values
-        All rows one after another, shape (total, ...).
-    offsets
-        int64 of shape (n + 1,): row i is ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    values: npt.NDArray[Any]
-    offsets: IntArray
+    values: npt.NDArray[Any]  #: all rows one after another, shape (total, ...)
+    offsets: IntArray  #: int64 of shape (n + 1,)
 
     def __len__(self) -> int:
         """Count the rows."""
@@ -44,7 +36,7 @@ class Ragged:
         return np.diff(self.offsets)
 
     def take(self, rows: IntArray) -> Ragged:
-        """Copy some rows, int64 of shape (m,), in the order asked for; a row may come twice."""
+        """Copy some rows, int64 of shape (m,), in the order given; a row may come twice."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
         offsets = offsets_of(lengths)
@@ -85,27 +77,24 @@ def chained(parts: Sequence[Ragged]) -> Ragged:
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoder gives for n texts; a view that was not asked for is None.
+    """What an encoder gives for n texts; a view that was not requested is None.
 
     Attributes
     ----------
     terms
-        Ragged int32: the word-piece ids of each whole text, special tokens left out, never cut.
+        Ragged int32: the word-piece ids of each whole text, without special tokens.
     pooled
-        float32 of shape (n, dim): the vector that retrieval compares. Rows of exported encoders have unit length, those
-        of other models what length the model gives them.
+        float32 of shape (n, dim): the vector that retrieval compares; of unit length from exported encoders.
     layers
         float32 of shape (n, layers_dim): features from several layers, for classification.
     tokens
-        Ragged float32 of item shape (token_dim,), unit length: one vector per word piece that the encoder read,
-        special tokens left out. A long text has fewer of them than `terms`.
+        Ragged float32 of item shape (token_dim,), unit length: a vector for each word piece that the encoder read.
     entities
         float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
     states
-        Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for networks that
-        go on from there.
+        Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for other networks.
     limit
-        Word pieces that the encoder reads of a text; what comes after them is in `terms` alone. None: it reads all.
+        Word pieces that the encoder reads of a text; `terms` holds more. None: it reads all.
     """
 
     terms: Ragged
@@ -123,22 +112,19 @@ class Encoding:
 
     def rows(self, name: str) -> FloatArray:
         """A view that has one row per text; an InputError if it was not encoded."""
-        view: FloatArray | None = getattr(self, name, None)
-        return _present(view, name)
+        view: FloatArray = self._view(name)
+        return view
 
     def pieces(self, name: str) -> Ragged:
         """A view that has one row per word piece; an InputError if it was not encoded."""
-        view: Ragged | None = getattr(self, name, None)
-        return _present(view, name)
+        view: Ragged = self._view(name)
+        return view
 
-
-View = TypeVar("View")
-
-
-def _present(view: View | None, name: str) -> View:
-    if view is None:
-        raise InputError(f"the view {name!r} is needed and was not encoded; this encoder may not have it")
-    return view
+    def _view(self, name: str) -> Any:
+        view = getattr(self, name, None)
+        if view is None:
+            raise InputError(f"the view {name!r} is needed and was not encoded; this encoder may not have it")
+        return view
 
 
 class Encoder(Protocol):
@@ -150,10 +136,7 @@ class Encoder(Protocol):
 
     @property
     def views(self) -> Mapping[str, int]:
-        """Names of the views that the encoder can give, each with its dimension.
-
-        ``"pooled"`` must be among them, and ``"tokens"`` for an index.
-        """
+        """Name and dimension of each view; ``"pooled"`` must be among them, and ``"tokens"`` for an index."""
 
     @property
     def is_term(self) -> npt.NDArray[np.bool_]:
@@ -164,19 +147,19 @@ class Encoder(Protocol):
         """Text of each word piece, by its id."""
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts.
+        """Encode n non-empty texts; a text's row does not depend on the other texts.
 
         Parameters
         ----------
         texts
-            n non-empty texts.
+            The texts.
         views
-            Which views to give besides ``terms``: any of those that the encoder has.
+            Views to give besides ``terms``: any of those that the encoder has.
 
         Returns
         -------
         Encoding
-            The views, rows in the order of `texts`. A text's row does not depend on the texts beside it.
+            In the order of `texts`.
         """
 
 
@@ -208,7 +191,7 @@ class QuestionLabel:
     text
         The question.
     label
-        The most probable coarse class, or ``semclass.ABSTAIN`` where it is less probable than was asked for.
+        The most probable coarse class, or ``semclass.ABSTAIN`` below the requested probability.
     probability
         Calibrated probability of the most probable coarse class, in [0, 1].
     fine
@@ -216,9 +199,9 @@ class QuestionLabel:
     fine_probability
         Its calibrated probability, in [0, `probability`].
     probabilities
-        All coarse classes with theirs; they sum to 1.
+        Of all coarse classes; they sum to 1.
     fine_probabilities
-        All fine classes with theirs; those of a coarse class sum to its probability.
+        Of all fine classes; those of a coarse class sum to its probability.
     """
 
     text: str
@@ -241,7 +224,7 @@ class PassageLabels:
     labels
         The classes whose probability reaches their head's threshold.
     probabilities
-        All classes with their calibrated probabilities, each in [0, 1]; they do not sum to 1.
+        Calibrated probability of each class, in [0, 1]; they do not sum to 1.
     """
 
     text: str
@@ -253,20 +236,20 @@ class PassageLabels:
 class WordMatch:
     """How one word piece of the question is matched by a passage."""
 
-    word: str  # the piece; ``##`` before it says that it continues the piece before
-    weight: float  # its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
-    match: str  # the piece of the passage with the nearest token vector; empty for a passage without token vectors
-    cosine: float  # their cosine, in [-1, 1]
-    exact: bool  # whether the passage holds the piece itself, anywhere
+    word: str  #: the piece; ``##`` before it says that it continues the piece before
+    weight: float  #: its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
+    match: str  #: the piece of the passage with the nearest token vector; empty for a passage without token vectors
+    cosine: float  #: their cosine, in [-1, 1]
+    exact: bool  #: whether the passage holds the piece itself, anywhere
 
 
 @dataclass(frozen=True)
 class ClassEvidence:
     """P(class | question) and P(class | passage)."""
 
-    name: str  # of the class
-    asked: float  # P(class | question)
-    provided: float  # P(class | passage)
+    name: str  #: of the class
+    asked: float  #: P(class | question)
+    provided: float  #: P(class | passage)
 
 
 @dataclass(frozen=True)
@@ -276,17 +259,17 @@ class Explanation:
     Attributes
     ----------
     parts
-        Numbers that add up to `total`. For a score that is a sum: its terms, weights included. For ``learned``, the
-        log-odds: what each group of pair features adds to those of an average candidate, and theirs (``average``).
+        Numbers that add up to `total`: the weighted terms of a sum; for ``learned``, the log-odds that each group of pair
+        features adds to those of an average candidate (``average``).
     total
         Their sum.
     link
         How the score follows from `total`: ``"identity"``: it is `total`; ``"sigmoid"``: 1 / (1 + exp(-total)). The
         method ``stable`` puts passages with a label first, and leaves the score as it was.
     words
-        The question's words that weigh most, heaviest first, each once, and what met it.
+        The question's words that weigh most, heaviest first, each once, and what matches them.
     classes
-        The classes, most asked for first.
+        The classes, most probable for the question first.
     """
 
     parts: Mapping[str, float]
@@ -305,22 +288,20 @@ class Hit:
     id, text, metadata
         The passage, as it was handed in.
     score
-        What the ranking is sorted by; its meaning depends on the method and is documented there.
-    rank
-        Place in the ranking, from 1.
-    rank_before
-        Place before re-ranking, from 1.
+        What the ranking is sorted by; its meaning depends on the method.
+    rank, rank_before
+        Place in the ranking, and before re-ranking, from 1.
     components
-        The parts: ``dense`` (similarity of the vectors: their cosine, unless the index was built with another one),
+        The parts that were computed: ``dense`` (similarity of the vectors, the cosine unless the index has another one),
         ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of
         :func:`semclass.ranking.proximity.placed_match`, where its model is there), ``answers`` (probability that the
-        passage answers the question), ``entails`` (1 where that is a yes, else 0); a part that was not computed is absent.
+        passage answers the question), ``entails`` (1 where that is a yes, else 0).
     labels
         The answer types that the passage provides.
     probabilities
         Calibrated probability of each answer type.
     explanation
-        What the score was made of, where it was asked for.
+        What the score was made of, with ``explain=True``.
     """
 
     id: str

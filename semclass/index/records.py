@@ -48,7 +48,7 @@ class Scoring:
     bm25_weight: float  #: w of "linear" fusion, dense + w * BM25; at least 0
     match: str | None = None  #: class match in the score, "soft" or "hard", see semclass.scoring.topk.class_match
     match_weight: float = 0.0  #: lambda, at least 0; without `match` it does not count
-    fusion: str = "linear"  #: one of semclass.scoring.fusion.METHODS
+    fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
 
 

@@ -12,9 +12,7 @@ from functools import cached_property
 
 from semclass.core.checks import check_choice, check_probability, check_weight
 from semclass.core.errors import InputError
-
-FUSIONS = ("linear", "convex", "rrf")
-"""Ways to fuse the scores of vectors and of BM25, see :mod:`semclass.scoring.fusion`."""
+from semclass.scoring import FUSIONS
 
 
 @dataclass(frozen=True)

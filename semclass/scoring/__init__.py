@@ -1,1 +1,4 @@
-"""Scores of passages: vectors, BM25, their fusion, and selecting the best."""
+"""Scores of passages for a question, as functions over arrays."""
+
+FUSIONS = ("linear", "convex", "rrf")
+"""Ways to fuse the scores of vectors and of BM25, see :mod:`semclass.scoring.fusion`."""

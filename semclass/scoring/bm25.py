@@ -5,9 +5,8 @@ idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
 the inverse document frequency of Lucene, which is never negative, with the term frequency part of Robertson et al.
 (1994) that keeps the factor (k1 + 1), as the weight w = 0.1 of the reference system is meant for scores on that scale.
 
-One tokenisation serves everything, the vocabulary is fixed, and no stop words or stemmer are needed. Pieces without a
-letter or digit are no terms. N, df and avgdl are :class:`Statistics` of the passages that are there now, in one segment or
-many.
+Pieces without a letter or digit are no terms. N, df and avgdl are :class:`Statistics` of the passages that are there now,
+in one segment or many.
 """
 
 from __future__ import annotations
@@ -28,13 +27,12 @@ K1 = 1.5
 B = 0.75
 
 RUN = 16_000
-"""Postings that are scored together, changes no value: intermediate results stay in the cache, and are too small for an
-allocator to give them back to the system each time."""
+"""Postings that are scored together: results stay in the cache, and are too small for an allocator to give them back."""
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What BM25 has to know of all passages that are there."""
+    """What BM25 has to know of all passages."""
 
     passages: int  # N, their number
     average: float  # avgdl, their mean number of terms, above 0
@@ -97,7 +95,6 @@ def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float3
     """Add the scores of terms to those of all passages of a segment."""
     for run in _runs(part, asked):
         here = [slice(begin, end) for _, begin, end in run]
-        # one conversion to the type that places have, instead of one at each access
         passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)
         counts = np.concatenate([part.counts[some] for some in here])
         weights = np.repeat(
@@ -165,17 +162,9 @@ def scores_at(
             found[here] = every[some]
         else:
             for term, weight in asked if len(some) else ():
-                _complete(part, norms, term, weight, some, found[here])
+                found[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
     return found
-
-
-def _complete(
-    part: Postings, norms: FloatArray, term: int, weight: np.float32, rows: IntArray, found: FloatArray
-) -> None:
-    """Add the scores of a term to those of some passages of a segment."""
-    counts = part.counts_at(term, rows)
-    found += _share(counts, part.lengths[rows], norms, weight)
 
 
 def best(
@@ -234,7 +223,7 @@ def _best(
         if rows is None:
             _add(part, norms, [(term, weight)], found)
         else:
-            _complete(part, norms, term, weight, rows, found)
+            found += _share(part.counts_at(term, rows), part.lengths[rows], norms, weight)
     if rows is not None or least <= 0:
         least = max(least, float(nth_at_least(found, n)), float(np.finfo(np.float32).tiny))
     stay = np.flatnonzero(found >= least)

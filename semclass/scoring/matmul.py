@@ -11,8 +11,9 @@ processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ ZERO, SMALL_ZERO = 128, 64
 """The byte that stands for 0 in rows of :func:`int_products` and of :func:`product_with`, which are unsigned."""
 
 _FLOAT, _UINT8, _INT8, _INT32 = 1, 2, 3, 6
+_KINDS = {"float32": _FLOAT, "uint8": _UINT8, "int8": _INT8}
 
 _OWN = "com.microsoft"
 """The domain of onnxruntime's own operators."""
@@ -34,15 +36,23 @@ def float_products(left: FloatArray, right: FloatArray) -> FloatArray:
     """Inner products of rows, left @ right.T: float32 (m, dim) and (n, dim) give float32 (m, n)."""
     if not left.size or not right.size:
         return np.zeros((len(left), len(right)), np.float32)
-    found: FloatArray = _session("Gemm", _FLOAT).run(None, {"a": left, "b": right})[0]
+    found: FloatArray = _of_any_size("Gemm").run(None, {"a": left, "b": right})[0]
     return found
 
 
 def int_products(codes: npt.NDArray[np.int8], columns: npt.NDArray[np.int8]) -> npt.NDArray[np.int32]:
     """Products of rows, int8 (n, dim), with columns within +-63, int8 (dim, m): int32 (n, m)."""
     unsigned = np.bitwise_xor(codes.view(np.uint8), np.uint8(ZERO))
-    found: npt.NDArray[np.int32] = _session("MatMulInteger", _INT32).run(None, {"a": unsigned, "b": columns})[0]
+    found: npt.NDArray[np.int32] = _of_any_size("MatMulInteger").run(None, {"a": unsigned, "b": columns})[0]
     return found
+
+
+@lru_cache(maxsize=2)
+def _of_any_size(operator: str) -> onnxruntime.InferenceSession:
+    """A session that multiplies two matrices ``a`` and ``b``, of float32 or of integers."""
+    if operator == "Gemm":  # it takes the second matrix by its columns
+        return _session(operator, _FLOAT, _input("a", _FLOAT) + _input("b", _FLOAT), numbers={"transB": 1})
+    return _session(operator, _INT32, _input("a", _UINT8) + _input("b", _INT8) + _zero(ZERO))
 
 
 def transposed(codes: npt.NDArray[np.int8]) -> npt.NDArray[np.int8]:
@@ -59,11 +69,8 @@ def product_with(weights: npt.NDArray[np.int8]) -> onnxruntime.InferenceSession:
     In ``a`` :data:`SMALL_ZERO` stands for 0, and all are below 128. The library lays the weights out anew, so that each
     product reads them from memory once and in order.
     """
-    options = _options()
-    options.add_external_initializers(["b"], [onnxruntime.OrtValue.ortvalue_from_numpy(weights)])
-    held = _held("b", _INT8, weights.shape)
-    graph = _graph("MatMulInteger", _INT32, _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO) + held)
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    inputs = _input("a", _UINT8, weights.shape[0]) + _zero(SMALL_ZERO)
+    return _session("MatMulInteger", _INT32, inputs, {"b": weights})
 
 
 def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.InferenceSession:
@@ -74,55 +81,45 @@ def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.Infere
     integers faster.
     """
     n, dim = len(weights), 2 * weights.shape[1]
-    options = _options()
-    given = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
-    options.add_external_initializers(
-        list(given), [onnxruntime.OrtValue.ortvalue_from_numpy(values) for values in given.values()]
-    )
+    held: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}
     numbers = {"K": dim, "N": n, "bits": 4, "block_size": dim, "accuracy_level": 4}
-    held = _held("b", _UINT8, (n, 1, dim // 2)) + _held("scales", _FLOAT, (n,))
-    graph = _graph("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim) + held, numbers)
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    return _session("MatMulNBits", _FLOAT, _input("a", _FLOAT, dim), held, numbers)
 
 
-@lru_cache(maxsize=2)
-def _session(operator: str, result: int) -> onnxruntime.InferenceSession:
-    """A session that multiplies matrices ``a`` and ``b`` of any size, float32, or integers as :func:`int_products`."""
-    if operator == "Gemm":
-        graph = _graph(operator, result, _input("a", _FLOAT) + _input("b", _FLOAT))
-    else:
-        graph = _graph(operator, result, _input("a", _UINT8) + _input("b", _INT8) + _zero(ZERO))
-    return onnxruntime.InferenceSession(graph, _options(), providers=["CPUExecutionProvider"])
-
-
-def _options() -> onnxruntime.SessionOptions:
-    options = session_options(1)
-    options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
-    return options
-
-
-def _graph(operator: str, result: int, others: bytes, numbers: Mapping[str, int] | None = None) -> bytes:
-    """An ONNX model of one node that gives a matrix ``c``: `others` are inputs and constants, `numbers` attributes.
+def _session(
+    operator: str,
+    result: int,
+    inputs: bytes,
+    held: Mapping[str, npt.NDArray[Any]] | None = None,
+    numbers: Mapping[str, int] | None = None,
+) -> onnxruntime.InferenceSession:
+    """Open a model of one node that gives a matrix ``c``: `held` are arrays that it reads, `numbers` its attributes.
 
     The field numbers are those of onnx.proto (ONNX, IR version 8, operator set 17; operators of onnxruntime's own, set 1).
     """
-    third = {"MatMulInteger": "zero", "MatMulNBits": "scales"}
-    node = b"".join(_field(1, name) for name in ("a", "b", third.get(operator)) if name)
-    # the second matrix of Gemm is given by its columns
-    for name, value in ({"transB": 1} if operator == "Gemm" else numbers or {}).items():
+    options = session_options(1)
+    options.enable_cpu_mem_arena = False  # what a thread needs for a moment is given back
+    for name, array in (held or {}).items():
+        options.add_external_initializers([name], [onnxruntime.OrtValue.ortvalue_from_numpy(array)])
+        inputs += _held(name, array)
+    third = {"MatMulInteger": ["zero"], "MatMulNBits": ["scales"]}.get(operator, [])
+    node = b"".join(_field(1, name) for name in ("a", "b", *third))
+    for name, value in (numbers or {}).items():
         node += _field(5, _field(1, name) + _field(3, value) + _field(20, 2))  # of the type INT
     node += _field(2, "c") + _field(4, operator)
     if operator == "MatMulNBits":
         node += _field(7, _OWN)
-    graph = _field(1, node) + _field(2, "product") + others
+    graph = _field(1, node) + _field(2, "product") + inputs
     graph += _field(12, _field(1, "c") + _field(2, _field(1, _field(1, result))))
-    return _field(1, 8) + _field(8, _field(2, 17)) + _field(8, _field(1, _OWN) + _field(2, 1)) + _field(7, graph)
+    model = _field(1, 8) + _field(8, _field(2, 17)) + _field(8, _field(1, _OWN) + _field(2, 1)) + _field(7, graph)
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _held(name: str, kind: int, shape: Sequence[int]) -> bytes:
+def _held(name: str, array: npt.NDArray[Any]) -> bytes:
     """An array that the session is given from outside."""
+    shape = b"".join(_field(1, size) for size in array.shape)
     place = _field(13, _field(1, "location") + _field(2, "memory")) + _field(14, 1)
-    return _field(5, b"".join(_field(1, size) for size in shape) + _field(2, kind) + _field(8, name) + place)
+    return _field(5, shape + _field(2, _KINDS[array.dtype.name]) + _field(8, name) + place)
 
 
 def _zero(value: int) -> bytes:

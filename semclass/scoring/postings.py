@@ -1,12 +1,11 @@
 """Postings: the passages of each term, and how often they have it, from which BM25 scores are computed.
 
-Only counts and lengths are stored, which stay true when passages come and go. Stored in the smallest types that hold them,
-they take 3 to 5 bytes for each distinct term of a passage.
+Only counts and lengths are stored, which stay true when passages come and go: 3 to 5 bytes for each distinct term of a
+passage.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -60,7 +59,7 @@ class Postings:
         return int(self.lengths.max(initial=0))
 
     def is_frequent(self, term: int) -> bool:
-        """Whether a term is in so many passages that a column of its counts is worth a byte for each passage."""
+        """Whether a column of the term's counts is worth a byte for each passage."""
         return int(self.ends[term + 1] - self.ends[term]) * FREQUENT > len(self)
 
     def counts_at(self, term: int, rows: IntArray) -> npt.NDArray[Any]:
@@ -77,13 +76,12 @@ class Postings:
 
     def _column(self, term: int) -> npt.NDArray[Any]:
         """How often each passage has a frequent term, shape (n,); made on first use."""
-        column = self._columns.get(term)
-        if column is None:
+        if term not in self._columns:
             here = slice(self.ends[term], self.ends[term + 1])
             column = np.zeros(len(self), self.counts.dtype)
             column[self.passages[here]] = self.counts[here]
             self._columns[term] = column
-        return column
+        return self._columns[term]
 
     @cached_property
     def _columns(self) -> dict[int, npt.NDArray[Any]]:
@@ -135,7 +133,7 @@ def count_deleted(found: Postings, rows: npt.NDArray[Any]) -> Deleted:
 def merge(
     parts: Sequence[Postings], keep: Sequence[npt.NDArray[np.bool_] | None] | None = None, *, folder: Path | None = None
 ) -> Postings:
-    """Postings of the passages of several segments, in order: the same as counted at once."""
+    """Postings of the passages of several segments, as if counted at once; mapped in a new `folder` if one is given."""
     keep = [None] * len(parts) if keep is None else keep
     frequencies = [_frequencies(part, kept) for part, kept in zip(parts, keep, strict=True)]
     starts = offsets_of(np.sum(frequencies, axis=0))
@@ -154,50 +152,47 @@ def merge(
         arrays = {name: _mapped(folder / f"{name}.npy", dtype, total) for name, dtype in types.items()}
     begin, first = starts[:-1].copy(), 0
     for part, kept in zip(parts, keep, strict=True):
-        number = None if kept is None else np.cumsum(kept) - 1
+        numbers = (
+            np.arange(len(part)) if kept is None else np.cumsum(kept) - 1
+        )  # that passages will have, after `first`
         for some in range(0, len(part.passages), BLOCK):
-            passages = part.passages[some : some + BLOCK]
-            counts = part.counts[some : some + BLOCK]
+            here = slice(some, some + BLOCK)
+            passages, counts = part.passages[here], part.counts[here]
             terms = np.searchsorted(part.ends, np.arange(some, some + len(passages)), side="right") - 1
-            if kept is not None and number is not None:
+            if kept is not None:
                 stays = kept[passages]
-                passages, counts, terms = number[passages[stays]], counts[stays], terms[stays]
+                passages, counts, terms = passages[stays], counts[stays], terms[stays]
             # terms rise, so that the place of a posting within its term is its distance from the term's first one here
-            numbers = np.bincount(terms, minlength=len(begin))
-            before = np.cumsum(numbers) - numbers
-            places = begin[terms] + np.arange(len(terms)) - before[terms]
+            found = np.bincount(terms, minlength=len(begin))
+            places = begin[terms] + np.arange(len(terms)) - (np.cumsum(found) - found)[terms]
             arrays["counts"][places] = counts
-            arrays["passages"][places] = passages.astype(np.int64) + first
-            begin += numbers
+            arrays["passages"][places] = numbers[passages] + first
+            begin += found
         first += len(part) if kept is None else int(kept.sum())
-    found = Postings(
+    made = Postings(
         counts=arrays["counts"],
         passages=arrays["passages"],
-        starts=starts.astype(np.min_scalar_type(total)),
+        starts=_smallest(starts),
         lengths=_smallest(lengths),
         is_term=np.asarray(parts[0].is_term),
     )
     if folder is None:
-        return found
+        return made
     for name in ("starts", "lengths", "is_term"):
-        np.save(folder / f"{name}.npy", getattr(found, name), allow_pickle=False)
+        np.save(folder / f"{name}.npy", getattr(made, name), allow_pickle=False)
     for array in arrays.values():
         array.flush()  # type: ignore[attr-defined]
     return load(Files(folder, mapped=True))
 
 
-def _mapped(path: Path, dtype: npt.DTypeLike, total: int) -> npt.NDArray[Any]:
-    """A new memory-mapped file with its space reserved on the disk: without, a write to a full disk kills the process."""
-    array: npt.NDArray[Any] = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(total,))
-    with path.open("r+b") as file:
-        size = path.stat().st_size
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, size)
-        else:  # macOS, Windows
-            file.seek(size - array.nbytes)
-            for begin in range(0, array.nbytes, BLOCK):
-                file.write(bytes(min(BLOCK, array.nbytes - begin)))
-    return array
+def _mapped(path: Path, dtype: np.dtype[Any], total: int) -> npt.NDArray[Any]:
+    """A new memory-mapped file of zeros that are written first: a full disk, met through the map, kills the process."""
+    with path.open("wb") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (total,)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for begin in range(0, total, BLOCK):
+            file.write(bytes(min(BLOCK, total - begin) * dtype.itemsize))
+    return np.lib.format.open_memmap(path, mode="r+")
 
 
 def _frequencies(part: Postings, kept: npt.NDArray[np.bool_] | None) -> IntArray:

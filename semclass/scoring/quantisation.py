@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError
+from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.types import FloatArray
 
 CENTROIDS = 256
@@ -28,8 +28,6 @@ INT8_LEVELS = 127
 BLOCK = 128
 """Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
 
-_REMEDY = "restore the folder from where it came, or make it again with training/train_codebooks.py"
-
 
 @dataclass(frozen=True)
 class Codebook:
@@ -40,12 +38,10 @@ class Codebook:
     def __post_init__(self) -> None:
         """Refuse what cannot be a table of centroids."""
         table = self.centroids
-        if table.ndim != 3 or table.shape[1] != CENTROIDS or 0 in table.shape or table.dtype != np.float32:
+        if table.ndim != 3 or table.shape[1] != CENTROIDS or table.dtype != np.float32 or not np.isfinite(table).all():
             raise InputError(
-                f"centroids must be float32 of shape (parts, {CENTROIDS}, width), not {table.dtype} of {table.shape}"
+                f"centroids must be finite float32 of shape (parts, {CENTROIDS}, width), not {table.dtype} {table.shape}"
             )
-        if not np.isfinite(table).all():
-            raise InputError("centroids must be finite")
 
     @property
     def parts(self) -> int:
@@ -59,8 +55,6 @@ class Codebook:
 
     def encode(self, vectors: FloatArray) -> npt.NDArray[np.uint8]:
         """Number of the nearest centroid of each part, the first of equally near ones: (n, dim) gives uint8 (n, parts)."""
-        if vectors.ndim != 2 or vectors.shape[1] != self.dim:
-            raise InputError(f"vectors must have shape (n, {self.dim}), as the codebook has, not {vectors.shape}")
         codes = np.empty((len(vectors), self.parts), np.uint8)
         # |x - c|**2 / 2 without the part that all centroids share; its largest negative is the nearest
         half = np.einsum("pcw,pcw->pc", self.centroids, self.centroids) / 2
@@ -77,8 +71,6 @@ class Codebook:
 
     def decode(self, codes: npt.NDArray[Any]) -> FloatArray:
         """Vectors (n, dim) from codes (n, parts), of unit length only nearly."""
-        if codes.ndim != 2 or codes.shape[1] != self.parts or codes.dtype != np.uint8:
-            raise InputError(f"codes must be uint8 of shape (n, {self.parts}), not {codes.dtype} of {codes.shape}")
         rows = self.centroids.reshape(-1, self.centroids.shape[2])
         places = codes + np.arange(0, len(rows), CENTROIDS)
         return np.take(rows, places, axis=0).reshape(len(codes), self.dim)
@@ -94,11 +86,7 @@ class Codebooks:
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
-        """Read ``models/codebooks``, as ``training/train_codebooks.py`` writes it.
-
-        Refused are codebooks of another encoder or of other token vectors, see
-        :attr:`semclass.index.passage_encoder.PassageEncoder.interaction`: their codes would be read as other vectors.
-        """
+        """Read ``models/codebooks``; those of another encoder, or of other token vectors, are refused."""
         artifact = artifacts.load(folder, "codebooks")
         made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)
         if made_with != used:
@@ -108,25 +96,13 @@ class Codebooks:
             )
         names = ("tokens.npy", "sentences.npy")
         hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
-        tokens, sentences = (_read(artifact, name) for name in names)
+        with artifacts.reading(artifact.folder, "restore it, or make it again with training/train_codebooks.py"):
+            tokens, sentences = (Codebook(artifact.array(name).astype(np.float32)) for name in names)
         return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
 
 
-def _read(artifact: artifacts.Artifact, name: str) -> Codebook:
-    """Read one table, stored as float16."""
-    table = artifact.array(name)
-    try:
-        return Codebook(table.astype(np.float32))
-    except InputError as error:
-        raise ArtifactError(f"{artifact.path(name)} is no codebook ({error}); {_REMEDY}") from error
-
-
 def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Round vectors (n, dim) to 255 levels between minus and plus their largest component.
-
-    Gives int8 (n, dim) and the value of a level, float32 (n,): no component moves by more than half a level. A row of
-    zeros has level 1.
-    """
+    """Round vectors (n, dim) to 255 levels of their largest component: int8 (n, dim), and a level's value, float32 (n,)."""
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     level = np.where(largest > 0, largest / INT8_LEVELS, 1.0).astype(np.float32)
     # a subnormal row may have a level of 0, and all of its components are as good as 0

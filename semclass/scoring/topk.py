@@ -29,23 +29,11 @@ def unit(vectors: FloatArray) -> FloatArray:
 
 
 def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleArray:
-    """Compare passages with a question.
+    """Compare passages, float32 (n, dim), with a question, float32 (dim,); float64 (n,), larger is more alike.
 
-    Parameters
-    ----------
-    passages
-        float32 of shape (n, dim).
-    question
-        float32 of shape (dim,).
-    kind
-        ``"cosine"``, ``q.p / (|q| |p|)``, for passages that have length 1 already, as an index keeps them; ``"ip"``, the
-        inner product q.p; ``"l2"``, ``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all
-        three are the same number, so that weights found with one serve the others.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n,); larger is more alike.
+    ``"cosine"`` is ``q.p / (|q| |p|)``, for passages of length 1, as an index keeps them; ``"ip"`` the inner product q.p;
+    ``"l2"`` is ``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all three are the same
+    number, so that weights found with one serve the others.
     """
     if kind == "cosine":
         question = unit(question)
@@ -63,7 +51,7 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:
         return np.argsort(-scores, kind="stable")
     if n > 4 * SAMPLE and (found := _above_most(scores, k)) is not None:
         return found
-    # everything that reaches the k-th score takes part, so that ties at the cut are broken by place, not by chance
+    # ties at the cut are broken by place, not by chance
     cut = np.partition(scores, n - k)[n - k]
     return _sorted(scores, np.flatnonzero(scores >= cut))[:k]
 
@@ -92,10 +80,9 @@ def _sorted(scores: npt.NDArray[np.floating], rows: IntArray) -> IntArray:
 
 
 def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
-    """A number that the n-th largest score (n >= 1) is not below, and mostly near to.
+    """A number that the n-th largest score (n >= 1) is not below, and mostly near to; -inf or so if there are fewer.
 
-    It is the n-th largest of the maxima of small groups, which is found in a fraction of the time that the n-th largest
-    of all takes; the least possible value of the dtype if there are fewer than n scores.
+    It is the n-th largest of the maxima of small groups, which takes a fraction of the time.
     """
     if len(scores) < n:
         return -np.inf if scores.dtype.kind == "f" else np.iinfo(scores.dtype).min
@@ -118,25 +105,12 @@ def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:
 def class_match(
     question: DoubleArray, passages: npt.NDArray[np.floating], thresholds: DoubleArray, kind: str
 ) -> DoubleArray:
-    """How well passages provide what a question asks for.
+    """How well passages provide what a question asks for, float64 of shape (n,), in [0, 1].
 
-    Parameters
-    ----------
-    question
-        P(class | question), float64 of shape (n_classes,), sums to 1.
-    passages
-        P(class | passage), shape (n, n_classes), each in [0, 1].
-    thresholds
-        Probability from which a passage has a class, float64 of shape (n_classes,).
-    kind
-        ``"hard"``: 1 if the question's most probable class is among the passage's classes, else 0 (the reference
-        system). ``"soft"``: the inner product of the two rows, the probability that the passage provides what is asked
-        for if the two are independent.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n,), in [0, 1].
+    `question` is P(class | question), (n_classes,), `passages` P(class | passage), (n, n_classes), and `thresholds` the
+    probability from which a passage has a class. ``"hard"``: 1 if the question's most probable class is among the passage's
+    classes, else 0 (the reference system). ``"soft"``: the inner product, the probability that the passage provides what
+    the question asks for if the two are independent.
     """
     if kind == "hard":
         asked = int(question.argmax())

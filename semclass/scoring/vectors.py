@@ -7,7 +7,7 @@ order of the sums. What the rounding changes of a cosine is about 1e-7, as much 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -67,7 +67,7 @@ class Vectors:
     """Vectors of the passages of a segment, ready to be compared with questions; many threads may share one."""
 
     codes: npt.NDArray[Any]  # int8 or float32 of shape (n, dim); for cosine of unit length once multiplied by `levels`
-    levels: FloatArray  # scale of each int8 row, float32 of shape (n,)
+    levels: FloatArray  # scale of each row, float32 of shape (n,)
     similarity: str = "cosine"  # see :func:`semclass.scoring.topk.similarity`
     index: Nearest | None = None  # finds similar passages without comparing all; None to compare all
 
@@ -78,19 +78,14 @@ class Vectors:
     def scores(self, question: FloatArray) -> DoubleArray:
         """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""
         question = self._prepared(question)
-        if self.codes.dtype != np.int8:
-            products = np.concatenate(
-                [np.zeros(0, np.float32), *(_float_products(some, question) for some in self._rows())]
-            )
-            return self._similarity(question, products.astype(np.float64), slice(None))
-        asked = Question.of(question)
         # a graph for each block costs as many bytes again as the vectors: where there is an index, all are seldom compared
-        if self.index is None and len(self.codes) >= LAID_OUT:
-            parts = [asked.value_of(session.run(None, {"a": asked.rows})[0]) for session in self._sessions]
+        if self.codes.dtype == np.int8 and self.index is None and len(self.codes) >= LAID_OUT:
+            digits, step = digits_of(question)
+            rows = (digits + np.int8(SMALL_ZERO)).astype(np.uint8)
+            parts = [value_of(session.run(None, {"a": rows})[0], step) for session in self._sessions]
         else:
-            parts = [asked.value_of(_products(some, asked)) for some in self._rows()]
-        sums = np.concatenate([np.zeros(0), *parts])
-        return self._similarity(question, sums * self.levels, slice(None))
+            parts = self._products(question, self._blocks())
+        return self._similarity(question, parts, slice(None))
 
     def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
         """Similarity of some passages, float64 of shape (m,): the same numbers as of :meth:`scores`, to the last bit."""
@@ -98,35 +93,38 @@ class Vectors:
         if len(rows) == len(self) or (self.index is None and is_most(len(rows), len(self))):
             return self.scores(question)[rows]
         question = self._prepared(question)
-        if self.codes.dtype != np.int8:
-            products = _float_products(self.codes[rows], question).astype(np.float64)
-            return self._similarity(question, products, rows)
-        asked = Question.of(question)
-        parts = [
-            asked.value_of(_products(self.codes[rows[begin : begin + ROWS]], asked))
-            for begin in range(0, len(rows), ROWS)
-        ]
-        return self._similarity(question, np.concatenate([np.zeros(0), *parts]) * self.levels[rows], rows)
+        blocks = (self.codes[rows[begin : begin + ROWS]] for begin in range(0, len(rows), ROWS))
+        return self._similarity(question, self._products(question, blocks), rows)
 
     def _prepared(self, question: FloatArray) -> FloatArray:
         return unit(question) if self.similarity == "cosine" else question
 
-    def _rows(self) -> Iterator[npt.NDArray[Any]]:
+    def _blocks(self) -> Iterable[npt.NDArray[Any]]:
         return (self.codes[begin : begin + ROWS] for begin in range(0, len(self.codes), ROWS))
 
-    def _similarity(self, question: FloatArray, products: DoubleArray, rows: slice | IntArray) -> DoubleArray:
+    def _products(self, question: FloatArray, blocks: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Products of blocks of codes with a question."""
+        if self.codes.dtype != np.int8:
+            # not of BLAS: the same number for a row however many there are
+            return [np.einsum("nd,d->n", block, question) for block in blocks]
+        digits, step = digits_of(question)
+        columns = digits.T.copy()
+        return [value_of(int_products(block, columns).T, step) for block in blocks]
+
+    def _similarity(
+        self, question: FloatArray, products: Iterable[npt.NDArray[Any]], rows: slice | IntArray
+    ) -> DoubleArray:
+        scores = np.asarray(np.concatenate([np.zeros(0), *products]) * self.levels[rows], np.float64)
         if self.similarity != "l2":
-            return products
-        return np.asarray(1 + products - (self._squares[rows] + float(question @ question)) / 2)
+            return scores
+        return np.asarray(1 + scores - (self._squares[rows] + float(question @ question)) / 2)
 
     @Once
     def _squares(self) -> DoubleArray:
         """Squared lengths, float64 of shape (n,)."""
-        parts = [np.zeros(0)]
-        for rows in self._rows():
-            block = rows.astype(np.float32)
-            parts.append(np.einsum("nd,nd->n", block, block).astype(np.float64))
-        return np.asarray(np.concatenate(parts) * self.levels.astype(np.float64) ** 2)
+        floats = (block.astype(np.float32) for block in self._blocks())
+        parts = [np.einsum("nd,nd->n", block, block) for block in floats]
+        return np.asarray(np.concatenate([np.zeros(0), *parts]) * self.levels.astype(np.float64) ** 2)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
@@ -136,42 +134,20 @@ class Vectors:
         ]
 
 
-@dataclass(frozen=True)
-class Question:
-    """A question's vector in integers: step * (digits[0] + digits[1] / BASE + digits[2] / BASE**2 ...)."""
-
-    digits: npt.NDArray[np.int8]  # within +-LARGEST, int8 of shape (n_digits, dim)
-    step: float
-
-    @classmethod
-    def of(cls, vector: FloatArray, digits: int = DIGITS) -> Question:
-        """Round a vector (dim,)."""
-        step = max(float(np.abs(vector).max(initial=0)) / LARGEST, np.finfo(np.float64).tiny)
-        left, found = vector.astype(np.float64) / step, np.empty((digits, len(vector)), np.int8)
-        for digit in found:
-            digit[:] = np.rint(left).clip(-LARGEST, LARGEST)
-            left = (left - digit) * BASE
-        return cls(found, step)
-
-    @property
-    def rows(self) -> npt.NDArray[np.uint8]:
-        """The digits as :func:`product_with` takes them, uint8 of shape (n_digits, dim)."""
-        return np.asarray(self.digits + np.int8(SMALL_ZERO)).astype(np.uint8)
-
-    def value_of(self, products: npt.NDArray[np.int32]) -> DoubleArray:
-        """Products with the vector from products (n_digits, n) with its digits, float64 of shape (n,)."""
-        found = products[0].astype(np.float64)
-        for row in products[1:]:
-            found *= BASE
-            found += row  # whole numbers below 2**53
-        return np.asarray(found * (self.step / BASE ** (len(products) - 1)))
+def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:
+    """A vector (dim,) as step * (digits[0] + digits[1] / BASE + digits[2] / BASE**2), int8 (DIGITS, dim); and the step."""
+    step = max(float(np.abs(vector).max(initial=0)) / LARGEST, np.finfo(np.float64).tiny)
+    left, digits = vector.astype(np.float64) / step, np.empty((DIGITS, len(vector)), np.int8)
+    for digit in digits:
+        digit[:] = np.rint(left).clip(-LARGEST, LARGEST)
+        left = (left - digit) * BASE
+    return digits, step
 
 
-def _products(codes: npt.NDArray[np.int8], asked: Question) -> npt.NDArray[np.int32]:
-    """Products of some passages, int8 of shape (m, dim), with the digits of a question, int32 of shape (n_digits, m)."""
-    return np.asarray(int_products(codes, asked.digits.T.copy()).T)
-
-
-def _float_products(vectors: FloatArray, question: FloatArray) -> FloatArray:
-    """Products of vectors (m, dim) with a question's, float32 of shape (m,): the same number for a row whatever m is."""
-    return np.asarray(np.einsum("nd,d->n", vectors, question))
+def value_of(products: npt.NDArray[np.int32], step: float) -> DoubleArray:
+    """Products with a vector from products (DIGITS, n) with its digits, float64 of shape (n,)."""
+    found = products[0].astype(np.float64)
+    for row in products[1:]:
+        found *= BASE
+        found += row  # whole numbers below 2**53
+    return np.asarray(found * (step / BASE ** (len(products) - 1)))

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from semclass import HybridRetriever, InputError, PassageIndex, Reranker
+from semclass import HybridRetriever, InputError, PassageIndex
 from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
 from semclass.encoders.batching import watched
@@ -28,12 +28,6 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
     assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
         QUESTIONS, 2, method="convex"
     )
-
-
-def test_re_ranking_can_be_awaited(models, corpus):
-    reranker = Reranker(models)
-    found = asyncio.run(reranker.arerank(QUESTIONS[0], corpus[:4], k=2))
-    assert found == reranker.rerank(QUESTIONS[0], corpus[:4], k=2)
 
 
 def test_errors_reach_who_awaits(retriever):

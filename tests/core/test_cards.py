@@ -8,7 +8,7 @@ import pytest
 from conftest import MODELS
 from huggingface_hub import ModelCard
 
-from semclass import ArtifactError, Models, TextClassifier, TextModel
+from semclass import TextClassifier, TextModel
 
 CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
 TEXTS = [
@@ -46,7 +46,6 @@ def test_the_card_of_a_classifier_brings_its_figures(head):
 
 
 def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
-    """With the hub's own files beside it, and a card that was edited there."""
     folder = tmp_path / "snapshot"
     shutil.copytree(head, folder)
     (folder / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
@@ -55,17 +54,3 @@ def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
     card.data.license = "cc-by-4.0"
     card.save(folder / "README.md")
     assert TextModel.load(folder).predict(["Good night."])[0].label == "chit-chat"
-
-
-def test_all_models_are_one_repository(tmp_path):
-    shutil.copytree(MODELS, tmp_path / "models")
-    (tmp_path / "models" / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
-    assert Models.load(tmp_path / "models").has_classes
-
-
-def test_links_into_a_cache_are_refused(head, tmp_path):
-    (folder := tmp_path / "snapshot").mkdir()
-    for path in head.iterdir():
-        (folder / path.name).symlink_to(path)
-    with pytest.raises(ArtifactError, match="leads out"):
-        TextModel.load(folder)

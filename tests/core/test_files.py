@@ -45,7 +45,7 @@ def pickled(thing):
     return pickle.loads(pickle.dumps(thing))  # noqa: S301 - bytes of our own
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, replace, pickled])
+@pytest.mark.parametrize("copied", [copy.deepcopy, replace, pickled])
 def test_a_copy_outlives_what_it_was_copied_from(copied, tmp_path):
     first = opened(tmp_path)
     other = copied(first)
@@ -106,5 +106,5 @@ def test_what_is_no_file_is_refused(tmp_path):
     files = Files(tmp_path)
     with pytest.raises(ArtifactError, match="no regular file"):
         files.array("values.npy")
-    with pytest.raises(ArtifactError, match="not a regular file"):
+    with pytest.raises(ArtifactError, match="no regular file"):
         files.rows("values.npy", OFFSETS)

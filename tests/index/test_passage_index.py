@@ -139,7 +139,7 @@ def test_an_edited_or_shortened_file_is_named_with_what_to_do(saved, name):
     with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes where"):
         PassageIndex.load(saved, verify=False)
     path.unlink()
-    with pytest.raises(ArtifactError, match="is missing"):
+    with pytest.raises(ArtifactError, match="does not exist"):
         PassageIndex.load(saved)
 
 

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import errno
 import itertools
-import os
 
 import bm25s
 import numpy as np
 import pytest
-import rank_bm25
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,13 +47,6 @@ def assert_same(left: Postings, right: Postings) -> None:
 corpora = st.lists(st.lists(st.integers(0, VOCABULARY - 1), max_size=12), min_size=1, max_size=12)
 
 
-class ReferenceBM25(rank_bm25.BM25Okapi):
-    """rank-bm25's scores with the inverse document frequency that is never negative."""
-
-    def _calc_idf(self, nd):
-        self.idf = {term: np.log1p((self.corpus_size - df + 0.5) / (df + 0.5)) for term, df in nd.items()}
-
-
 def test_scores_worked_out_by_hand():
     # two passages of 3 terms and 1, so avgdl is 2; k1 is 1.5 and b is 0.75
     found = build(ragged([np.array([4, 4, 5]), np.array([5])], np.zeros(0, np.int64)))
@@ -66,13 +56,6 @@ def test_scores_worked_out_by_hand():
     np.testing.assert_allclose(scores(found, [4, 5]), [first, common * 2.5 / (1 + short)], rtol=1e-6)
     alone = build(ragged([np.array([4, 4, 5])], np.zeros(0, np.int64)))  # as long as the average
     np.testing.assert_allclose(scores(alone, [4]), np.log1p(0.5 / 1.5) * 2 * 2.5 / (2 + 1.5), rtol=1e-6)
-
-
-@pytest.mark.parametrize("question", [[1], [1, 2, 3], [2, 2, 7], [49, 1]], ids=str)
-def test_scores_equal_rank_bm25(terms, question):
-    found = build(terms)
-    reference = ReferenceBM25([terms.row(i).tolist() for i in range(len(terms))], k1=bm25.K1, b=bm25.B)
-    np.testing.assert_allclose(scores(found, question), reference.get_scores(question), atol=1e-5)
 
 
 @given(corpora)
@@ -86,15 +69,6 @@ def test_scores_equal_those_that_bm25s_computes(rows):
     np.testing.assert_allclose(
         scores(build(terms), question), library.get_scores_from_ids(question), rtol=1e-6, atol=1e-6
     )
-
-
-def test_what_is_saved_scores_the_same(terms, tmp_path):
-    found = count_terms(terms, np.ones(VOCABULARY, bool))
-    question = np.array([1, 2, 5])
-    postings.save(found, tmp_path / "bm25")
-    loaded = postings.load(Files(tmp_path / "bm25"))
-    assert len(loaded) == len(terms)
-    np.testing.assert_array_equal(scores(loaded, question), scores(found, question))
 
 
 def test_postings_count_terms_in_the_smallest_types_that_hold_them():
@@ -131,15 +105,6 @@ def test_merged_postings_have_the_types_that_they_need(rows):
     assert_same(merge(stretches(together, len(rows) // 2)), build(together))
 
 
-@pytest.mark.parametrize("frequent", [0, 10_000], ids=["searched for", "looked up"])
-def test_how_often_passages_have_a_term(terms, monkeypatch, frequent):
-    monkeypatch.setattr(postings, "FREQUENT", frequent)
-    found, every = build(terms), np.arange(len(terms))
-    for term in range(VOCABULARY):
-        expected = [np.count_nonzero(terms.row(row) == term) for row in every]
-        np.testing.assert_array_equal(found.counts_at(term, every), expected)
-
-
 def test_pieces_that_are_no_terms_count_neither_as_matches_nor_as_length(terms):
     is_term = np.ones(VOCABULARY, bool)
     is_term[1] = False
@@ -154,13 +119,6 @@ def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     idf = bm25.statistics([build(terms)]).idf
     question = np.array([1, 2, 2, 40])
     np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
-
-
-def test_few_passages_of_which_the_last_has_no_term():
-    few = ragged([np.array([1, 1, 2]), np.zeros(0, np.int64)], np.zeros(0, np.int64))
-    norm = 1.5 * (0.25 + 0.75 * 3 / 1.5)  # it counts in the average of 1.5 terms
-    found = bm25.score_few(few, np.array([1]), np.ones(3, np.float32))
-    np.testing.assert_allclose(found, [2 * 2.5 / (2 + norm), 0])
 
 
 @pytest.mark.parametrize("block", [1, 7, 100])
@@ -244,24 +202,12 @@ def test_the_best_of_many_segments_are_those_of_scoring_all(monkeypatch, frequen
         np.testing.assert_array_equal(found, every[rows])
 
 
-def test_a_segment_that_has_nothing_better_is_not_looked_at(monkeypatch):
-    # 9 is in few passages, and 1 in most: with what the second segment has, none of its passages gets to the first ones
-    rows = [[9, 1]] * 3 + [[1]] * 90
-    parts = stretches(ragged([np.array(row) for row in rows], np.zeros(0, np.int64)), 3)
-    known, looked_at, add = bm25.statistics(parts), [], bm25._add
-    monkeypatch.setattr(bm25, "_add", lambda part, *others: looked_at.append(part) or add(part, *others))
-    places, _ = bm25.best(parts, known, np.array([1, 9]), 3)
-    assert places.tolist() == [0, 1, 2]
-    assert all(part is parts[0] for part in looked_at)
-    assert looked_at
-
-
 def test_of_most_passages_no_term_is_looked_up(monkeypatch):
     part = count_terms(
         ragged([np.array([1, 2]), np.array([1]), np.array([2, 2])], np.zeros(0, np.int64)), np.ones(3, bool)
     )
     known, question = bm25.statistics([part]), np.array([1, 2])
-    monkeypatch.setattr(bm25, "_complete", None)
+    monkeypatch.setattr(Postings, "counts_at", None)
     found = bm25.scores_at([part], known, question, np.array([1, 2]))  # one was removed
     np.testing.assert_array_equal(found, bm25.scores([part], known, question)[1:])
 
@@ -273,19 +219,3 @@ def test_some_passages_score_as_among_all(made, data):
     every = bm25.scores(parts, known, question)
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(every) - 1)))), np.int64)
     np.testing.assert_array_equal(bm25.scores_at(parts, known, question, rows), every[rows])
-
-
-@pytest.mark.parametrize("by_system", [True, False])
-def test_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path, monkeypatch, by_system):
-    part = count_terms(ragged([np.array([1, 2, 2]), np.array([2, 3])], np.zeros(0, np.int32)), np.ones(5, np.bool_))
-    if not by_system:
-        monkeypatch.delattr("os.posix_fallocate", raising=False)
-    whole = merge([part, part], folder=tmp_path / "whole")
-    np.testing.assert_array_equal(whole.passages, merge([part, part]).passages)
-
-    def full(number, begin, length):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr("os.posix_fallocate", full, raising=False)
-    with pytest.raises(OSError, match="No space left"):
-        merge([part, part], folder=tmp_path / "full")

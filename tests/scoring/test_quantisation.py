@@ -53,64 +53,25 @@ def test_many_vectors_are_encoded_in_blocks():
     np.testing.assert_array_equal(codes[8500:], codebook.encode(vectors[8500:]))
 
 
-def test_equally_near_centroids_give_the_first():
-    codebook = Codebook(np.zeros((2, CENTROIDS, 1), np.float32))
-    np.testing.assert_array_equal(codebook.encode(np.ones((4, 2), np.float32)), np.zeros((4, 2)))
-
-
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        (np.zeros((2, 255, 3), np.float32), "must be float32"),
-        (np.zeros((2, 256, 3)), "must be float32"),
-        (np.zeros((256, 3), np.float32), "must be float32"),
-        (np.full((1, CENTROIDS, 1), np.nan, np.float32), "finite"),
-    ],
-)
-def test_what_is_no_table_of_centroids_is_refused(table, says):
-    with pytest.raises(InputError, match=says):
-        Codebook(table)
-
-
-def test_vectors_and_codes_of_another_codebook_are_refused():
-    codebook = make_codebook(0)
-    with pytest.raises(InputError, match=r"shape \(n, 6\)"):
-        codebook.encode(np.zeros((2, 5), np.float32))
-    with pytest.raises(InputError, match="uint8"):
-        codebook.decode(np.zeros((2, 3), np.int64))
-    with pytest.raises(InputError, match=r"shape \(n, 3\)"):
-        codebook.decode(np.zeros((2, 4), np.uint8))
+@pytest.mark.parametrize("shape", [(2, 255, 3), (256, 3)])
+def test_what_is_no_table_of_centroids_is_refused(shape):
+    with pytest.raises(InputError, match="must be finite float32"):
+        Codebook(np.zeros(shape, np.float32))
 
 
 @given(matrices)
 def test_int8_moves_no_component_by_more_than_half_a_level(vectors):
     values, level = to_int8(vectors)
-    assert values.dtype == np.int8
-    assert level.dtype == np.float32
-    assert level.shape == (len(vectors),)
-    assert np.isfinite(level).all()
-    assert (level > 0).all()
+    assert (values.dtype, level.dtype, level.shape) == (np.int8, np.float32, (len(vectors),))
+    assert (np.isfinite(level) & (level > 0)).all()
     error = np.abs(from_int8(values, level) - vectors)
     assert (error <= 0.501 * level[:, None] + 1e-30).all()
 
 
-@given(matrices)
-def test_int8_is_stable(vectors):
-    first = from_int8(*to_int8(vectors))
-    np.testing.assert_allclose(from_int8(*to_int8(first)), first, rtol=1e-5, atol=1e-30)
-
-
 def write(folder, codebook, *, encoder="fake", interaction="tokens", tokens=None):
-    tables = {
-        "tokens.npy": codebook.centroids.astype(np.float16),
-        "sentences.npy": codebook.centroids.astype(np.float16),
-    }
-    files = {}
-    for name, array in tables.items():
-        buffer = io.BytesIO()
-        np.save(buffer, array)
-        files[name] = buffer.getvalue()
-    files |= {} if tokens is None else {"tokens.npy": tokens}
+    buffer = io.BytesIO()
+    np.save(buffer, codebook.centroids.astype(np.float16))
+    files = {"tokens.npy": buffer.getvalue() if tokens is None else tokens, "sentences.npy": buffer.getvalue()}
     artifacts.save(folder, "codebooks", files, {"encoder": encoder, "interaction": interaction})
 
 
@@ -141,8 +102,7 @@ def test_codebooks_of_other_vectors_are_refused(tmp_path, made_with):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("tokens", [b"x", b""])
-def test_a_file_that_is_no_table_is_refused(tmp_path, tokens):
-    write(tmp_path, make_codebook(0), tokens=tokens)
+def test_a_file_that_is_no_table_is_refused(tmp_path):
+    write(tmp_path, make_codebook(0), tokens=b"x")
     with pytest.raises(ArtifactError, match=r"tokens\.npy"):
         load(tmp_path)

@@ -45,13 +45,6 @@ def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
     assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
 
 
-def test_what_all_passages_have_in_common_takes_no_level():
-    rng = np.random.default_rng(2)
-    vectors = unit((rng.normal(size=(500, DIM)) + 20 * asked()).astype(np.float32))
-    nearest = reduce_vectors(*to_int8(vectors)).nearest(vectors[7], 20)
-    assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
-
-
 def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Vectors about some directions, which are those of the first ones."""
     rng = np.random.default_rng(seed)
@@ -90,14 +83,6 @@ def test_a_filter_by_what_passages_are_about_loses_none_to_the_cells(monkeypatch
     assert nearest == found.nearest(question, 5, allowed).tolist()
 
 
-@pytest.mark.usefixtures("small_cells")
-def test_what_was_removed_does_not_make_all_cells_looked_at(monkeypatch):
-    codes, levels = clustered(2000, 10)
-    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
-    found.nearest(from_int8(codes[:1], levels[:1])[0], 5, np.arange(2000) % 100 > 0)
-    assert sum(sizes) < 1000
-
-
 def looked_at(monkeypatch) -> list[int]:
     """How many passages each product is with, from now on."""
     sizes, half_byte_product_with = [], reduction.half_byte_product_with
@@ -119,17 +104,6 @@ def test_a_question_near_some_passages_leaves_most_cells_alone(monkeypatch):
     nearest = found.nearest(question, 5)
     assert 15 <= sum(sizes) < 250
     assert set((nearest % 10).tolist()) == {0}  # all of them are about the first direction
-
-
-@pytest.mark.usefixtures("small_cells")
-def test_a_question_near_none_looks_at_more(monkeypatch):
-    codes, levels = clustered(500, 10)
-    sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
-    found.nearest(from_int8(codes[:1], levels[:1])[0], 5)
-    near = sum(sizes)
-    sizes.clear()
-    found.nearest(np.zeros(DIM, np.float32), 5)  # all are as near
-    assert sum(sizes) > near
 
 
 @pytest.mark.usefixtures("small_cells")
@@ -160,17 +134,6 @@ def test_as_many_as_are_allowed_are_found_wherever_they_are(seed, n, share):
 
 
 @pytest.mark.usefixtures("small_cells")
-@pytest.mark.parametrize(
-    "which", [np.zeros(200, int), np.arange(200) % 3, np.maximum(np.arange(200) - 190, 0)], ids=["one", "three", "most"]
-)
-def test_vectors_that_are_the_same_are_found_together(which):
-    codes, levels = made(11)
-    found = reduce_vectors(codes[which], levels[which])
-    rows = found.nearest(from_int8(codes[:1], levels[:1])[0], 1)
-    assert set(np.flatnonzero(which == 0).tolist()) <= set(rows.tolist())
-
-
-@pytest.mark.usefixtures("small_cells")
 def test_longer_vectors_have_larger_products():
     rng = np.random.default_rng(4)
     vectors = rng.normal(size=(500, DIM)).astype(np.float32) * rng.choice([0.1, 1, 10], (500, 1)).astype(np.float32)
@@ -183,13 +146,6 @@ def test_longer_vectors_have_larger_products():
         for seed in range(20)
     ]
     assert np.mean(hits) > 0.95
-
-
-@pytest.mark.usefixtures("small_cells")
-def test_the_same_vectors_are_reduced_to_the_same():
-    one, other = (reduce_vectors(*made(200)) for _ in range(2))
-    np.testing.assert_array_equal(one.levels, other.levels)
-    np.testing.assert_array_equal(one.places, other.places)
 
 
 @pytest.mark.usefixtures("small_cells")
