@@ -1,11 +1,10 @@
 """Does a sentence answer a question? A head over the token vectors of both, each text encoded by itself.
 
-Two networks do the work. The *branch* goes on from the encoder's view ``states`` with layers that were tuned for this, once
-for each text, and gives a unit vector for each word piece; a question also gets a weight for each piece and a vector that
-stands for what is asked for. The *head* compares the vectors of one question and one sentence: the best cosines of their
-pieces, a soft alignment of either text with the other (Parikh et al. 2016, a decomposable attention model), and for every
-piece of the sentence how well it suits what is asked for. No layer of the encoder ever sees both texts, so the vectors of
-sentences can be made, and kept, before any question is asked.
+Two networks do the work. The *token encoder* goes on from the encoder's view ``states`` with layers that were tuned for
+this, and gives a unit vector for each word piece; a question also gets a weight for each piece and a vector for what is
+asked. The *head* compares one question with one sentence: the best cosines of their pieces, a soft alignment of either
+text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence suits
+what is asked.
 """
 
 from __future__ import annotations
@@ -26,13 +25,11 @@ from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import STATES, open_models
-from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
+from semclass.encoders.token_encoder import QUESTION, SENTENCE, BranchVectors, TokenEncoder
 
-BATCH = 32
-"""Texts or pairs per run of a network; those of like length share one."""
+BATCH = 32  # pairs per run of the head
 
-LABELS = ("not_entailment", "entailment")
-"""Labels below the threshold, and from it on."""
+LABELS = ("not_entailment", "entailment")  # below the threshold, and from it on
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class EntailmentLabel:
     question, sentence
         The texts.
     label
-        One of :data:`semclass.heads.entailment.LABELS`.
+        ``"entailment"`` or ``"not_entailment"``.
     probability
         P(sentence answers question), in [0, 1].
     """
@@ -56,33 +53,13 @@ class EntailmentLabel:
 
 
 @dataclass(frozen=True)
-class TextVectors:
-    """What the branch gives for n texts; special tokens are left out. Weights and slots are meant for questions."""
-
-    vectors: Ragged  # float32 of item shape (dim,), unit length: one for each word piece that the encoder read
-    terms: Ragged  # word-piece ids, as many
-    weights: Ragged  # float32: log of each piece's weight, up to a constant
-    slots: FloatArray  # (n, slot_dim): what is asked for
-
-    def __len__(self) -> int:
-        """Count the texts."""
-        return len(self.vectors)
-
-
-@dataclass(frozen=True)
 class EntailmentClassifier:
-    """An encoder, the branch and the head; many threads may share one.
+    """Says whether a sentence answers a question; many threads may share one.
 
     Attributes
     ----------
     encoder
         Gives the view ``states``.
-    branch
-        Makes the vectors.
-    head
-        Compares them.
-    idf
-        Inverse document frequency of word pieces in general text, float32 of shape (vocabulary,); 0 for no terms.
     threshold
         Probability from which the label is ``"entailment"``.
     """
@@ -90,36 +67,14 @@ class EntailmentClassifier:
     encoder: Encoder
     token_encoder: TokenEncoder
     head: onnxruntime.InferenceSession
-    idf: FloatArray
+    idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
     threshold: float
 
     @classmethod
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> EntailmentClassifier:
-        """Load the classifier.
-
-        Parameters
-        ----------
-        models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
-        encoder
-            An encoder to share; loaded from `models` if None.
-        threads
-            Threads of each network that is loaded here.
-
-        Returns
-        -------
-        EntailmentClassifier
-            Ready to use.
-
-        Raises
-        ------
-        ArtifactError
-            If a model folder is damaged.
-        EncoderMismatchError
-            If the networks were trained on another encoder's states.
-        """
+        """As for :meth:`semclass.QuestionClassifier.load`; `threads` are those of each network."""
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
         token_encoder = TokenEncoder.of(artifact, encoder=used.fingerprint, threads=threads)
@@ -132,12 +87,7 @@ class EntailmentClassifier:
         return cls(used, token_encoder, head, idf, float(artifact.field("threshold")))
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
-        """Classify pairs by whether the sentence answers the question.
-
-        Parameters
-        ----------
-        pairs
-            n pairs of a question and a sentence.
+        """Classify pairs of a question and a sentence.
 
         Returns
         -------
@@ -158,18 +108,12 @@ class EntailmentClassifier:
         ]
 
     def predict_proba(self, questions: Iterable[str], sentences: Iterable[str]) -> DoubleArray:
-        """P(sentence answers question) of pairs.
-
-        Parameters
-        ----------
-        questions, sentences
-            n non-empty texts each: the first question goes with the first sentence, and so on. A text that comes more
-            than once is encoded once per chunk.
+        """P(sentence answers question) of pairs: the first question with the first sentence, and so on.
 
         Returns
         -------
         ndarray
-            float64 of shape (n,), in [0, 1].
+            float64 of shape (n,), in [0, 1]; 0 where a text has no word piece, such as one of control characters.
 
         Raises
         ------
@@ -186,65 +130,43 @@ class EntailmentClassifier:
             part = slice(start, start + CHUNK)
             first, rows = _distinct(asked[part])
             second, places = _distinct(given[part])
-            found[part] = self.probabilities(
-                self.encode(first, QUESTION), self.encode(second, SENTENCE), np.stack([rows, places], axis=1)
-            )
+            found[part] = self._compare(self._encode(first, QUESTION), self._encode(second, SENTENCE), rows, places)
         return found
 
-    def encode(self, texts: Sequence[str], kind: int) -> TextVectors:
-        """Give the vectors of texts.
-
-        Parameters
-        ----------
-        texts
-            n non-empty texts.
-        kind
-            `QUESTION` or `SENTENCE` of this module.
-
-        Returns
-        -------
-        TextVectors
-            In the same order.
-        """
+    def _encode(self, texts: Sequence[str], kind: int) -> tuple[BranchVectors, Ragged]:
+        """Token vectors of texts, and the word-piece ids that they stand for."""
         encoding = self.encoder.encode(texts, views=(STATES,))
         warn_truncated(encoding.truncated, len(texts), encoding)
         found = self.token_encoder.read(encoding.pieces(STATES), kind)
         # the encoder reads the beginning of a long text, and only pieces that it read have vectors
         offsets, lengths = found.vectors.offsets, found.vectors.lengths()
         read = np.repeat(encoding.terms.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        terms = Ragged(encoding.terms.values[read], offsets)
-        return TextVectors(found.vectors, terms, found.weights, found.slots)
+        return found, Ragged(encoding.terms.values[read], offsets)
 
-    def probabilities(self, questions: TextVectors, sentences: TextVectors, pairs: IntArray) -> DoubleArray:
-        """P(sentence answers question) of encoded texts.
-
-        Parameters
-        ----------
-        questions, sentences
-            Encoded as such.
-        pairs
-            int64 of shape (n, 2): places in `questions` and in `sentences`.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n,), in [0, 1]; 0 where a text has no word piece, such as one of control characters.
-        """
-        found = np.zeros(len(pairs))
-        for batch in steps(batches_by_length(sentences.terms.lengths()[pairs[:, 1]], BATCH)):
-            asked, given = pairs[batch].T
-            words, pieces = padded_ids(questions.terms.take(asked)), padded_ids(sentences.terms.take(given))
-            rarity = np.where(words >= 0, self.idf[words], 0)
+    def _compare(
+        self,
+        questions: tuple[BranchVectors, Ragged],
+        sentences: tuple[BranchVectors, Ragged],
+        rows: IntArray,
+        places: IntArray,
+    ) -> DoubleArray:
+        """P(sentence answers question) of pairs: rows among the questions, places among the sentences."""
+        (question, words), (sentence, pieces) = questions, sentences
+        found = np.zeros(len(rows))
+        for batch in steps(batches_by_length(pieces.lengths()[places], BATCH)):
+            asked, given = rows[batch], places[batch]
+            left, right = padded_ids(words.take(asked)), padded_ids(pieces.take(given))
+            rarity = np.where(left >= 0, self.idf[left], 0)
             feeds = {
-                "question": padded(questions.vectors.take(asked), shortest=1),
-                "weights": padded(questions.weights.take(asked), shortest=1),
-                "slots": questions.slots[asked],
-                "sentence": padded(sentences.vectors.take(given), shortest=1),
-                "exact": ((words[:, :, None] == pieces[:, None, :]) & (rarity > 0)[:, :, None]).astype(np.float32),
+                "question": padded(question.vectors.take(asked), shortest=1),
+                "weights": padded(question.weights.take(asked), shortest=1),
+                "slots": question.slots[asked],
+                "sentence": padded(sentence.vectors.take(given), shortest=1),
+                "exact": ((left[:, :, None] == right[:, None, :]) & (rarity > 0)[:, :, None]).astype(np.float32),
                 "idf": rarity.astype(np.float32),
             }
             found[batch] = self.head.run(["probabilities"], feeds)[0][:, 0]
-        read = (questions.terms.lengths() > 0)[pairs[:, 0]] & (sentences.terms.lengths() > 0)[pairs[:, 1]]
+        read = (words.lengths() > 0)[rows] & (pieces.lengths() > 0)[places]
         return np.where(read, found, 0.0)
 
 

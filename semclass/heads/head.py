@@ -25,17 +25,15 @@ class Head:
 
     Attributes
     ----------
-    artifact
-        The verified folder that it came from.
     classes
         Names of the output columns.
     inputs
         Name and dimension of each view that it reads.
     thresholds
-        Probability from which each class of a one-vs-all head is said to be there; 0.5 where the manifest names none.
+        Probability from which a text has each class of a sigmoid head; 0.5 where the manifest names none.
     """
 
-    artifact: artifacts.Artifact
+    artifact: artifacts.Artifact  # the verified folder
     classes: tuple[str, ...]
     inputs: Mapping[str, int]
     thresholds: tuple[float, ...]
@@ -51,11 +49,6 @@ class Head:
             Its folder.
         encoder
             Fingerprint of the encoder that it will be used with; None only for heads that read no vectors.
-
-        Returns
-        -------
-        Head
-            The head.
 
         Raises
         ------
@@ -91,13 +84,12 @@ class Head:
         Parameters
         ----------
         views
-            float32 (n, dim) by name, or (n, length, dim) for a view of word pieces; must hold the head's inputs, may hold
-            more.
+            float32 (n, dim) by name, or (n, length, dim) for a view of word pieces; more than the head reads are allowed.
 
         Returns
         -------
         ndarray
-            float64 of shape (n, n_classes): rows sum to 1 for a softmax head; each column is in [0, 1] for a sigmoid head.
+            float64 of shape (n, n_classes); rows sum to 1 for a softmax head.
 
         Raises
         ------

@@ -12,9 +12,8 @@ from semclass.core.checks import check_texts
 from semclass.core.types import DoubleArray, Encoder, Encoding, PassageLabels
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
-from semclass.heads.classify import classify, labelled
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views
+from semclass.heads.inputs import classify, encoder_views, labelled
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,7 @@ class PassageClassifier:
     encoder
         Makes the views.
     head
-        A sigmoid head with a column for each class; None where no classes are known, as with an encoder that none were
-        trained for.
+        A sigmoid head; None: no classes, for an encoder that none were trained for.
     """
 
     encoder: Encoder
@@ -37,27 +35,7 @@ class PassageClassifier:
     def load(
         cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
     ) -> PassageClassifier:
-        """Load the classifier.
-
-        Parameters
-        ----------
-        models
-            Folder laid out like the shipped ``models/``; the shipped one if None.
-        encoder
-            An encoder to share; loaded from `models` if None.
-        threads
-            Threads of the encoder that is loaded here.
-
-        Returns
-        -------
-        PassageClassifier
-            Ready to use.
-
-        Raises
-        ------
-        ArtifactError
-            If a model folder is damaged, or the head was trained for another encoder.
-        """
+        """As for :meth:`semclass.QuestionClassifier.load`."""
         root, used = open_models(models, encoder, threads)
         return cls(used, Head.load(root / "passages", encoder=used.fingerprint))
 
@@ -82,12 +60,12 @@ class PassageClassifier:
         Parameters
         ----------
         passages
-            n non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts; a generator is fine, one string is refused.
 
         Returns
         -------
         list of PassageLabels
-            In the order of `passages`; empty for none.
+            In the order of `passages`.
 
         Raises
         ------
@@ -100,39 +78,10 @@ class PassageClassifier:
         return [PassageLabels(*row) for row in rows]
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
-        """Class probabilities of passages.
-
-        Parameters
-        ----------
-        passages
-            n non-empty texts.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes), columns in the order of `classes`, each in [0, 1].
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If one is empty or not a string.
-        """
+        """Class probabilities, each in [0, 1], float64 of shape (n, n_classes); arguments and errors of :meth:`predict`."""
         texts = check_texts(passages, "passages")
         return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
-        """Class probabilities of passages that are encoded already.
-
-        Parameters
-        ----------
-        passages
-            n texts.
-        encoding
-            Theirs, with the views that `encoder_views` names.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes).
-        """
+        """As :meth:`predict_proba`, of passages that are encoded already, with the views that `encoder_views` names."""
         return classify(self.head, passages, encoding)

@@ -15,9 +15,8 @@ from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
-from semclass.heads.classify import classify
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views
+from semclass.heads.inputs import classify, encoder_views
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
@@ -35,8 +34,8 @@ class QuestionClassifier:
     encoder
         Makes the views.
     head
-        A softmax head over them, one column for each fine class. None: no classes; questions can still be encoded and
-        searched with.
+        A softmax head with one column for each fine class. None: no classes; questions can still be encoded and searched
+        with.
     """
 
     encoder: Encoder
@@ -56,11 +55,6 @@ class QuestionClassifier:
             An encoder to share; loaded from `models` if None.
         threads
             Threads of the encoder that is loaded here.
-
-        Returns
-        -------
-        QuestionClassifier
-            Ready to use.
 
         Raises
         ------
@@ -91,15 +85,15 @@ class QuestionClassifier:
         Parameters
         ----------
         questions
-            n non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts; a generator is fine, one string is refused.
         min_probability
             In [0, 1]. Where the best coarse class has less, the label is ``semclass.ABSTAIN``; the probabilities are
-            calibrated, so of the answers given at 0.8 or more, about 80 % or more are right.
+            calibrated: of the answers given at 0.8 or more, about 80 % or more are right.
 
         Returns
         -------
         list of QuestionLabel
-            In the order of `questions`; empty for none.
+            In the order of `questions`.
 
         Raises
         ------
@@ -135,7 +129,7 @@ class QuestionClassifier:
         Parameters
         ----------
         questions
-            n non-empty texts.
+            As for :meth:`predict`.
         level
             ``"coarse"`` or ``"fine"``.
 
@@ -147,7 +141,7 @@ class QuestionClassifier:
         Raises
         ------
         InputError, InputTypeError
-            If one is empty or not a string, `level` is no level, or there is no head.
+            As for :meth:`predict`, or if `level` is no level.
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
@@ -159,21 +153,10 @@ class QuestionClassifier:
         return np.asarray(fine @ self._membership)
 
     def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions that are encoded already.
+        """Fine class probabilities of questions that are encoded already, with the views that `encoder_views` names.
 
-        Those with misspelt words or without question mark are encoded once more, as the head reads them.
-
-        Parameters
-        ----------
-        questions
-            n texts.
-        encoding
-            Theirs, with the views that `encoder_views` names.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, fine classes); no columns without a head.
+        Those with misspelt words or without question mark are encoded once more, as the head reads them. Without a head
+        there are no columns.
         """
         meant = questions if self.head is None else self._spelt(questions)
         changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
@@ -201,7 +184,7 @@ class QuestionClassifier:
         return texts if speller is None else [with_mark(speller(text)) for text in texts]
 
     def _classify(self, texts: list[str]) -> DoubleArray:
-        """Fine class probabilities of texts, corrected and with a question mark before they are encoded."""
+        """Fine class probabilities of texts, corrected before they are encoded."""
         job = partial(classify, self._trained)
         return classify_in_chunks(self.encoder, self._spelt(texts), self.encoder_views, job)
 

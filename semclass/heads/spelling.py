@@ -1,13 +1,9 @@
 """Misspelt words: what a question probably said, before a question head reads it.
 
-A word-piece model cuts a misspelt word into pieces that mean nothing ("wht" into "w" and "##ht"), and a question's class
-often hangs on one word. A word that is not in a list of known words, but is one slip away from one that is (a letter left
-out, added or replaced, or two neighbours swapped), is therefore read as the most probable such word: a noisy channel
-(Kernighan, Church and Gale 1990) with a probability for the slip and, for the word, Zipf's law over the list, which is
-sorted by frequency. Known words are never touched, however rare. Of the others a name such as "Auer" may be read as
-"bauer", which seldom changes what a question asks for; heads are trained on texts read in the same way.
-
-Letter case is ignored, since encoders of this kind ignore it too and a question in lower case should get the same answer.
+A word that is not in a list of known words, but is one slip away from one that is (a letter left out, added or replaced, or
+two neighbours swapped), is read as the most probable such word: a noisy channel (Kernighan, Church and Gale 1990) with a
+probability for the slip and, for the word, Zipf's law over the list, which is sorted by frequency. Known words are never
+touched. Heads are trained on texts that were read in the same way. Letter case is ignored, as by the encoder.
 """
 
 from __future__ import annotations
@@ -18,22 +14,17 @@ from dataclasses import dataclass
 from math import log
 
 WORDS = "words.txt"
-"""File of a head's folder that lists known words, one on a line, the most frequent first; a head without it reads texts as
-they are."""
+"""File of a head's folder: known words, one on a line, the most frequent first; without it texts are read as they are."""
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-SHORTEST = 3
-"""Shorter words are left alone: too many words are one letter away from them."""
+SHORTEST, LONGEST = 3, 24
+"""Length of a word that is corrected: too many words are one letter away from a shorter one; longer ones are no words."""
 
-LONGEST = 24
-"""Longer ones too: they are no words, and looking at all their neighbours would take time."""
-
-ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
-"""Keyboard; each row begins half a key further to the right."""
+ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of the keyboard; each begins half a key further to the right
 
 READ = 2000
-"""Characters that are looked at, more than heads read of a question: it bounds the time that a long text takes."""
+"""Characters that are looked at, more than heads read of a question: bounds the time that a long text takes."""
 
 NEIGHBOURS = {
     letter: frozenset(
@@ -89,7 +80,6 @@ class Speller:
         return min(near, default=(0.0, word))[1]
 
     def _replace(self, match: re.Match[str]) -> str:
-        """Give what a matched word is replaced with."""
         said = match[0].lower()
         meant = self.word(said)
         return match[0] if meant == said else meant

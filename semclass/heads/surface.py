@@ -8,6 +8,7 @@ neighbours, by both.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import chain, repeat
 
@@ -15,11 +16,78 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.types import DoubleArray, FloatArray
-from semclass.heads.surface_tokens import CASELESS, CODES, DIGIT, KINDS, LEXICON, LOWER, TOKEN, UPPER
 
 Flags = npt.NDArray[np.bool_]
 
-_SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to"})
+TOKEN = re.compile(
+    r"\[[\w* ]{1,4}\]"  # a citation mark, as [12] or [a]: no number, no acronym
+    r"|\d+(?:[.,]\d+)*(?![^\W_])"  # a number: 7, 1,400, 3.83
+    r"|[^\W_]+(?:['’-][^\W_]+)*"  # a word, perhaps with digits or hyphens: city, O'Brien, POWER8, 16-bit
+    r"|[^\w\s]|\n"  # one punctuation mark, or the end of a line
+)
+
+WORDS = {
+    "line_end": "\n",
+    "stop": ". ! ?",
+    "comma": ",",
+    "colon": ": ;",
+    "open": "(",
+    "close": ")",
+    "bar": "|",
+    "bullet": "- * • –",
+    "percent": "% percent",
+    "currency": "$ € £ ¥ ₹ us$",
+    "money_word": "dollar dollars euro euros pound pounds yen usd eur gbp million billion trillion crore",
+    "month": "january february march april june july august september october november december",
+    "number_word": "two three four five six seven eight nine ten eleven twelve dozen hundred hundreds thousand thousands "
+    "half third quarter second fourth twice",
+    "unit": "km m cm mm nm kg g mg ml kb mb gb tb mhz ghz hz w kw mw v ft inches inch feet mile miles acre acres metres "
+    "meters bit bits byte bytes second seconds minute minutes hour hours day days week weeks month months year years "
+    "degrees people employees percent times",
+    "abbreviation": "abbreviated abbreviation abbreviations acronym acronyms initialism stands stand short aka",
+    "place_preposition": "in at near from to across throughout around",
+    "by": "by",
+    "place": "located headquarters headquartered city cities country countries state states town village river lake sea "
+    "ocean island islands mountain region province county district capital street avenue road airport north south east "
+    "west northern southern eastern western border coast united america europe asia africa",
+    "person": "he she his her him who whose born died married wife husband son daughter founder founders co-founder "
+    "ceo president chairman director minister king queen professor dr mr mrs sir author authors engineer scientist "
+    "wrote invented",
+    "organisation": "inc corp corporation ltd llc company companies group team university committee agency department "
+    "bank association organization organisation acquired founded",
+    "reason": "because since due therefore thus hence means refers called defined describes process allows enables used "
+    "using such through order while although however",
+    "copula": "is are was were",
+    "article": "a an the",
+    "function": "of and that for it as with on which be been has have had or not this these its their can may also but",
+    "link": "http https www isbn doi pdf retrieved archived",
+}
+"""Categories of tokens, by lower-cased form. A form that two categories list has the first one's category."""
+
+CODES = {name: code for code, name in enumerate([*WORDS, "year"], 1)}
+LEXICON = {word: CODES[name] for name, words in reversed(WORDS.items()) for word in words.split(" ")} | {
+    str(year): CODES["year"] for year in range(1000, 2100)
+}
+
+LOWER, UPPER, DIGIT, CASELESS = range(1, 5)  # kinds of characters; 0: punctuation
+
+
+def _kind(character: str) -> int:
+    if character.islower():
+        return LOWER
+    if character.isupper():
+        return UPPER
+    if character.isdecimal():
+        return DIGIT
+    return CASELESS if character.isalnum() else 0
+
+
+# Latin, Greek and Cyrillic as Unicode has them; beyond, all are letters without case, but for the block of symbols
+KINDS = np.full(0x2C01, CASELESS, np.uint8)
+KINDS[0x2000:0x2C00] = 0
+KINDS[:0x600] = [_kind(chr(place)) for place in range(0x600)]
+
+SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to"})
 """Function words that give an acronym no letter."""
 
 LONGEST_ACRONYM = 8
@@ -49,6 +117,7 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
     total = len(tokens)
 
     code = np.fromiter(map(LEXICON.get, map(str.lower, tokens), repeat(0)), np.uint8, total)
+    form = {name: code == number for name, number in CODES.items()}
     size = np.fromiter(map(len, tokens), np.int64, total)
     ends = np.cumsum(size)
     begins = ends - size
@@ -64,8 +133,7 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
     humps[begins] = False
 
     word = (first == LOWER) | (first == UPPER) | (first == CASELESS)
-    year = code == CODES["year"]
-    number = (first == DIGIT) & ~year
+    number = (first == DIGIT) & ~form["year"]
     citation = (characters[begins] == ord("[")) & (size > 1)
     plural = (lowers == 1) & (characters[ends - 1] == ord("s"))  # PCs
     acronym = word & (uppers >= 2) & ((lowers == 0) | plural)
@@ -73,11 +141,7 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
     title = (first == UPPER) & ~acronym & ~initial
     mixed = word & np.logical_or.reduceat(humps, begins)
     capital = title | acronym | mixed
-    month = code == CODES["month"]
-    place_name = capital & ~month
-
-    def category(name: str) -> Flags:
-        return np.equal(code, CODES[name])
+    place_name = capital & ~form["month"]
 
     def after(flags: Flags) -> Flags:
         """Whether the token before has the flag."""
@@ -87,26 +151,25 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
         """Whether the token behind has the flag."""
         return np.concatenate([flags[1:], [False]])
 
-    line_end, stop, bar = category("line_end"), category("stop"), category("bar")
-    opened, closed, comma = category("open"), category("close"), category("comma")
-    article, preposition = category("article"), category("place_preposition")
+    line_end, stop, opened, closed = (form[name] for name in ("line_end", "stop", "open", "close"))
+    comma, article, preposition = (form[name] for name in ("comma", "article", "place_preposition"))
     line_start = after(line_end)
     line_start[0] = True
-    quantity = number | category("number_word")
+    quantity = number | form["number_word"]
     # which tokens each feature counts
     sizes = {"words": word, "sentences": stop & before(capital | line_end | citation), "lines": line_end}
     marks = {
-        "bars": bar,
-        "items": line_start & (category("bullet") | (number & before(stop | closed))),
-        "colons": category("colon"),
-        "links": category("link"),
+        "bars": form["bar"],
+        "items": line_start & (form["bullet"] | (number & before(stop | closed))),
+        "colons": form["colon"],
+        "links": form["link"],
         "numbers": number,
-        "years": year,
-        "months": month & capital,
-        "number_words": category("number_word"),
-        "percents": category("percent"),
-        "money": (number & after(category("currency"))) | (category("money_word") & after(quantity)),
-        "measures": category("unit") & after(quantity),
+        "years": form["year"],
+        "months": form["month"] & capital,
+        "number_words": form["number_word"],
+        "percents": form["percent"],
+        "money": (number & after(form["currency"])) | (form["money_word"] & after(quantity)),
+        "measures": form["unit"] & after(quantity),
         "capitalised": title & after((word & (uppers == 0)) | comma),
         "names": capital & after(capital),
         "initials": initial & before(stop),
@@ -114,18 +177,18 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
         "acronyms": acronym,
         "acronyms_in_parentheses": acronym & after(opened) & before(closed),
         "acronyms_spelt_out": _spelt_out(tokens, word, acronym, opened, closed),
-        "abbreviation_words": category("abbreviation"),
+        "abbreviation_words": form["abbreviation"],
         "in_name": place_name & after(preposition | (article & after(preposition))),
         "name_comma_name": place_name & after(comma) & after(after(capital)),
-        "place_words": category("place"),
-        "by_name": capital & after(category("by")),
-        "person_words": category("person"),
-        "organisation_words": category("organisation"),
-        "reason_words": category("reason"),
-        "is_a": article & after(category("copula")),
+        "place_words": form["place"],
+        "by_name": capital & after(form["by"]),
+        "person_words": form["person"],
+        "organisation_words": form["organisation"],
+        "reason_words": form["reason"],
+        "is_a": article & after(form["copula"]),
     }
     shares = {
-        "function_words": category("function") | article | preposition | category("copula"),
+        "function_words": form["function"] | article | preposition | form["copula"],
         "capitals": capital,
     }
     flags = sizes | marks | shares
@@ -168,7 +231,7 @@ def _spelt_out(tokens: list[str], word: Flags, acronym: Flags, opened: Flags, cl
         if 2 <= len(letters) <= LONGEST_ACRONYM:
             words = tokens[max(0, place - 1 - 2 * len(letters)) : place - 1]
             if not acronym[place]:
-                words = [token for token in words if token.lower() not in _SKIPPED][-len(letters) :]
+                words = [token for token in words if token.lower() not in SKIPPED][-len(letters) :]
             found[place] = _initials_in(letters, words)
     for place in (np.flatnonzero(acronym[:-1] & opened[1:])).tolist():
         letters = _letters(tokens[place])
@@ -191,43 +254,6 @@ def _initials_in(letters: str, words: list[str]) -> bool:
 
 
 SURFACE_FEATURES = tuple(_features([""]))
-"""Names of the columns of :func:`surface_features`.
-
-Counts, as ln(1 + count), each >= 0:
-
-``characters``, ``words``
-    Size of the passage. Words are tokens that start with a letter.
-``sentences``, ``lines``, ``line_words``
-    Full stops, question and exclamation marks before a capital letter or the end of a line; line breaks; tokens per line.
-``bars``, ``items``, ``colons``, ``links``
-    Marks of tables, lists, key-value lines and reference sections: ``|``; lines that start with a bullet or a number and a
-    full stop; ``:`` and ``;``; ``http``, ``ISBN``, ``Retrieved`` and the like.
-``numbers``, ``years``, ``months``, ``number_words``, ``percents``, ``money``, ``measures``
-    Tokens that start with a digit, years apart; 1000 to 2099; names of months (not ``May``, which is mostly a verb);
-    ``two``, ``dozen``; ``%``; amounts with a currency or ``million``; numbers before a unit. Citation marks do not count.
-``capitalised``, ``names``, ``initials``, ``mixed_case``
-    Capitalised words after a lower-case word or a comma; capitalised words after a capitalised word; single capitals before
-    a full stop; words such as ``iPhone`` or ``POWER8``.
-``acronyms``, ``acronyms_in_parentheses``, ``acronyms_spelt_out``, ``abbreviation_words``
-    Words of two or more capitals; those between parentheses; those between parentheses whose letters are initials of the
-    words before, or before parentheses with words of such initials; ``acronym``, ``stands``, ``short``.
-``in_name``, ``name_comma_name``, ``place_words``
-    ``in``, ``at``, ``near`` before a capitalised word that is no month; ``Armonk, New``; ``city``, ``headquartered``.
-``by_name``, ``person_words``, ``organisation_words``
-    ``by`` before a capitalised word; ``she``, ``founder``; ``Inc``, ``committee``.
-``reason_words``, ``is_a``
-    ``because``, ``refers``; ``is a``, ``are the``.
-
-Rates, in [0, 1] but for the word length:
-
-``function_word_rate``, ``number_rate``, ``capital_rate``, ``bar_rate``, ``line_rate``
-    Share of all tokens that are function words (high in prose, low in lists), numbers, capitalised, bars, line breaks.
-``word_length``
-    ln(1 + mean length of a word in characters).
-``any_number``, ``any_quantity``
-    1 where a number or a year is there at all, else 0: the first one says more than all the others; the same with number
-    words, percent signs, amounts of money and measures.
-"""
+"""Names of the columns: counts as ln(1 + count), then rates. The tests show an example of each."""
 
 N_SURFACE = len(SURFACE_FEATURES)
-"""How many there are."""

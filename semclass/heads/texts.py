@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -12,13 +13,12 @@ import numpy.typing as npt
 
 from semclass.core.checks import check_probability, check_texts
 from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import DoubleArray, Encoder, Encoding
+from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
-from semclass.heads.classify import classify, labelled
 from semclass.heads.head import Head
-from semclass.heads.inputs import encoder_views
+from semclass.heads.inputs import classify, encoder_views, labelled
 
 Label: TypeAlias = str | int
 
@@ -28,14 +28,14 @@ HUB = "hub:"
 
 @dataclass(frozen=True)
 class TextLabels:
-    """What a text was classified as.
+    """The classes of one text.
 
     Attributes
     ----------
     text
         The text.
     labels
-        Its classes: one, or none where the model abstains; none, one or more where a text may have several labels.
+        Its classes: one, or none where the model abstains; several where a text may have several labels.
     probabilities
         All classes with their calibrated probabilities.
     """
@@ -92,17 +92,12 @@ class TextModel:
         Parameters
         ----------
         folder
-            The folder.
+            Its folder.
         encoder
             The encoder that it was trained with: one that is loaded already, the folder of an exported one,
             ``"hub:NAME"`` or ``"hub:FOLDER"`` for a sentence-transformers model; the shipped one if None.
         threads
             Threads of an encoder that is loaded here.
-
-        Returns
-        -------
-        TextModel
-            Ready to use.
 
         Raises
         ------
@@ -118,25 +113,20 @@ class TextModel:
         classes = tuple(manifest.get("labels", head.classes))
         return cls(used, head, classes, thresholds, float(manifest.get("min_probability", 0.0)))
 
-    @property
-    def encoder_views(self) -> tuple[str, ...]:
-        """The views that this model needs of an encoding."""
-        return encoder_views([self.head])
-
     def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
         """Classify texts.
 
         Parameters
         ----------
         texts
-            n non-empty texts; a generator is fine, one string is refused.
+            Non-empty texts; a generator is fine, one string is refused.
         min_probability
-            Abstain below this probability; in [0, 1], what the model was saved with if None.
+            Abstain below this probability; what the model was saved with if None.
 
         Returns
         -------
         list of TextLabels
-            In the order of `texts`; empty for none.
+            In the order of `texts`.
 
         Raises
         ------
@@ -152,53 +142,13 @@ class TextModel:
         return [TextLabels(*row) for row in labelled(checked, self.classes, probabilities, chosen)]
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
-        """Class probabilities of texts.
-
-        Parameters
-        ----------
-        texts
-            n non-empty texts.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes), columns in the order of `classes`; rows sum to 1 where a text has one class.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If one is empty or not a string.
-        """
-        return classify_in_chunks(self.encoder, check_texts(texts), self.encoder_views, self.probabilities)
-
-    def probabilities(self, texts: list[str], encoding: Encoding) -> DoubleArray:
-        """Class probabilities of texts that are encoded already, float64 of shape (n, n_classes)."""
-        return classify(self.head, texts, encoding)
+        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 where a text has one class."""
+        views, job = encoder_views([self.head]), partial(classify, self.head)
+        return classify_in_chunks(self.encoder, check_texts(texts), views, job)
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
-    """Load an encoder by its name.
-
-    Parameters
-    ----------
-    encoder
-        An encoder, which is given back; the folder of an exported one; ``"hub:NAME"`` or ``"hub:FOLDER"`` for a
-        sentence-transformers model; None for the shipped one.
-    threads
-        Threads of an exported encoder that is loaded here.
-
-    Returns
-    -------
-    Encoder
-        The encoder.
-
-    Raises
-    ------
-    ArtifactError, InputError
-        If it is not there or damaged.
-    MissingExtraError
-        If sentence-transformers is needed and not installed.
-    """
+    """Load an encoder by its name, as :meth:`semclass.TextModel.load` takes it; one that is loaded is given back."""
     if isinstance(encoder, str) and encoder.startswith(HUB):
         return SentenceTransformerEncoder.load(encoder.removeprefix(HUB))
     if encoder is None or isinstance(encoder, (str, Path)):
@@ -207,23 +157,7 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
 
 
 def decide(probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float) -> npt.NDArray[np.bool_]:
-    """Choose the classes of texts.
-
-    Parameters
-    ----------
-    probabilities
-        float64 of shape (n, n_classes).
-    thresholds
-        float64 of shape (n_classes,): a text has each class that reaches its threshold. None: it has the most probable
-        class, the first of equals.
-    min_probability
-        Least probability of any class that is chosen.
-
-    Returns
-    -------
-    ndarray
-        bool of shape (n, n_classes).
-    """
+    """Choose classes, bool (n, n_classes): those that reach their threshold, or, for None, the most probable one."""
     sure: npt.NDArray[np.bool_] = probabilities >= min_probability
     if thresholds is not None:
         return sure & (probabilities >= thresholds)

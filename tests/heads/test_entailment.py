@@ -12,7 +12,7 @@ from conftest import MODELS
 
 from semclass.core.errors import ArtifactError, EncoderMismatchError, InputError, InputTypeError, TruncationWarning
 from semclass.encoders.onnx_encoder import OnnxEncoder
-from semclass.heads.entailment import LABELS, QUESTION, SENTENCE, EntailmentClassifier
+from semclass.heads.entailment import LABELS, EntailmentClassifier
 
 QUESTIONS = ["When was the bridge opened?", "Who designed the bridge?", "How long is the bridge?"]
 SENTENCES = [
@@ -34,15 +34,11 @@ def test_each_question_finds_its_answer(classifier):
 
 
 def test_labels_follow_the_threshold(classifier):
-    given = classifier.predict([(QUESTIONS[0], SENTENCES[0]), (QUESTIONS[0], SENTENCES[1])])
-    assert [(item.question, item.sentence) for item in given] == [
-        (QUESTIONS[0], SENTENCES[0]),
-        (QUESTIONS[0], SENTENCES[1]),
-    ]
-    strict = replace(classifier, threshold=given[0].probability + 1e-6)
-    assert [item.label for item in strict.predict([(QUESTIONS[0], SENTENCES[0])])] == [LABELS[0]]
-    even = replace(classifier, threshold=given[0].probability)
-    assert [item.label for item in even.predict([(QUESTIONS[0], SENTENCES[0])])] == [LABELS[1]]
+    pair = (QUESTIONS[0], SENTENCES[0])
+    (given,) = classifier.predict([pair])
+    assert (given.question, given.sentence) == pair
+    for threshold, label in ((given.probability + 1e-6, LABELS[0]), (given.probability, LABELS[1])):
+        assert replace(classifier, threshold=threshold).predict([pair])[0].label == label
 
 
 def test_company_changes_nothing(classifier):
@@ -68,17 +64,6 @@ def test_case_and_generators(classifier):
     np.testing.assert_allclose(plain, shouted, atol=1e-6)
     assert plain.dtype == np.float64
     assert ((plain >= 0) & (plain <= 1)).all()
-
-
-def test_sentences_can_be_encoded_before_any_question(classifier):
-    kept = classifier.encode(SENTENCES, SENTENCE)
-    assert len(kept) == 3
-    assert kept.vectors.lengths().tolist() == kept.terms.lengths().tolist()
-    np.testing.assert_allclose(np.linalg.norm(kept.vectors.values, axis=1), 1, atol=1e-4)
-    asked = classifier.encode(QUESTIONS[1:2], QUESTION)
-    given = classifier.probabilities(asked, kept, np.array([[0, 0], [0, 1], [0, 2]]))
-    whole = classifier.predict_proba(QUESTIONS[1:2] * 3, SENTENCES)
-    np.testing.assert_allclose(given, whole, atol=5e-3)
 
 
 def test_nothing_gives_nothing(classifier):

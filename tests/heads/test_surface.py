@@ -82,11 +82,7 @@ def test_acronyms_are_compared_with_the_words_beside_them(text, expected):
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        (
-            "function_word_rate",
-            "the end of the line",
-            3 / 6,
-        ),  # the end of a text counts as a line's end, which is a token
+        ("function_word_rate", "the end of the line", 3 / 6),  # the end of a text is a token
         ("number_rate", "7 and 1999", 2 / 4),
         ("capital_rate", "Paris and ROME", 2 / 4),
         ("bar_rate", "a | b", 1 / 4),
@@ -109,7 +105,6 @@ def test_shape_and_type():
     assert features.shape == (2, N_SURFACE)
     assert features.dtype == np.float32
     assert surface_features([]).shape == (0, N_SURFACE)
-    assert len(set(SURFACE_FEATURES)) == N_SURFACE
 
 
 def test_every_feature_has_its_example(request):
@@ -132,14 +127,8 @@ def test_any_text_gives_finite_values(text):
     assert (features >= 0).all()
 
 
-@given(st.lists(st.text(max_size=40), max_size=5))
-def test_a_row_does_not_depend_on_the_texts_beside_it(texts):
+def test_a_row_does_not_depend_on_the_texts_beside_it():
+    texts = [f"({number} Passage {number * 'x'} of {number * 7}" for number in range(300)]
     together = surface_features(texts)
-    alone = [surface_features([text])[0] for text in texts]
-    for row, single in zip(together, alone, strict=True):
-        np.testing.assert_array_equal(row, single)
-
-
-def test_a_row_does_not_depend_on_its_block():
-    texts = [f"Passage {number} of {number * 7}" for number in range(600)]
-    np.testing.assert_array_equal(surface_features(texts)[599], surface_features([texts[599]])[0])
+    for row in (0, 1, 255, 256, 299):
+        np.testing.assert_array_equal(together[row], surface_features([texts[row]])[0])
