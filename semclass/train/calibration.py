@@ -8,8 +8,6 @@ import numpy.typing as npt
 from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, IntArray
 
-LINKS = ("softmax", "sigmoid")
-
 FLAT = 0.003
 """Thresholds whose F1 is within this of the best count as equally good; the middle one is taken."""
 

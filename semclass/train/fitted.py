@@ -13,11 +13,9 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.inputs import PIECES
 from semclass.train.calibration import probabilities_of
 
-NGRAM_SLOTS = 65536
-"""Size of the hash table of n-grams."""
+NGRAM_SLOTS = 65536  # size of the hash table of n-grams
 
-NGRAM_POSITIONS = 4
-"""Word pieces at the beginning that also count together with their position: "what" as first piece."""
+NGRAM_POSITIONS = 4  # word pieces at the beginning that also count together with their position: "what" as first piece
 
 HASH_PRIME = 2147483647
 """Modulus of the n-gram hashes (Carter and Wegman 1979): products with word-piece ids below 2**24 fit in 63 bits."""
@@ -26,8 +24,7 @@ UNIGRAM_HASH = (1103515245, 12345)
 BIGRAM_HASH = (1664525, 22695477, 777)
 POSITION_HASH = (69621, 40692003)
 
-SMALLEST = 1e-12
-"""Least scale, so that a column of zeros can be divided by its own."""
+SMALLEST = 1e-12  # least scale, so that a column of zeros can be divided by its own
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Quantised:
         return cls(np.clip(np.rint(matrix / scale), -127, 127).astype(np.int8), scale)
 
     def dense(self) -> DoubleArray:
-        """Give the matrix as float64 of shape (rows, columns)."""
+        """The matrix, float64."""
         return self.values.astype(np.float64) * self.scale.astype(np.float64)
 
 
@@ -62,22 +59,14 @@ class Projection:
 
 @dataclass(frozen=True)
 class Ngrams:
-    """A linear function of hashed word-piece n-grams.
+    """A linear function of hashed word-piece n-grams, ``weights * scale``.
 
-    Attributes
-    ----------
-    rows
-        int32 of shape (NGRAM_SLOTS,): row of `weights` for each hash slot; 0 for n-grams that too few training texts hold.
-    weights
-        int16 of shape (1 + n-grams, scores); row 0 is zero. Unlike the coordinates these are rounded after fitting, so
-        they have 16 bits, which keep scores within 1e-4.
-    scale
-        float32 of shape (scores,): the weights are ``weights * scale``.
+    Unlike the coordinates the weights are rounded after fitting: 16 bits keep scores within 1e-4.
     """
 
-    rows: npt.NDArray[np.int32]
-    weights: npt.NDArray[np.int16]
-    scale: FloatArray
+    rows: npt.NDArray[np.int32]  # (NGRAM_SLOTS,): row of the weights for each hash slot; 0 for rare n-grams
+    weights: npt.NDArray[np.int16]  # (1 + n-grams, scores); row 0 is zero
+    scale: FloatArray  # (scores,)
 
     @classmethod
     def of(cls, rows: npt.NDArray[np.int32], weights: DoubleArray) -> Ngrams:
@@ -92,36 +81,27 @@ class FittedHead:
 
     Attributes
     ----------
-    kind
-        ``"logistic"`` or ``"svm"``.
-    link
-        ``"softmax"`` or ``"sigmoid"``.
-    classes
-        Names of the output columns.
-    inputs
-        Name and dimension of each view, in the order in which they are concatenated; ``pieces`` is not concatenated.
-    weights
-        Floats of shape (dim, scores) for a logistic head, (landmarks, scores) for a kernel head; float32 in the network.
-    bias
-        Floats of shape (scores,); float32 in the network.
+    kind, link
+        ``"logistic"`` or ``"svm"``; ``"softmax"`` or ``"sigmoid"``.
+    classes, inputs
+        Names of the output columns; name and dimension of each view, in the order in which they are concatenated.
+    weights, bias
+        Floats of shape (dim, scores) for a logistic head, (landmarks, scores) for a kernel head, and of shape (scores,).
     slope, intercept
-        Calibration: probabilities are link(slope * scores + intercept). Of a sigmoid head with several columns, which
-        are calibrated each on their own, slopes and intercepts are part of `weights`, `ngrams` and `bias` instead.
-    projection, landmarks, gamma
-        Kernel head: coordinates of a text, those of the training texts (n, components), and the kernel's width.
-    ngrams
-        Kernel head with the view ``pieces``: what n-grams add to the scores.
+        Calibration: probabilities are link(slope * scores + intercept). A sigmoid head with several columns has them in
+        `weights`, `ngrams` and `bias` instead, as each column has its own.
+    projection, landmarks, gamma, ngrams
+        Kernel head: coordinates of a text, those of the training texts (n, components), the kernel's width, and what
+        n-grams add to the scores.
     merge
-        bool of shape (scores, classes): the scores of which the largest is a class's score; None where every score is
-        a class.
+        bool of shape (scores, classes): a class has the largest of these scores; None where every score is a class.
     out_of_fold
         float64 of shape (n, classes): calibrated probabilities of the training texts, each from a head that was fitted
-        without it; nan for texts that were fitted on only. None for a head that :func:`semclass.train.fit.fit_head` did
-        not make.
+        without it; nan for texts that were fitted on only.
     report
         Of the cross-validation, in JSON types: ``candidates`` (a row of figures each), ``chosen``, its ``accuracy``,
-        ``log_loss``, ``calibration_error`` (and ``f1``) on held-out texts, ``uncalibrated_log_loss``, ``examples``,
-        ``compared`` (texts that the candidates were compared on), ``folds`` and ``seed``.
+        ``log_loss`` and ``calibration_error`` on held-out texts, ``uncalibrated_log_loss``, ``examples``, ``compared``
+        (texts that the candidates were compared on), ``folds`` and ``seed``.
     """
 
     kind: str
@@ -142,20 +122,7 @@ class FittedHead:
 
 
 def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
-    """Compute a head's scores in numpy.
-
-    Parameters
-    ----------
-    head
-        The head.
-    views
-        (n, dim) by name.
-
-    Returns
-    -------
-    ndarray
-        float64 of shape (n, scores), uncalibrated.
-    """
+    """A head's uncalibrated scores, float64 of shape (n, scores), from views (n, dim) by name."""
     dense = np.concatenate([views[name] for name in head.inputs if name != PIECES], axis=1).astype(np.float64)
     if head.projection is None or head.landmarks is None:
         features: DoubleArray = dense
@@ -171,7 +138,7 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 
 
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
-    """Compute a head's calibrated probabilities in numpy, float64 of shape (n, classes)."""
+    """A head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
     return probabilities_of(head.slope * merged(head_scores(head, views), head.merge) + head.intercept, head.link)
 
 
@@ -192,15 +159,8 @@ def squared_distances(left: DoubleArray, right: DoubleArray) -> DoubleArray:
 def ngram_slots(pieces: IntArray) -> tuple[IntArray, npt.NDArray[np.bool_]]:
     """Hash the n-grams of texts: word pieces, pairs of neighbours, and the first pieces with their position.
 
-    Parameters
-    ----------
-    pieces
-        int64 of shape (n, length), word-piece ids below 2**24, padded with -1 at the end.
-
-    Returns
-    -------
-    tuple
-        Slots, int64 of shape (n, features) in [0, NGRAM_SLOTS), and whether the feature is there or padding, bool.
+    Takes word-piece ids below 2**24, int64 of shape (n, length), padded with -1 at the end. Gives slots in
+    [0, NGRAM_SLOTS), int64 of shape (n, features), and whether each is a feature or padding, bool.
     """
     shifted = pieces + 2
     before = np.concatenate([np.zeros((len(pieces), 1), np.int64), shifted[:, :-1]], axis=1)

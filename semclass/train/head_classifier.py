@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,21 +13,9 @@ from semclass.core.types import DoubleArray
 from semclass.train.fit import fit_head
 from semclass.train.fitted import head_probabilities
 from semclass.train.solvers import affordable_kind
-from semclass.train.targets import column_names
+from semclass.train.text_data import column_names
 
-_base = import_extra("sklearn.base", "train")
-
-Progress: TypeAlias = Callable[[str], object] | bool
-
-
-def say_to(progress: Progress) -> Callable[[str], object]:
-    """Give what lines are said to: the caller's function, one line of standard error if that is a terminal, or nothing."""
-    if callable(progress):
-        return progress
-    if progress and sys.stderr.isatty():
-        # back to the line's beginning, and blank to its end
-        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
-    return lambda line: None
+_base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("base", "utils.validation"))
 
 
 class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
@@ -40,14 +26,10 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     kind
         ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; see :mod:`semclass.train.fit`; with
         fewer than 300 or more than 10,000 examples ``"auto"`` is ``"logistic"``.
-    components
-        Principal components at most.
     cv
         Folds for choice and calibration: a number, a splitter of scikit-learn, or pairs of rows.
     seed
         Of the folds, where `cv` is a number.
-    progress
-        Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
 
     Attributes
     ----------
@@ -60,31 +42,20 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Columns of X.
     """
 
-    def __init__(
-        self, kind: str = "auto", *, components: int = 384, cv: Any = 5, seed: int = 0, progress: Progress = False
-    ) -> None:
+    def __init__(self, kind: str = "auto", *, cv: Any = 5, seed: int = 0) -> None:
         self.kind = kind
-        self.components = components
         self.cv = cv
         self.seed = seed
-        self.progress = progress
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeadClassifier:
         """Fit to vectors and their labels.
 
         Parameters
         ----------
-        X
-            Numbers of shape (n, n_features); kept as float32.
-        y
-            n labels.
+        X, y
+            Numbers of shape (n, n_features), kept as float32, and n labels.
         sample_weight
             n numbers, at least 0: as how many examples a row counts.
-
-        Returns
-        -------
-        HeadClassifier
-            This one.
 
         Raises
         ------
@@ -93,7 +64,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         ValueError
             As scikit-learn raises it, for what is not a matrix of finite numbers.
         """
-        X, y = import_extra("sklearn.utils.validation", "train").validate_data(self, X, y, dtype=np.float32)
+        X, y = _validation.validate_data(self, X, y, dtype=np.float32)
         import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
         self.classes_, places = np.unique(y, return_inverse=True)
         folds = self.cv
@@ -105,18 +76,16 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             column_names(places),
             kind=affordable_kind(self.kind, len(X)),
             sample_weight=sample_weight,
-            components=self.components,
             folds=folds,
             seed=self.seed,
-            progress=say_to(self.progress),
         )
         self.head_ = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
         return self
 
     def predict_proba(self, X: Any) -> DoubleArray:
         """Calibrated probabilities, float64 of shape (n, n_classes), columns in the order of `classes_`."""
-        import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
-        X = import_extra("sklearn.utils.validation", "train").validate_data(self, X, reset=False, dtype=np.float32)
+        _validation.check_is_fitted(self)
+        X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
         return head_probabilities(self.head_, {"features": X})
 
     def predict(self, X: Any) -> npt.NDArray[Any]:

@@ -1,18 +1,20 @@
-"""The report of a fitted text classifier: thresholds and cross-validated figures, in JSON types."""
+"""The report of a fitted text classifier: thresholds, cross-validated figures in JSON types, and its model card."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.errors import import_extra
+from semclass import __version__
 from semclass.core.types import DoubleArray
 from semclass.heads.texts import decide
 from semclass.train.calibration import best_threshold, reliability
 from semclass.train.fitted import FittedHead
-from semclass.train.targets import Targets
+from semclass.train.text_data import Targets
 
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Values of min_probability whose effect the report shows."""
@@ -33,12 +35,9 @@ def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, d
     right = (said == truth).all(axis=1)
     report: dict[str, Any] = {
         **{name: head.report[name] for name in ("examples", "folds", "seed", "chosen", "candidates", "compared")},
-        "accuracy": float(right.mean()),
         **{name: head.report[name] for name in ("log_loss", "calibration_error")},
-        "classes": [
-            {"label": label, **_class_figures(said[:, place], truth[:, place])}
-            for place, label in enumerate(targets.classes)
-        ],
+        "accuracy": float(right.mean()),
+        "classes": _class_figures(targets, said, truth),
     }
     report["macro_f1"] = float(np.mean([row["f1"] for row in report["classes"]]))
     if thresholds is None:
@@ -48,15 +47,20 @@ def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, d
         report["confusion"] = (truth.T.astype(np.int64) @ said).tolist()
     else:
         report["reliability"] = reliability(probabilities.ravel(), truth.ravel())
-    return thresholds, _rounded(report)
+    return thresholds, json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
 
 
-def _class_figures(said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> dict[str, float]:
-    """Precision, recall and F1 of one class; 0 where there is nothing to divide by."""
-    metrics = import_extra("sklearn.metrics", "train")
-    found = metrics.precision_recall_fscore_support(true, said, average="binary", zero_division=0.0)
-    figures = {name: float(value) for name, value in zip(("precision", "recall", "f1"), found[:3], strict=True)}
-    return {**figures, "examples": int(true.sum())}
+def _class_figures(targets: Targets, said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of each class; 0 where there is nothing to divide by."""
+    right, given, examples = (flags.sum(axis=0) for flags in (said & true, said, true))
+    figures = {
+        "label": targets.classes,
+        "precision": (right / np.maximum(given, 1)).tolist(),
+        "recall": (right / np.maximum(examples, 1)).tolist(),
+        "f1": (2 * right / np.maximum(given + examples, 1)).tolist(),
+        "examples": examples.tolist(),
+    }
+    return [dict(zip(figures, row, strict=True)) for row in zip(*figures.values(), strict=True)]
 
 
 def _coverage(confidence: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
@@ -72,10 +76,80 @@ def _coverage(confidence: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dic
     ]
 
 
-def _rounded(value: Any) -> Any:
-    """Round every number in nested JSON types to four places."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return round(value, 4) if isinstance(value, float) else value
+def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The cross-validated figures, as model hubs read them."""
+    metrics = [
+        {"type": kind, "value": round(report[field], 4), "name": title}
+        for kind, field, title in (
+            ("accuracy", "accuracy", "Accuracy"),
+            ("f1", "macro_f1", "Macro F1"),
+            ("expected_calibration_error", "calibration_error", "Expected calibration error"),
+        )
+    ]
+    texts = {"type": "own", "name": f"{report['examples']} training texts, {report['folds']}-fold cross-validation"}
+    result = {"task": {"type": "text-classification"}, "dataset": texts, "metrics": metrics}
+    return [{"name": name, "results": [result]}]
+
+
+def card_sections(
+    report: Mapping[str, Any], inputs: Iterable[str], thresholds: DoubleArray | None
+) -> list[tuple[str, str]]:
+    """Sections of the card, from a classifier's report, its views, and its thresholds if a text may have several labels."""
+    columns = ["class", "precision", "recall", "F1", "examples"]
+    rows = [list(row.values()) for row in report["classes"]]
+    several, whole, chosen = "", "", "Setting and calibration"
+    if thresholds is not None:
+        several, whole = ", of which a text may have several or none,", " (the whole set of labels is right)"
+        chosen = "Setting, calibration and thresholds"
+        columns.append("threshold")
+        rows = [[*row, threshold] for row, threshold in zip(rows, thresholds.tolist(), strict=True)]
+    good = (
+        f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
+        f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "
+        f"{report['calibration_error']:.3f}. {chosen} were chosen on the same folds, so new texts "
+        "from the same source may do slightly worse, and texts from other sources clearly worse: measure on texts as they "
+        "will come.\n\n" + _table(columns, rows)
+    )
+    trust = "How often is it right when it says so?\n\n" + _table(
+        ["probability from", "to", "texts", "mean probability", "share right"],
+        [row.values() for row in report["reliability"]],
+    )
+    if thresholds is None:
+        names = [_cell(row["label"]) for row in report["classes"]]
+        counts = [[name, *row] for name, row in zip(names, report["confusion"], strict=True)]
+        good += "\n\nTrue class (row) and what was said (column):\n\n" + _table(["", *names], counts)
+        trust += "\n\nWhat declining below a probability costs and brings:\n\n" + _table(
+            ["min_probability", "share answered", "accuracy of these"], [row.values() for row in report["coverage"]]
+        )
+    tried = []
+    for row in report["candidates"]:
+        name = f"**{row['candidate']}**" if row["candidate"] == report["chosen"] else row["candidate"]
+        tried.append([name, row["accuracy"], row["log_loss"], row["calibration_error"]])
+    return [
+        (
+            "What it is",
+            f"Calibrated probabilities of {len(rows)} classes{several or ','} from the views "
+            f"{', '.join(f'`{name}`' for name in inputs)} of a text. Load it with `semclass.TextModel.load`, and with the "
+            "encoder it was trained with.",
+        ),
+        (
+            "How it was made",
+            f"`semclass.TextClassifier`, version {__version__}. The setting in bold was chosen by cross-validation, on "
+            f"{report['compared']} texts.\n\n"
+            + _table(["setting", "accuracy", "log loss", "calibration error"], tried),
+        ),
+        ("How good it is", good),
+        ("How far to trust it", trust),
+    ]
+
+
+def _table(heads: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Markdown table; a vertical bar in a label must not end its cell."""
+    cells = [list(heads), ["---"] * len(heads), *([_cell(item) for item in row] for row in rows)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in cells)
+
+
+def _cell(item: Any) -> str:
+    if item is None:
+        return "-"
+    return f"{item:.3f}" if isinstance(item, float) else " ".join(str(item).replace("|", "\\|").split())

@@ -1,38 +1,52 @@
-"""The two kinds of heads: logistic regressions and kernel machines, fitted to texts in their coordinates."""
+"""The two kinds of heads: logistic regressions and kernel machines, fitted to texts in coordinates that they share."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core.checks import check_choice
 from semclass.core.errors import import_extra
-from semclass.core.types import DoubleArray, IntArray
+from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.inputs import PIECES
-from semclass.train.fitted import FittedHead, Ngrams
-from semclass.train.problem import Problem
-from semclass.train.space import Space
+from semclass.train.data import Problem
+from semclass.train.fitted import (
+    NGRAM_SLOTS,
+    SMALLEST,
+    FittedHead,
+    Ngrams,
+    Projection,
+    Quantised,
+    ngram_slots,
+    squared_distances,
+)
 
 KINDS = ("logistic", "svm")
 """Kinds of heads; ``kind="auto"`` lets cross-validation choose."""
 
-LOGISTIC_STRENGTHS = (3.0, 30.0, 300.0, 3000.0)
-"""Inverse regularisation C that is tried; features have mean squared distance 1, so the range suits any views."""
-
-KERNEL_WIDTHS = (0.5, 1.0)
-"""Values of gamma in exp(-gamma d**2) that are tried; the mean squared distance of the training texts is 1."""
-
+# what is tried; the mean squared distance of the training texts is 1, so these suit any views
+LOGISTIC_STRENGTHS = (3.0, 30.0, 300.0, 3000.0)  # inverse regularisation C
+KERNEL_WIDTHS = (0.5, 1.0)  # gamma in exp(-gamma d**2)
 KERNEL_RIDGES = (0.03, 0.1, 0.3, 1.0)
-"""Ridge penalties of the kernel machine that are tried."""
 
 KERNEL_TEXTS = (300, 10_000)
-"""With fewer or with more examples than these classifiers with ``kind="auto"`` try logistic regressions only. With few,
-cross-validation cannot tell which is better: on 8 questions of each coarse TREC class, accuracy on others is 0.741 with
-logistic regressions alone and 0.732 with both, on 32 it is 0.833 with either (12 draws). With many, a kernel machine takes
-memory by the square and time by the cube of their number."""
+"""With fewer or more examples classifiers with ``kind="auto"`` try logistic regressions only. With few, cross-validation
+cannot say which is better: on 8 questions of each coarse TREC class, accuracy on others is 0.741 with logistic regressions
+alone and 0.732 with both. With many, a kernel machine takes memory by the square and time by the cube of their number."""
+
+COMPONENTS = 384  # principal components at most, of each view if it has its own
+
+NGRAM_WEIGHT = 0.4  # of the n-gram kernel beside the Gaussian one, which is 1 for a text with itself
+
+NGRAM_TEXTS = 3
+"""Training texts that an n-gram must occur in. On TREC 2 to 5 are equally good, and 3 takes half the room of 2."""
+
+NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
 
 
 @dataclass(frozen=True)
@@ -40,12 +54,11 @@ class Candidate:
     """One setting that cross-validation tries."""
 
     kind: str
-    strength: float  # C of a logistic regression: larger is freer; ridge penalty of a kernel machine: larger is tighter
-    gamma: float = 0.0  # width of the Gaussian kernel
+    strength: float  # C of a logistic regression, or ridge penalty of a kernel machine
+    gamma: float = 0.0  # of a kernel machine
     views: tuple[str, ...] = ()  # where there is a choice
 
     def __str__(self) -> str:
-        """Name it, for tables."""
         name = "C" if self.kind == "logistic" else "ridge"
         width = f" gamma={self.gamma:g}" if self.kind == "svm" else ""
         over = f" over {' + '.join(self.views)}" if self.views else ""
@@ -66,11 +79,101 @@ def affordable_kind(kind: str, examples: int) -> str:
     return "logistic" if kind == "auto" and not least <= examples <= most else kind
 
 
+@dataclass(frozen=True)
+class NgramSpace:
+    """The n-grams of n training texts."""
+
+    rows: npt.NDArray[np.int32]  # (NGRAM_SLOTS,), see Ngrams
+    features: Any  # sparse (n, 1 + n-grams)
+    kernel: DoubleArray  # (n, n)
+    scale: float  # the kernel of a text with itself is NGRAM_WEIGHT on average
+
+
+@dataclass(frozen=True)
+class Space:
+    """n training texts in the coordinates that all settings share."""
+
+    projection: Projection
+    landmarks: Quantised  # (n, components)
+    squared: DoubleArray  # distances (n, n) where a kernel head is fitted, or empty
+    ngrams: NgramSpace | None
+
+
+def space_of(problem: Problem, chosen: IntArray, kernel: bool) -> Space:
+    """Compute what every setting shares, from the chosen texts alone."""
+    projection = project(problem.dense[chosen], problem.blocks, problem.weight_of(chosen))
+    landmarks = Quantised.of(projection(problem.dense[chosen]))
+    if not kernel:
+        return Space(projection, landmarks, np.zeros((0, 0)), None)
+    points = landmarks.dense()
+    pieces = problem.views.get(PIECES)
+    ngrams = None if pieces is None else _ngram_space(pieces[chosen].astype(np.int64))
+    return Space(projection, landmarks, squared_distances(points, points), ngrams)
+
+
+def project(dense: FloatArray, blocks: Sequence[tuple[slice, float]], weight: DoubleArray | None = None) -> Projection:
+    """Standardise, rotate each block of columns to its principal axes, and scale to a mean squared distance of 1."""
+    if weight is None:
+        mean, spread = dense.mean(axis=0, dtype=np.float64), dense.std(axis=0, dtype=np.float64)
+    else:
+        mean = np.average(dense, axis=0, weights=weight)
+        spread = np.sqrt(np.average((dense - mean) ** 2, axis=0, weights=weight))
+    spread[spread < 1e-6] = 1.0  # a column that never varies says nothing; do not blow up its rounding errors
+    standard = (dense - mean) / spread
+    matrices, variance = [], 0.0
+    for part, length in blocks:
+        axes, variances = _principal_axes(standard[:, part], weight)
+        rows = np.zeros((dense.shape[1], len(axes)))
+        rows[part] = axes.T / spread[part, None] * length
+        matrices.append(rows)
+        variance += float(variances.sum()) * length**2
+    # two independent rows are on average twice the total variance apart
+    total = np.sqrt(max(2 * variance, SMALLEST))
+    matrix = Quantised.of(np.concatenate(matrices, axis=1) / total)
+    return Projection(matrix, (mean @ matrix.dense()).astype(np.float32))
+
+
+def _principal_axes(standard: DoubleArray, weight: DoubleArray | None) -> tuple[DoubleArray, DoubleArray]:
+    """Principal axes, (components, columns), and their variances; directions in which nothing varies are left out."""
+    rows, columns = standard.shape
+    count = min(COMPONENTS, columns, rows - 1)
+    if weight is None:
+        pca = import_extra("sklearn.decomposition", "train").PCA
+        fitted = pca(count, svd_solver="covariance_eigh" if rows > columns else "full").fit(standard)
+        axes, variances = fitted.components_, fitted.explained_variance_
+    else:
+        # scikit-learn's has no weights; a text of weight 2 must be the same as that text twice
+        examples = float(weight.sum())
+        scaled = standard * np.sqrt(weight / max(examples - 1, examples / 2))[:, None]
+        _, values, axes = np.linalg.svd(scaled if rows <= columns else np.linalg.qr(scaled, mode="r"))
+        axes, variances = axes[:count], values[:count] ** 2
+    kept = variances > NO_VARIANCE * max(float(variances[0]), SMALLEST)
+    kept[0] = True
+    return axes[kept], variances[kept]
+
+
+def _ngram_space(pieces: IntArray) -> NgramSpace:
+    """Count the n-grams that enough texts hold, and scale them."""
+    slots, valid = ngram_slots(pieces)
+    own = [np.unique(row[there]) for row, there in zip(slots, valid, strict=True)]
+    seen = np.bincount(np.concatenate(own), minlength=NGRAM_SLOTS) >= NGRAM_TEXTS
+    rows = np.where(seen, np.cumsum(seen), 0).astype(np.int32)
+    # counts, divided by the root of the text's number of n-grams
+    value = 1 / np.sqrt(np.maximum(valid.sum(axis=1), 1))
+    columns = (rows[slots] * valid).ravel()
+    texts = np.repeat(np.arange(len(slots)), slots.shape[1])
+    kept = columns > 0
+    sparse = import_extra("scipy.sparse", "train")
+    raw = sparse.csr_matrix((value[texts[kept]], (texts[kept], columns[kept])), (len(slots), int(rows.max()) + 1))
+    norm = raw.multiply(raw).sum() / len(pieces)
+    scale = float(np.sqrt(NGRAM_WEIGHT / norm)) if norm > 0 else 0.0
+    features = raw * scale
+    return NgramSpace(rows, features, (features @ features.T).toarray(), scale)
+
+
 def solve(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
     """Fit one setting to the chosen texts, uncalibrated."""
-    if candidate.kind == "logistic":
-        return _logistic(problem, chosen, candidate, space)
-    return _kernel(problem, chosen, candidate, space)
+    return {"logistic": _logistic, "svm": _kernel}[candidate.kind](problem, chosen, candidate, space)
 
 
 def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
@@ -87,7 +190,7 @@ def _logistic(problem: Problem, chosen: IntArray, candidate: Candidate, space: S
         kind="logistic",
         link=problem.link,
         classes=problem.classes,
-        inputs={view: dim for view, dim in problem.inputs.items() if view != PIECES},
+        inputs={view: values.shape[1] for view, values in problem.views.items() if view != PIECES},
         weights=space.projection.matrix.dense() @ coefficients,
         bias=bias - space.projection.offset @ coefficients,
         merge=problem.merge,
@@ -143,7 +246,7 @@ def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Spa
         kind="svm",
         link=problem.link,
         classes=problem.classes,
-        inputs=problem.inputs,
+        inputs={view: values.shape[1] for view, values in problem.views.items()},
         weights=dual,
         bias=bias,
         projection=space.projection,

@@ -5,34 +5,31 @@ What a text classifier saves, :class:`semclass.TextModel` runs, where scikit-lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from semclass.core import cards
 from semclass.core.checks import check_positive, check_probability, check_texts
-from semclass.core.errors import ArtifactError, InputError, import_extra
+from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import warn_truncated
-from semclass.heads.head import Head
-from semclass.heads.texts import Label, decide
-from semclass.train.card import card_sections, measured
+from semclass.heads.texts import decide
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
 from semclass.train.fitted import head_probabilities
-from semclass.train.head_classifier import Progress, say_to
-from semclass.train.report import report_of
+from semclass.train.report import card_sections, measured, report_of
 from semclass.train.solvers import affordable_kind
-from semclass.train.targets import Targets, column_names
-from semclass.train.text_views import cached, check_view_names, code_hashes, embed, encode, shared_encoder
+from semclass.train.text_data import Targets, check_view_names, column_names, encode, encode_cached, shared_encoder
 
 _base = import_extra("sklearn.base", "train")
 
-TASK = "text-classification"
+Progress: TypeAlias = Callable[[str], object] | bool
 
 CHOICES = (
     Choice({"pooled": 1.0}, "logistic"),
@@ -43,19 +40,6 @@ CHOICES = (
 ``layers``. Accuracy over ``pooled``, both and ``layers``, on 2,000 training texts that were not fitted on: 0.781, 0.774 and
 0.649 with 5 messages of each bank intent; 0.677, 0.765 and 0.833 with 500 questions of six classes. A kernel machine is
 tried over layers and word pieces alone: over ``pooled`` it gained half a point at a log loss that was a seventh higher."""
-
-PROBE = 16
-"""Training texts whose views a fitted classifier keeps, to compare the network with when it is saved."""
-
-TOLERANCE = 1e-4
-"""Largest difference allowed between probabilities of the network that is saved and of the arrays it was made from."""
-
-
-def _choices(kind: str, examples: int) -> list[Choice]:
-    """`CHOICES` with the kind that was asked for, or with kinds of their own, as far as they are affordable."""
-    return [
-        replace(choice, kind=affordable_kind(choice.kind if kind == "auto" else kind, examples)) for choice in CHOICES
-    ]
 
 
 class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
@@ -72,28 +56,19 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         is better than an object where the classifier is pickled, as it is by ``n_jobs=2``.
     views
         What the head reads: views of the encoder with one row per text, ``"surface"`` (counts of numbers, capitals and
-        the like), ``"pieces"`` (n-grams of word pieces). None lets cross-validation choose among `CHOICES`; for an encoder
-        that lacks ``pooled`` or ``layers``, the other one and ``"pieces"``.
-    kind
-        ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; see :mod:`semclass.train.fit`; with
-        fewer than 300 or more than 10,000 examples ``"auto"`` is ``"logistic"``.
+        the like), ``"pieces"`` (n-grams of word pieces). None lets cross-validation choose.
+    kind, seed
+        As for :class:`semclass.HeadClassifier`.
     multi_label
         Whether a text may have several labels, or none: one yes-or-no column for each label, with a threshold that is
         best for F1 on held-out texts.
     min_probability
-        Below this probability the classifier abstains; with 0 it never does. Where a text may have several labels, a label
-        must reach it and its threshold.
-    abstain_label
-        What `predict` gives where the classifier abstains; of the same type as the labels, such as -1 for integers.
-    components
-        Principal components at most.
+        Below this probability the classifier abstains: `predict` gives ``semclass.ABSTAIN``. Where a text may have several
+        labels, a label must reach it and its threshold.
     cv
         Number of folds for choice and calibration.
     cache
-        Folder, or ``joblib.Memory``, that keeps embeddings and fitted heads, so that fitting the same again takes
-        seconds. It holds pickles: name one that nobody else can write to. None keeps nothing.
-    seed
-        Of the folds.
+        Folder, or ``joblib.Memory``, that keeps embeddings. It holds pickles: name one that nobody else can write to.
     progress
         Whether to show progress on standard error, if that is a terminal; or a function that is called with lines of text.
 
@@ -108,11 +83,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     report_
         Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes`` (precision,
         recall, F1 and number of each), ``coverage`` (what `min_probability` would cost and bring), ``reliability``,
-        ``chosen``, ``candidates`` and the number of texts these were ``compared`` on.
+        ``confusion``, ``chosen``, ``candidates`` and the number of texts these were ``compared`` on.
     encoder_fingerprint_
         Of the encoder that it was trained with.
-    probe_
-        Views of the first training texts, which :meth:`save` compares the network on.
 
     Examples
     --------
@@ -130,8 +103,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         kind: str = "auto",
         multi_label: bool = False,
         min_probability: float = 0.0,
-        abstain_label: Label = ABSTAIN,
-        components: int = 384,
         cv: int = 5,
         cache: Any = None,
         seed: int = 0,
@@ -142,8 +113,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.kind = kind
         self.multi_label = multi_label
         self.min_probability = min_probability
-        self.abstain_label = abstain_label
-        self.components = components
         self.cv = cv
         self.cache = cache
         self.seed = seed
@@ -152,15 +121,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     def __sklearn_clone__(self) -> TextClassifier:
         """Clones share the encoder: it cannot be copied and never changes."""
         return type(self)(**self.get_params(deep=False))
-
-    def __sklearn_tags__(self) -> Any:
-        """Texts go in, not matrices."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.one_d_array = True
-        tags.input_tags.two_d_array = False
-        tags.classifier_tags.multi_label = bool(self.multi_label)
-        return tags
 
     def fit(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> TextClassifier:
         """Fit to texts and their labels.
@@ -175,11 +135,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         sample_weight
             n numbers, at least 0: as how many examples a text counts.
 
-        Returns
-        -------
-        TextClassifier
-            This one.
-
         Raises
         ------
         InputError, InputTypeError
@@ -192,56 +147,55 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         if not texts:
             raise InputError("there are no texts; at least two classes with two examples each are needed")
         targets = Targets.of(y, multi_label=bool(self.multi_label))
-        weight = None if sample_weight is None else np.asarray(sample_weight, np.float64)
-        for name, given in (("labels", len(targets)), ("weights", len(texts) if weight is None else weight.size)):
+        weights = np.ones(len(texts)) if sample_weight is None else np.asarray(sample_weight, np.float64).ravel()
+        for name, given in (("labels", len(targets.rows)), ("weights", len(weights))):
             if given != len(texts):
                 raise InputError(f"there are {len(texts)} texts and {given} {name}; each text needs one")
-        least = check_probability(self.min_probability, "min_probability")
-        if least > 0 and not self.multi_label:
-            targets.check_other(self.abstain_label)
-        say = say_to(self.progress)
+        if check_probability(self.min_probability, "min_probability") > 0 and ABSTAIN in targets.classes:
+            raise InputError(f"no label may be {ABSTAIN!r}: with min_probability above 0 it means that there is none")
+        say = _say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
-        weights = np.ones(len(texts)) if weight is None else weight.ravel()
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))
         texts, targets = [texts[place] for place in order], targets.take(order)
-        weight = None if weight is None else weights[order]
         # everything that can be refused is refused before texts are encoded, which may take minutes
         labels = targets.for_head()
         encoder = shared_encoder(self.encoder)
         names = check_view_names(self.views, encoder)
-        several = self.views is None and {"pooled", "layers"} <= set(names)
-        settings: dict[str, Any] = {
-            "kind": affordable_kind(self.kind, len(texts)),
-            "choices": _choices(self.kind, len(texts)) if several else None,
-            "link": "sigmoid" if self.multi_label else "softmax",
-            "names": column_names(range(len(targets.classes))),
-            "groups": [" ".join(text.lower().split()) for text in texts],
-            "sample_weight": weight,
-            "components": check_positive(self.components, "components"),
-            "folds": check_positive(self.cv, "cv"),
-            "seed": self.seed,
-        }
+        kind = affordable_kind(self.kind, len(texts))
+        choices = None
+        if self.views is None and {"pooled", "layers"} <= set(names):
+            kinds = [choice.kind if self.kind == "auto" else kind for choice in CHOICES]
+            choices = [
+                replace(choice, kind=affordable_kind(its, len(texts)))
+                for choice, its in zip(CHOICES, kinds, strict=True)
+            ]
+        folds = check_positive(self.cv, "cv")
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
         memory = import_extra("sklearn.utils.validation", "train").check_memory(cache)
-        views = embed(texts, names, encoder, memory, say)
-        key = ("head", views, labels, settings, code_hashes())
-        head = cached(memory, key, lambda: fit_head(views, labels, progress=say, **settings))
+        views = encode_cached(texts, names, encoder, memory, say)
+        head = fit_head(
+            views,
+            labels,
+            kind=kind,
+            choices=choices,
+            link="sigmoid" if self.multi_label else "softmax",
+            names=column_names(range(len(targets.classes))),
+            groups=[" ".join(text.lower().split()) for text in texts],
+            sample_weight=None if sample_weight is None else weights[order],
+            folds=folds,
+            seed=self.seed,
+            progress=say,
+        )
         self.classes_ = np.array(targets.classes)
         self.head_ = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_ = encoder.fingerprint
         self.indicator_ = targets.indicator
-        self.probe_ = {name: views[name][:PROBE] for name in head.inputs}
         self.thresholds_, self.report_ = report_of(self.head_, targets)
         say("")
         return self
 
     def predict_proba(self, X: Iterable[str]) -> DoubleArray:
         """Calibrated probabilities of texts.
-
-        Parameters
-        ----------
-        X
-            n non-empty texts.
 
         Returns
         -------
@@ -260,62 +214,34 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             raise InputError("the encoder was changed after fitting; fit again")
         if not texts:
             return np.zeros((0, len(self.classes_)))
-        views, cut = encode(texts, tuple(self.head_.inputs), encoder, lambda line: None)
+        views, cut = encode(texts, self.head_.inputs, encoder, lambda line: None)
         warn_truncated(cut, len(texts))
         return head_probabilities(self.head_, views)
 
     def predict(self, X: Iterable[str]) -> Any:
-        """Labels of texts.
-
-        Parameters
-        ----------
-        X
-            n non-empty texts.
+        """Labels of texts; errors as for :meth:`predict_proba`.
 
         Returns
         -------
         ndarray or list
-            Array of shape (n,), with `abstain_label` where no class reaches `min_probability`. With `multi_label` a list
-            of tuples, or int64 of shape (n, n_classes) if fitted to such an array.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string.
+            Array of shape (n,); of Python objects where the classifier abstains. With `multi_label` a list of tuples, or
+            int64 of shape (n, n_classes) if fitted to such an array.
         """
         probabilities = self.predict_proba(X)
         chosen = decide(probabilities, self.thresholds_, check_probability(self.min_probability, "min_probability"))
         if self.thresholds_ is None:
-            labels = self.classes_[probabilities.argmax(axis=1)]
-            return labels if chosen.any(axis=1).all() else np.where(chosen.any(axis=1), labels, self.abstain_label)
+            labels, sure = self.classes_[probabilities.argmax(axis=1)], chosen.any(axis=1)
+            return labels if sure.all() else np.where(sure, labels.astype(object), ABSTAIN)
         if self.indicator_:
             return chosen.astype(np.int64)
         return [tuple(self.classes_[row].tolist()) for row in chosen]
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
-        """Share of texts whose label, or whose whole set of labels, is right; a label never seen in training is wrong.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As for :meth:`fit`.
-
-        Returns
-        -------
-        float
-            In [0, 1].
-
-        Raises
-        ------
-        InputError, InputTypeError
-            As for :meth:`fit`.
-        """
-        said, targets = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label))
-        if len(said) != len(targets):
-            raise InputError(f"there are {len(said)} texts and {len(targets)} labels; each text needs one")
-        given = Targets.of(said, multi_label=bool(self.multi_label))
-        right = [set(row) == set(true) for row, true in zip(given.rows, targets.rows, strict=True)]
-        return float(np.average(right, weights=sample_weight))
+        """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
+        said, true = (Targets.of(labels, multi_label=bool(self.multi_label)).rows for labels in (self.predict(X), y))
+        if len(said) != len(true):
+            raise InputError(f"there are {len(said)} texts and {len(true)} labels; each text needs one")
+        return float(np.average([a == b for a, b in zip(said, true, strict=True)], weights=sample_weight))
 
     def save(
         self,
@@ -331,12 +257,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         ----------
         folder
             Where; made if it is not there.
-        title
-            Heading of the model card.
-        language
-            Language of the texts, for the model card, such as ``"de"``.
-        license
-            Licence of the model, for the model card, by the name that model hubs know, such as ``"apache-2.0"``.
+        title, language, license
+            For the model card: its heading, the language of the texts, such as ``"de"``, and the licence of the model, by
+            the name that model hubs know, such as ``"apache-2.0"``.
 
         Returns
         -------
@@ -351,36 +274,35 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             If onnx is not installed.
         """
         import_extra("sklearn.utils.validation", "train").check_is_fitted(self)
-        head, report = self.head_, self.report_
-        multi = self.thresholds_ is not None
+        head, report, task = self.head_, self.report_, "text-classification"
         card = cards.HeadCard(
-            task=TASK,
+            task=task,
             classes=head.classes,
             link=head.link,
             inputs=head.inputs,
             encoder=self.encoder_fingerprint_,
             calibration={
-                "method": "platt" if multi else "temperature",
+                "method": "temperature" if self.thresholds_ is None else "platt",
                 "on": f"out-of-fold scores, {report['folds']} folds, of the training texts",
             },
             training={name: report[name] for name in ("examples", "folds", "seed", "chosen")},
             metrics={"cross_validation": report},
             threshold=None if self.thresholds_ is None else np.round(self.thresholds_, 6).tolist(),
-            extra={
-                "labels": self.classes_.tolist(),
-                "min_probability": float(self.min_probability),
-            },
+            extra={"labels": self.classes_.tolist(), "min_probability": float(self.min_probability)},
         )
         heading = f"Text classifier: {len(self.classes_)} classes" if title is None else title
-        given = {"language": language, "license": license}
-        facts = {
-            "pipeline_tag": "text-classification",
-            **{name: value for name, value in given.items() if value is not None},
-            "model-index": measured(heading, report),
-        }
+        given = {"pipeline_tag": task, "language": language, "license": license}
+        facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        facts |= {"model-index": measured(heading, report)}
         sections = card_sections(report, head.inputs, self.thresholds_)
-        written = cards.save_head(folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts)
-        network = Head.load(folder, encoder=self.encoder_fingerprint_).probabilities(self.probe_)
-        if np.abs(network - head_probabilities(head, self.probe_)).max() > TOLERANCE:
-            raise ArtifactError(f"{folder}: the network differs from what was fitted by more than {TOLERANCE}")
-        return written
+        return cards.save_head(folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts)
+
+
+def _say_to(progress: Progress) -> Callable[[str], object]:
+    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if progress and sys.stderr.isatty():
+        # back to the line's beginning, and blank to its end
+        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
+    return lambda line: None

@@ -7,15 +7,15 @@ import onnxruntime
 import pytest
 
 from semclass.core.errors import InputError, MissingExtraError
+from semclass.heads.head import LINKS
 from semclass.heads.inputs import PIECES
-from semclass.train import fit
-from semclass.train.calibration import LINKS, probabilities_of
+from semclass.train import fit, solvers
+from semclass.train.calibration import probabilities_of
+from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
 from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, merged, ngram_slots
-from semclass.train.problem import problem_of, with_views
-from semclass.train.solvers import KERNEL_RIDGES, KERNEL_WIDTHS, KINDS, LOGISTIC_STRENGTHS
-from semclass.train.space import project, space_of
+from semclass.train.solvers import KERNEL_RIDGES, KERNEL_WIDTHS, KINDS, LOGISTIC_STRENGTHS, project, space_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
 PARENTS = {label: label[:3] for label in CLASSES}
@@ -80,7 +80,7 @@ def test_logistic_is_scikit_learns():
     head = fit_head(views, labels, kind="logistic", folds=3)
     strength = float(head.report["chosen"].partition("C=")[2])
     dense = np.concatenate([views["a"], views["b"]], axis=1)
-    coordinates = project(dense, 384, [(slice(0, 17), 1.0)])(dense)
+    coordinates = project(dense, [(slice(0, 17), 1.0)])(dense)
     model = linear_model.LogisticRegression(C=strength, max_iter=5000, tol=1e-6).fit(coordinates, labels)
     assert tuple(model.classes_) == head.classes
     expected = probabilities_of(head.slope * model.decision_function(coordinates), "softmax")
@@ -96,7 +96,7 @@ def test_kernel_machine_is_scikit_learns(with_pieces):
     views, labels = questions()
     views = views if with_pieces else without_pieces(views)
     head = fit_head(views, labels, kind="svm", folds=3)
-    space = space_of(problem_of(views, labels, "softmax", (), None, False, None), np.arange(150), 384, kernel=True)
+    space = space_of(problem_of(views, labels), np.arange(150), kernel=True)
     points, texts = head.landmarks.dense(), head.projection(np.concatenate([views["a"], views["b"]], axis=1))
     ngrams = space.ngrams.kernel if with_pieces else 0.0
     fitted, asked = (pairwise.rbf_kernel(rows, points, gamma=head.gamma) + ngrams for rows in (points, texts))
@@ -241,7 +241,7 @@ BAD = {
     "one weighs": ({}, XYZ, {"sample_weight": np.arange(9) % 3 == 0}, "sample_weight above 0"),
     "no fold": ({}, XYZ, {"folds": []}, "score no text"),
     "far rows": ({}, XYZ, {"folds": [([0, 1], [9])]}, "rows go from 0 to 8"),
-    "names": ({}, [[0], [1], [0]] * 3, {"link": "sigmoid", "names": ("x", "y")}, "2 names"),
+    "names": ({}, [[0], [1], [0]] * 3, {"link": "sigmoid", "names": ("x", "y")}, "2 different names"),
     "ragged": ({}, [[0], [1, 1], [0]] * 3, {"link": "sigmoid", "names": "x"}, "0 or 1 for each"),
     "no choice": ({}, XYZ, {"choices": []}, "choices"),
     "choice of nothing": ({}, XYZ, {"choices": [Choice({})]}, "choice"),
@@ -312,12 +312,14 @@ def test_texts_that_no_fold_scores_are_fitted_on_only():
     assert np.abs(head_probabilities(head, views) - head_probabilities(alone, views)).max() > 1e-3
 
 
-def test_each_view_of_a_choice_has_its_length_and_components_of_its_own():
+def test_each_view_of_a_choice_has_its_length_and_components_of_its_own(monkeypatch):
     views, labels = questions()
-    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")], components=3)
+    over = problem_of(views, labels).over({"a": 4.0, "b": 2.0})
+    spread = project(over.dense, over.blocks)(over.dense).var(axis=0)
+    assert len(spread) == 17
+    monkeypatch.setattr(solvers, "COMPONENTS", 3)
+    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")])
     assert few.landmarks.values.shape == (150, 6)  # three of each view
-    over = with_views(problem_of(views, labels, "softmax", (), None, False, None), {"a": 4.0, "b": 2.0})
-    spread = project(over.dense, 12, over.blocks)(over.dense).var(axis=0)
     assert spread[:12].sum() / spread[12:].sum() == pytest.approx(4.0, rel=0.05)
 
 

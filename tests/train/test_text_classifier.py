@@ -123,7 +123,7 @@ except ImportError as error:
 def test_integers_stay_integers(tmp_path):
     texts, labels = corpus()
     numbers = np.array([sorted(WORDS).index(label) * 5 for label in labels])  # 10 sorts behind 5, unlike "10" and "5"
-    model = classifier(min_probability=0.5, abstain_label=-1).fit(texts, numbers)
+    model = classifier(min_probability=0.5).fit(texts, numbers)
     assert model.classes_.tolist() == [0, 5, 10]
     assert model.predict(["anchor mast"]).dtype == model.classes_.dtype
     model.save(tmp_path)
@@ -303,7 +303,6 @@ def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
     model = classifier().fit(texts, labels)
     model.save(tmp_path)
     assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
-    assert set(model.probe_) == set(model.head_.inputs)
     over = {row["candidate"].partition(" over ")[2] for row in model.report_["candidates"]}
     assert over == {"pooled", "pooled + layers", "layers"}
     assert model.report_["chosen"].endswith(" + ".join(model.head_.inputs))
@@ -343,13 +342,9 @@ def test_the_second_fit_comes_from_the_cache(tmp_path):
     first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(texts, labels)
     assert encoder.counts == [len(set(texts))]
     assert any("fold 1 of 5" in line for line in lines)
-    lines.clear()
     again = clone(first).fit(texts[::-1], labels[::-1])
     assert encoder.counts == [len(set(texts))]
-    assert not any("fold" in line for line in lines)
     np.testing.assert_array_equal(again.head_.weights, first.head_.weights)
-    clone(first).set_params(seed=1).fit(texts, labels)  # fits, but does not encode
-    assert len(encoder.counts) == 1
     clone(first).set_params(views=("pooled",)).fit(texts, labels)
     assert len(encoder.counts) == 2
 
@@ -399,8 +394,7 @@ BAD = {
     "kind": (TEXTS, PAIRS, {"kind": "forest"}, InputError, "kind is 'forest'"),
     "cv": (TEXTS, PAIRS, {"cv": 0}, InputError, "cv is 0"),
     "probability": (TEXTS, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
-    "abstain": (TEXTS, [0, 0, 1, 1], {"min_probability": 0.5}, InputError, "abstain_label is 'ABSTAIN'"),
-    "abstain is a class": (TEXTS, PAIRS, {"min_probability": 0.5, "abstain_label": "p"}, InputError, "abstain_label"),
+    "abstain is a class": (TEXTS, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
     "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
 }
 

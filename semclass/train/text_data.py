@@ -1,0 +1,159 @@
+"""Texts and labels to train on: labels are checked, texts become views for heads to read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass import __version__
+from semclass.core.checks import check_choice, short
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.types import Encoder, FloatArray
+from semclass.encoders.batching import CHUNK, warn_truncated
+from semclass.encoders.onnx_encoder import STATES
+from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
+from semclass.heads.surface import surface_features
+from semclass.heads.texts import Label, open_encoder
+from semclass.train.data import check_classes
+
+Say: TypeAlias = Callable[[str], object]
+Views: TypeAlias = dict[str, FloatArray]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Checked labels of n texts."""
+
+    rows: Sequence[tuple[Label, ...]]  # each text's
+    classes: tuple[Label, ...]  # all of them, sorted
+    multi: bool  # whether a text may have several
+    indicator: bool  # whether they were given as an array of 0 and 1
+
+    @classmethod
+    def of(cls, y: Any, *, multi_label: bool) -> Targets:
+        """Check labels of either shape."""
+        if y is None or isinstance(y, (str, bytes)) or not isinstance(y, Iterable):
+            raise InputTypeError(f"labels must be a sequence with a label for each text, not {short(y)}")
+        if multi_label and isinstance(y, np.ndarray) and y.ndim == 2:
+            if not np.isin(y, (0, 1)).all():
+                raise InputError("labels in an array of two dimensions must be 0 or 1, a column for each class")
+            rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
+            return cls(rows, tuple(range(y.shape[1])), multi=True, indicator=True)
+        check = _several if multi_label else _single
+        items = y.tolist() if hasattr(y, "tolist") else y
+        rows = [check(item, f"labels[{place}]") for place, item in enumerate(items)]
+        classes = {label for row in rows for label in row}
+        if len({type(label) for label in classes}) > 1:
+            raise InputTypeError("labels mix strings and integers; make all of them strings")
+        return cls(rows, tuple(sorted(classes)), multi=multi_label, indicator=False)
+
+    def take(self, places: Sequence[int]) -> Targets:
+        """Some rows."""
+        return replace(self, rows=[self.rows[place] for place in places])
+
+    def matrix(self) -> npt.NDArray[np.bool_]:
+        """Which text has which class, bool of shape (n, n_classes)."""
+        binarizer = import_extra("sklearn.preprocessing", "train").MultiLabelBinarizer(classes=self.classes)
+        found: npt.NDArray[np.bool_] = binarizer.fit_transform(self.rows).astype(np.bool_)
+        return found
+
+    def for_head(self) -> Any:
+        """Labels as `fit_head` takes them: names that sort like the classes, or 0 and 1."""
+        if self.multi and not self.classes:
+            raise InputError("no text has a label; at least one label with two examples is needed")
+        if self.multi:
+            return self.matrix().astype(np.int64)
+        names = column_names(self.matrix().argmax(axis=1))
+        check_classes(names)
+        return names
+
+
+def _label(item: Any, name: str, remedy: str = "") -> Label:
+    """Check one label; numpy's scalars become Python's."""
+    if isinstance(item, np.generic):
+        item = item.item()
+    if isinstance(item, bool) or not isinstance(item, (str, int)):
+        raise InputTypeError(f"{name} must be a string or an integer, not {type(item).__name__}: {short(item)}{remedy}")
+    return item
+
+
+def _single(item: Any, name: str) -> tuple[Label, ...]:
+    return (_label(item, name, "; for several labels a text set multi_label=True"),)
+
+
+def _several(item: Any, name: str) -> tuple[Label, ...]:
+    if isinstance(item, (str, bytes)) or not isinstance(item, Iterable):
+        raise InputTypeError(
+            f"{name} must be a collection of labels with multi_label=True, not {short(item)}; write ({short(item)},)"
+        )
+    return tuple(sorted({_label(label, name) for label in item}, key=str))
+
+
+def column_names(places: Iterable[int]) -> list[str]:
+    """Names that sort as the numbers do."""
+    return [f"{int(place):09d}" for place in places]
+
+
+@lru_cache(maxsize=4)
+def _named_encoder(name: str | None) -> Encoder:
+    """Load an encoder once; the clones of a grid search share it."""
+    return open_encoder(name)
+
+
+def shared_encoder(encoder: Encoder | str | Path | None) -> Encoder:
+    """Give the encoder that a parameter means."""
+    if encoder is None or isinstance(encoder, (str, Path)):
+        return _named_encoder(None if encoder is None else str(encoder))
+    return encoder
+
+
+def check_view_names(views: Sequence[str] | None, encoder: Encoder) -> tuple[str, ...]:
+    """Give the views that the head will read."""
+    if views is None:
+        return (*(name for name in ("pooled", "layers") if name in encoder.views), PIECES)
+    if isinstance(views, str):
+        raise InputTypeError(f"views must be a sequence of names, not one string; write ({views!r},)")
+    allowed = [name for name in encoder.views if name not in ("tokens", STATES)] + [SURFACE, PIECES]
+    for name in views:
+        check_choice(name, allowed, "view")
+    return tuple(dict.fromkeys(views))
+
+
+def encode(texts: Sequence[str], names: Iterable[str], encoder: Encoder, say: Say) -> tuple[Views, list[int]]:
+    """Views of texts, and which texts were longer than the encoder reads."""
+    parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+    wanted = [name for name in parts if name not in (SURFACE, PIECES)]
+    cut: list[int] = []
+    for start in range(0, len(texts), CHUNK):
+        chunk = list(texts[start : start + CHUNK])
+        encoding = encoder.encode(chunk, views=wanted)
+        cut += [start + row for row in encoding.truncated]
+        for name, part in parts.items():
+            if name == SURFACE:
+                part.append(surface_features(chunk))
+            else:
+                part.append(piece_matrix(encoding.terms) if name == PIECES else encoding.rows(name))
+        say(f"encoded {start + len(chunk)} of {len(texts)} texts")
+    return {name: np.concatenate(part) for name, part in parts.items()}, cut
+
+
+def encode_cached(texts: Sequence[str], names: Sequence[str], encoder: Encoder, memory: Any, say: Say) -> Views:
+    """Views of texts, from a ``joblib.Memory`` if it has them; equal texts are encoded once."""
+    unique, rows = np.unique(np.array(texts, dtype=object), return_inverse=True)
+    unique = unique.tolist()
+    say(f"encoding {len(unique)} texts")
+    key = import_extra("joblib", "train").hash((unique, tuple(names), encoder.fingerprint, __version__))
+    views, cut = memory.cache(_call, ignore=["job"])(key, lambda: encode(unique, names, encoder, say))
+    warn_truncated(cut, len(unique))
+    return {name: values[rows] for name, values in views.items()}
+
+
+def _call(key: str, job: Callable[[], Any]) -> Any:
+    """What the cache keeps under a key."""
+    return job()
