@@ -23,8 +23,7 @@ from semclass.train.fitted import (
     Quantised,
 )
 
-OPSET = 18
-IR_VERSION = 8
+OPSET, IR_VERSION = 18, 8
 
 
 class _Writer:
@@ -59,16 +58,11 @@ class _Writer:
 def head_to_onnx(head: FittedHead) -> bytes:
     """Write a fitted head as an ONNX network.
 
-    Parameters
-    ----------
-    head
-        The head.
-
     Returns
     -------
     bytes
-        A serialised model, opset 18: one float32 input (n, dim) per view, named like it, and one float32 output
-        ``probabilities`` (n, classes). The same head gives the same bytes.
+        A serialised model: one float32 input (n, dim) per view, named like it, and one float32 output ``probabilities``
+        (n, classes). The same head gives the same bytes.
 
     Raises
     ------
@@ -150,13 +144,16 @@ def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
     row = op("Gather", [writer.constant("ngram_rows", ngrams.rows), slots], "rows")
     used = op("Where", [valid, row, writer.constant("no_row", np.array(0, np.int32))], "used_rows")
     found = op(
-        "Cast", [op("Gather", [writer.constant("ngram_weights", ngrams.weights), used], "found")], "found32", to=1
+        "Cast",
+        [op("Gather", [writer.constant("ngram_weights", ngrams.weights.values), used], "found")],
+        "found32",
+        to=1,
     )
     total = op("ReduceSum", [found, writer.integers(1)], "ngram_sum", keepdims=0)
     count = op("ReduceSum", [op("Cast", [valid], "valid32", to=1), writer.integers(1)], "ngram_count", keepdims=1)
     least = writer.constant("one", np.array([1], np.float32))
     mean = op("Div", [total, op("Sqrt", [op("Max", [count, least], "count")], "root")], "ngram_mean")
-    return op("Mul", [mean, writer.constant("ngram_scale", ngrams.scale)], "ngram_scores")
+    return op("Mul", [mean, writer.constant("ngram_scale", ngrams.weights.scale)], "ngram_scores")
 
 
 def _members(writer: _Writer, scores: str, merge: npt.NDArray[np.bool_]) -> str:

@@ -29,16 +29,17 @@ SMALLEST = 1e-12  # least scale, so that a column of zeros can be divided by its
 
 @dataclass(frozen=True)
 class Quantised:
-    """A matrix in 8 bits, ``values * scale``: int8 of shape (rows, columns) and float32 of shape (columns,)."""
+    """A matrix of shape (rows, columns) in few bits, ``values * scale``."""
 
-    values: npt.NDArray[np.int8]
-    scale: FloatArray
+    values: npt.NDArray[np.int8] | npt.NDArray[np.int16]
+    scale: FloatArray  # (columns,)
 
     @classmethod
-    def of(cls, matrix: npt.NDArray[np.floating[Any]]) -> Quantised:
-        """Round a matrix of shape (rows, columns), each column to 255 levels symmetric about 0."""
-        scale = np.maximum(np.abs(matrix).max(axis=0) / 127, SMALLEST).astype(np.float32)
-        return cls(np.clip(np.rint(matrix / scale), -127, 127).astype(np.int8), scale)
+    def of(cls, matrix: npt.NDArray[np.floating[Any]], kind: type[np.int8 | np.int16] = np.int8) -> Quantised:
+        """Round each column to levels symmetric about 0."""
+        top = np.iinfo(kind).max
+        scale = np.maximum(np.abs(matrix).max(axis=0) / top, SMALLEST).astype(np.float32)
+        return cls(np.clip(np.rint(matrix / scale), -top, top).astype(kind), scale)
 
     def dense(self) -> DoubleArray:
         """The matrix, float64."""
@@ -59,65 +60,34 @@ class Projection:
 
 @dataclass(frozen=True)
 class Ngrams:
-    """A linear function of hashed word-piece n-grams, ``weights * scale``.
+    """A linear function of hashed word-piece n-grams."""
 
-    Unlike the coordinates the weights are rounded after fitting: 16 bits keep scores within 1e-4.
-    """
-
-    rows: npt.NDArray[np.int32]  # (NGRAM_SLOTS,): row of the weights for each hash slot; 0 for rare n-grams
-    weights: npt.NDArray[np.int16]  # (1 + n-grams, scores); row 0 is zero
-    scale: FloatArray  # (scores,)
-
-    @classmethod
-    def of(cls, rows: npt.NDArray[np.int32], weights: DoubleArray) -> Ngrams:
-        """Round weights of shape (1 + n-grams, scores), each column to 65,535 levels symmetric about 0."""
-        scale = np.maximum(np.abs(weights).max(axis=0) / 32767, SMALLEST).astype(np.float32)
-        return cls(rows, np.clip(np.rint(weights / scale), -32767, 32767).astype(np.int16), scale)
+    rows: npt.NDArray[np.int32]  # (NGRAM_SLOTS,): row of the weights for each hash slot; 0, of zeros, for rare n-grams
+    weights: Quantised  # (1 + n-grams, scores), rounded after fitting: 16 bits keep scores within 1e-4
 
 
 @dataclass(frozen=True)
 class FittedHead:
-    """A fitted head as plain arrays; :func:`semclass.train.export.head_to_onnx` writes it as a network.
+    """A fitted head as plain arrays; :func:`semclass.train.export.head_to_onnx` writes it as a network."""
 
-    Attributes
-    ----------
-    kind, link
-        ``"logistic"`` or ``"svm"``; ``"softmax"`` or ``"sigmoid"``.
-    classes, inputs
-        Names of the output columns; name and dimension of each view, in the order in which they are concatenated.
-    weights, bias
-        Floats of shape (dim, scores) for a logistic head, (landmarks, scores) for a kernel head, and of shape (scores,).
-    slope, intercept
-        Calibration: probabilities are link(slope * scores + intercept). A sigmoid head with several columns has them in
-        `weights`, `ngrams` and `bias` instead, as each column has its own.
-    projection, landmarks, gamma, ngrams
-        Kernel head: coordinates of a text, those of the training texts (n, components), the kernel's width, and what
-        n-grams add to the scores.
-    merge
-        bool of shape (scores, classes): a class has the largest of these scores; None where every score is a class.
-    out_of_fold
-        float64 of shape (n, classes): calibrated probabilities of the training texts, each from a head that was fitted
-        without it; nan for texts that were fitted on only.
-    report
-        Of the cross-validation, in JSON types: ``candidates`` (a row of figures each), ``chosen``, its ``accuracy``,
-        ``log_loss`` and ``calibration_error`` on held-out texts, ``uncalibrated_log_loss``, ``examples``, ``compared``
-        (texts that the candidates were compared on), ``folds`` and ``seed``.
-    """
-
-    kind: str
-    link: str
-    classes: tuple[str, ...]
-    inputs: Mapping[str, int]
-    weights: FloatArray | DoubleArray
-    bias: FloatArray | DoubleArray
+    kind: str  # "logistic" or "svm"
+    link: str  # "softmax" or "sigmoid"
+    classes: tuple[str, ...]  # names of the output columns
+    inputs: Mapping[str, int]  # dimension of each view, in the order in which they are concatenated; not of pieces
+    weights: FloatArray | DoubleArray  # (dim, scores), of a kernel head (landmarks, scores)
+    bias: FloatArray | DoubleArray  # (scores,)
+    # probabilities are link(slope * scores + intercept); several sigmoid columns have theirs in weights, ngrams and bias
     slope: float = 1.0
     intercept: float = 0.0
+    # kernel head: coordinates of a text, those of the training texts, the kernel's width, what n-grams add to the scores
     projection: Projection | None = None
     landmarks: Quantised | None = None
     gamma: float = 0.0
     ngrams: Ngrams | None = None
-    merge: npt.NDArray[np.bool_] | None = None
+    merge: npt.NDArray[np.bool_] | None = None  # (scores, classes): a class has the largest of these scores
+    # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
     out_of_fold: DoubleArray | None = None
+    # of the cross-validation, in JSON types: candidates, chosen, its accuracy, log_loss, calibration_error ...
     report: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -131,9 +101,9 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
     scores = features @ head.weights.astype(np.float64) + head.bias
     if head.ngrams is not None:
         slots, valid = ngram_slots(views[PIECES].astype(np.int64))
-        rows = head.ngrams.rows[slots] * valid
-        total = head.ngrams.weights.astype(np.float64)[rows].sum(axis=1)
-        scores += total * head.ngrams.scale / np.sqrt(np.maximum(valid.sum(axis=1, keepdims=True), 1))
+        weights = head.ngrams.weights
+        total = weights.values.astype(np.float64)[head.ngrams.rows[slots] * valid].sum(axis=1)
+        scores += total * weights.scale / np.sqrt(np.maximum(valid.sum(axis=1, keepdims=True), 1))
     return scores
 
 

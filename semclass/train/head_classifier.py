@@ -24,8 +24,8 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     Parameters
     ----------
     kind
-        ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; see :mod:`semclass.train.fit`; with
-        fewer than 300 or more than 10,000 examples ``"auto"`` is ``"logistic"``.
+        ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; with fewer than 300 or more than
+        10,000 examples ``"auto"`` is ``"logistic"``.
     cv
         Folds for choice and calibration: a number, a splitter of scikit-learn, or pairs of rows.
     seed
@@ -36,8 +36,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     classes_
         The labels, sorted, of shape (n_classes,).
     head_
-        The :class:`semclass.train.fitted.FittedHead`; :func:`semclass.train.export.head_to_onnx` writes it as a network
-        with the input ``features``.
+        The fitted head; :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
     n_features_in_
         Columns of X.
     """

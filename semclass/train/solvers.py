@@ -241,7 +241,8 @@ def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Spa
     dual = ridge(alpha=candidate.strength, kernel="precomputed").fit(kernel, targets - bias, weight).dual_coef_
     ngrams = None
     if space.ngrams is not None:
-        ngrams = Ngrams.of(space.ngrams.rows, space.ngrams.scale * (space.ngrams.features.T @ dual))
+        linear = space.ngrams.scale * (space.ngrams.features.T @ dual)
+        ngrams = Ngrams(space.ngrams.rows, Quantised.of(linear, np.int16))
     return FittedHead(
         kind="svm",
         link=problem.link,

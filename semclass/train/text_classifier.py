@@ -76,8 +76,6 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     ----------
     classes_
         The labels, sorted, of shape (n_classes,).
-    head_
-        The :class:`semclass.train.fitted.FittedHead`.
     thresholds_
         Probabilities from which a text has a label, float64 of shape (n_classes,); None if each text has one label.
     report_
