@@ -34,7 +34,7 @@ from export_encoder import SMOOTHING, find_source
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 from semclass.encoders.batching import batches_by_length
-from semclass.evaluation.candidate_scores import ranks_along, reciprocal_ranks
+from semclass.evaluation.candidate_scores import reciprocal_ranks
 from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
 
 Array = npt.NDArray[Any]
@@ -305,8 +305,7 @@ def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
     held = np.flatnonzero(task.held_out)
     scores = held_out_scores(task, held, CrossEncoder.load(folder))
     answers, score = task.answers[held], task.score[held]
-    ranks = ranks_along(score, scores, answers, np.array(LAMBDAS))
-    weight = float(LAMBDAS[(1 / ranks).mean(axis=0).argmax()])
+    weight = max(LAMBDAS, key=lambda weight: mean_rank(score + weight * scores, answers))
     platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
     metrics = {
         "questions": len(held),

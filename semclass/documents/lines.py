@@ -12,30 +12,20 @@ from semclass.core.errors import InputError
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Give the lines of a file without their ends, each with its number from 1."""
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
+        with path.open("rb") as file:
             for number, line in enumerate(file, 1):
-                yield number, line.rstrip("\r\n")
+                yield number, _decoded(path, number, line).rstrip("\r\n")
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(_not_utf8(path)) from error
 
 
-def _not_utf8(path: Path) -> str:
-    """Name the line that is not UTF-8, and the command that converts the file."""
-    if not path.is_file():  # a pipe cannot be read again
-        return f"{path} is not UTF-8; convert it first"
-    with path.open("rb") as file:
-        lines = ((number, line) for number, line in enumerate(file, 1) if not _is_utf8(line))
-        number, line = next(lines, (1, b""))
-    utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    encoding = "UTF-16" if utf16 else "WINDOWS-1252"
-    return f"{path}, line {number} is not UTF-8; convert the file first, such as with `iconv -f {encoding} -t UTF-8`"
-
-
-def _is_utf8(line: bytes) -> bool:
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    """Decode a line, or name the command that converts the file."""
     try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        command = f"iconv -f {'UTF-16' if utf16 else 'WINDOWS-1252'} -t UTF-8"
+        raise InputError(
+            f"{path}, line {number} is not UTF-8; convert the file first, such as with `{command}`"
+        ) from error

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from semclass.core.errors import InputError
+from semclass.documents.lines import read_lines
 from semclass.documents.readers import read_json_lines
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A BEIR folder's questions and judgements.
-
-    Attributes
-    ----------
-    folder
-        Where it is.
-    questions
-        Text by question id; only those with a relevant passage.
-    relevance
-        Relevance by passage id, by question id; only values above 0.
-    """
+    """Questions that have a relevant passage, and their judgements."""
 
     folder: Path
-    questions: Mapping[str, str]
-    relevance: Mapping[str, Mapping[str, int]]
+    questions: Mapping[str, str]  # text by id
+    relevance: Mapping[str, Mapping[str, int]]  # relevance, above 0, by passage id, by question id
 
 
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None) -> Dataset:
@@ -42,15 +32,10 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
     limit
         Take only the first so many questions, in the order of the judgements.
 
-    Returns
-    -------
-    Dataset
-        Questions and judgements.
-
     Raises
     ------
     InputError
-        If a file is missing or a line of it is not what it should be; with file and line.
+        If a file is missing or a line of it is malformed; with file and line.
     """
     folder = Path(folder)
     judgements = folder / "qrels" / f"{split}.tsv"
@@ -70,49 +55,33 @@ def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = 
     qrels
         Tab-separated question id, passage id and relevance, a whole number; a header in the first line is allowed.
     limit
-        Take only the first so many questions, in the order of the judgements.
-
-    Returns
-    -------
-    Dataset
-        Questions and judgements; its folder is that of `queries`.
+        As for :func:`load_dataset`.
 
     Raises
     ------
     InputError
-        If a file is missing or a line of it is not what it should be; with file and line.
+        As for :func:`load_dataset`.
     """
     queries, qrels = Path(queries), Path(qrels)
     relevance: dict[str, dict[str, int]] = {}
-    for question, passage, value in _judgements(qrels):
+    for number, line in read_lines(qrels):
+        try:
+            question, passage, text = line.split("\t")[:3]
+            value = int(text)
+        except ValueError as error:
+            if number == 1:
+                continue  # BEIR's judgements begin with a header
+            raise InputError(
+                f"{qrels}, line {number}: give query-id, corpus-id and a whole number, not {line[:80]!r}"
+            ) from error
         if value > 0:
             relevance.setdefault(question, {})[passage] = value
     texts = {}
     for number, record in read_json_lines(queries):
         if "_id" not in record or not isinstance(record.get("text"), str):
-            raise InputError(f"{queries}, line {number}: an object with _id and text is wanted")
+            raise InputError(f"{queries}, line {number}: give an object with _id and text")
         texts[str(record["_id"])] = record["text"]
     known = [question for question in relevance if question in texts][:limit]
     if not known:
         raise InputError(f"{qrels} judges no question of {queries}")
     return Dataset(queries.parent, {q: texts[q] for q in known}, {q: relevance[q] for q in known})
-
-
-def _judgements(path: Path) -> Iterator[tuple[str, str, int]]:
-    """Question id, passage id and relevance of each line."""
-    try:
-        file = path.open(encoding="utf-8", newline="")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-    with file:
-        rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        for row in rows:
-            try:
-                question, passage, value = row[0], row[1], int(row[2])
-            except (IndexError, ValueError) as error:
-                if rows.line_num == 1:
-                    continue  # BEIR's judgements begin with a header
-                raise InputError(
-                    f"{path}, line {rows.line_num}: query-id, corpus-id and a whole number are wanted, not {row}"
-                ) from error
-            yield question, passage, value

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, import_extra
@@ -47,30 +47,16 @@ def cached_index(
         Holds ``corpus.jsonl``.
     cache
         Folder for indices; each is named after the hash of everything that it depends on.
-    reader
+    passage_encoder
         The models that read passages.
     progress
         Called with the number of passages done.
-    similarity
-        See :func:`semclass.scoring.topk.similarity`.
-    form
+    similarity, form
         See :meth:`semclass.PassageIndex.build`.
-
-    Returns
-    -------
-    PassageIndex
-        The index, memory-mapped.
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
-    identity = [
-        artifacts.sha256_of(corpus),
-        encoder,
-        passage_encoder.interaction,
-        similarity,
-        str(form),
-        str(PROTOCOL),
-    ]
+    identity = [artifacts.sha256_of(corpus), encoder, passage_encoder.interaction, similarity, str(form), str(PROTOCOL)]
     if passage_encoder.codebooks:
         identity.append(passage_encoder.codebooks.fingerprint)
     if head:
@@ -79,10 +65,8 @@ def cached_index(
     try:
         return PassageIndex.load(place, encoder=encoder)
     except ArtifactError:
-        passages = read_corpus(corpus)
-        return build_index(
-            place, passages, passage_encoder=passage_encoder, similarity=similarity, form=form, progress=progress
-        )
+        options: dict[str, Any] = {"similarity": similarity, "form": form, "progress": progress}
+        return build_index(place, read_corpus(corpus), passage_encoder=passage_encoder, **options)
 
 
 def evaluate(
@@ -93,21 +77,15 @@ def evaluate(
     candidates: int = DEPTH,
     measures: Sequence[str] = MEASURES,
     slices: Mapping[str, Sequence[str]] | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MethodResult]:
     """Run every method on the same candidates and measure it.
 
     Parameters
     ----------
-    dataset
-        Questions and judgements.
-    retriever
-        Over the data set's passages.
-    seed
-        Of the randomisation test and the confidence intervals.
-    candidates, progress
+    dataset, retriever, candidates, progress
         As for :func:`rank`.
-    measures, slices
+    seed, measures, slices
         As for :func:`semclass.evaluation.measure.measure`.
 
     Returns
@@ -132,7 +110,7 @@ def rank(
     *,
     candidates: int = DEPTH,
     depth: int = RUN_DEPTH,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, list[list[str]]]:
     """Rank the passages for each question by every method, with the weights that the retriever has.
 
@@ -157,17 +135,17 @@ def rank(
         lack are left out.
     """
     methods = {name: how for name, how in METHODS.items() if retriever.models.has_heads_for(how)}
-    queries, weights = retriever.encode(list(dataset.questions.values())), retriever.weights
     plain = {name: how for name, how in methods.items() if how.rerank is None}
-    found: dict[str, list[npt.NDArray[np.int64]]] = {name: [] for name in plain}
+    queries, weights = retriever.encode(list(dataset.questions.values())), retriever.weights
+    found = []
     for query in queries:
-        for name, how in plain.items():
-            # the two lists of the other fusions are no longer than the run: longer ones would change their scores
-            n = max(depth, candidates, DEPTH) if how.fusion == "linear" else depth
-            found[name].append(retriever.retrieve(query, n, how, weights=weights))
-        if progress is not None:
-            progress(1)
-    retrieved = {name: np.stack(rows) for name, rows in found.items()}
+        # the two lists of the other fusions are no longer than the run: longer ones would change their scores
+        lengths = {
+            name: max(depth, candidates, DEPTH) if how.fusion == "linear" else depth for name, how in plain.items()
+        }
+        found.append([retriever.retrieve(query, lengths[name], how, weights=weights) for name, how in plain.items()])
+        progress(1)
+    retrieved = {name: np.stack(rows) for name, rows in zip(plain, zip(*found, strict=True), strict=True)}
     behind = {"linear": retrieved[BASELINE], "convex": retrieved["convex"]}
     reranked = [
         (name if n == how.candidates else f"{name}@{n}", how, n)
@@ -182,7 +160,7 @@ def rank(
                 moved = np.take_along_axis(parts.rows, parts.order(how, weights.get(how.signal_weight, 0.0)), axis=1)
                 retrieved[name] = np.concatenate([moved, behind[fusion][:, moved.shape[1] :]], axis=1)
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
-    retrieved = {name: rows[:, :depth] for name, rows in retrieved.items()}
-    seen = np.unique(np.concatenate([rows.ravel() for rows in retrieved.values()]))
-    ids = {row: passage.id for row, passage in zip(seen.tolist(), retriever.index.passages(seen), strict=True)}
-    return {name: [[ids[row] for row in rows] for rows in retrieved[name].tolist()] for name in names}
+    seen, places = np.unique(np.stack([retrieved[name][:, :depth] for name in names]), return_inverse=True)
+    ids = np.array([passage.id for passage in retriever.index.passages(seen)], object)
+    rankings = ids[places.reshape(len(names), len(queries), -1)].tolist()
+    return dict(zip(names, rankings, strict=True))

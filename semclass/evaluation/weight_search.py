@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,26 +11,23 @@ import numpy.typing as npt
 
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
-from semclass.evaluation.candidate_scores import CUTOFF
+from semclass.evaluation.candidate_scores import reciprocal_ranks
+from semclass.scoring import fusion
 
-GRID: DoubleArray = np.arange(1001) / 100
-"""The weights that are tried: 0 (without the component), and 0.01 to 10 in steps of 0.01, as the reference system did."""
-
-BM25_GRID: DoubleArray = np.concatenate([np.arange(100) / 1000, GRID[10:]])
-"""The same for w of BM25, whose scores have no upper bound: in steps of 0.001 below 0.1."""
+GRID: DoubleArray = np.array([0.0, *(float(f"{weight:.2g}") for weight in np.geomspace(0.001, 10, 81))])
+"""Weights that are tried: 0, which leaves the component out, and 20 a decade from 0.001 to 10."""
 
 ALPHA_GRID: DoubleArray = np.arange(101) / 100
-"""The same for alpha of a convex combination: 0 to 1 in steps of 0.01."""
+"""The same for alpha of a convex combination."""
 
 FEW = 100
 """With fewer questions than this, a gain must exceed `FEW_MARGIN` standard errors, and then the weight nearest to the
 default is taken that is no worse than the best by one: the best of few questions lies far off by chance.
 
-``python -m bench tune`` searches samples of squad4 and pubmedqa. With 10, 20 and 50 questions, the best alpha of the sample
-loses 0.004 to 0.019 of MRR@10 on the other questions against the default, and this rule at most 0.0001, as it keeps the
-default in at least 96 of 100 samples. From an alpha that costs 0.097, it gets back 0.015, 0.033 and 0.065.
+On samples of 10, 20 and 50 questions of squad4 and pubmedqa, the best alpha of the sample loses 0.004 to 0.019 of MRR@10 on
+the other questions against the default; this rule loses at most 0.0001, as it keeps the default in at least 96 of 100
+samples. From an alpha that costs 0.097, it gets back 0.015, 0.033 and 0.065.
 """
-
 
 FEW_MARGIN = 1.645
 """One-sided 95 % of the normal distribution."""
@@ -37,15 +35,7 @@ FEW_MARGIN = 1.645
 
 @dataclass(frozen=True)
 class Comparison:
-    """MRR@10 of the same questions, before and after.
-
-    Attributes
-    ----------
-    before, after
-        The two.
-    standard_error
-        Of their difference, over the questions.
-    """
+    """MRR@10 of the same questions before and after, and the standard error of the difference."""
 
     before: float
     after: float
@@ -59,53 +49,21 @@ class Comparison:
 
 @dataclass(frozen=True)
 class WeightSearch:
-    """One weight, searched over a grid. All MRR@10 are over the same questions.
-
-    Attributes
-    ----------
-    name
-        Which one; one of `TUNED`.
-    default
-        The weight in use before.
-    best
-        The best of the grid on all questions; the smallest, if several are.
-    grid
-        The weights that were tried, ascending from 0, float64 of shape (w,).
-    mrr
-        With each weight of the grid, float64 of shape (w,): the curve.
-    mrr_default
-        With the default.
-    mrr_searched
-        With the best: searched on the questions it is reported on, so too good.
-    mrr_cross_validated
-        Each question ranked with the weight that is best on the other folds.
-    standard_error
-        Of mrr_cross_validated - mrr_default, over the questions.
-    fold_weights
-        What each fold's questions were ranked with.
-    margin
-        Standard errors that a gain must exceed.
-    cautious
-        What is used in place of the best, if it helps: with few questions, the weight nearest to the default that is not
-        worse than the best by more than a standard error. None with many.
-    learned
-        Of w alone, which decides what there is to re-rank: learned re-ranking with the default and, cross-validated, with
-        the weights found.
-    """
+    """One weight, searched over a grid. Every MRR@10 is over the same questions."""
 
     name: str
-    default: float
-    best: float
-    grid: DoubleArray
-    mrr: DoubleArray
+    default: float  # the weight in use before
+    best: float  # of the grid, on all questions; the smallest, if several are best
+    grid: DoubleArray  # ascending from 0, of shape (w,)
+    mrr: DoubleArray  # with each weight of the grid, of shape (w,)
     mrr_default: float
-    mrr_searched: float
-    mrr_cross_validated: float
-    standard_error: float
-    fold_weights: tuple[float, ...]
-    margin: float = 1.0
-    cautious: float | None = None
-    learned: Comparison | None = None
+    mrr_searched: float  # with the best: found on the questions that it is reported on, so too good
+    mrr_cross_validated: float  # each question ranked with the weight that is best on the other folds
+    standard_error: float  # of mrr_cross_validated - mrr_default
+    fold_weights: tuple[float, ...]  # what each fold's questions were ranked with
+    margin: float = 1.0  # standard errors that a gain must exceed
+    cautious: float | None = None  # with few questions: used in place of the best
+    learned: Comparison | None = None  # of w of BM25: learned re-ranking with the default, and with fold_weights
 
     @property
     def gain(self) -> float:
@@ -114,7 +72,7 @@ class WeightSearch:
 
     @property
     def helps(self) -> bool:
-        """Whether the cross-validated gain exceeds `margin` standard errors, and learned re-ranking is no worse by one."""
+        """Whether the gain exceeds `margin` standard errors, and learned re-ranking does not lose one or more."""
         spoils = self.learned is not None and self.learned.gain < -self.learned.standard_error
         return self.gain > self.margin * self.standard_error and not spoils
 
@@ -144,18 +102,27 @@ class WeightSearch:
         }
 
 
-def search(
-    name: str,
-    default: float,
-    grid: DoubleArray,
-    ranks: npt.NDArray[np.integer[Any]],
-    at_default: DoubleArray,
-    fold: IntArray,
-) -> WeightSearch:
-    """Find the best weight from the ranks that every weight gives."""
-    table = np.where(ranks <= CUTOFF, 1 / ranks, 0.0)
-    folds = int(fold.max()) + 1
-    sums = np.stack([table[fold == part].sum(axis=0) for part in range(folds)])
+def fold_of(n: int, folds: int, seed: int) -> IntArray:
+    """Assign n questions to folds of about equal size by chance, of shape (n,)."""
+    if folds < 2 or n < folds:
+        raise InputError(
+            f"{n} questions have a relevant passage in the index; {folds} folds need at least {max(folds, 2)} questions, "
+            "and at least 2 folds"
+        )
+    return np.random.default_rng(seed).permutation(np.arange(n) % folds)
+
+
+def ranks_along(
+    base: DoubleArray, signal: DoubleArray, relevant: npt.NDArray[np.bool_], weights: DoubleArray
+) -> DoubleArray:
+    """Reciprocal ranks in the order of base + weight * signal: of shape (q, w), of candidates of shape (q, d)."""
+    return np.stack([reciprocal_ranks(base + weight * signal, relevant) for weight in weights], axis=1)
+
+
+def search(name: str, default: float, grid: DoubleArray, reciprocal: DoubleArray, fold: IntArray) -> WeightSearch:
+    """Find the best weight from the reciprocal ranks that each weight of the grid, and last the default, gives."""
+    table, at_default = reciprocal[:, :-1], reciprocal[:, -1]
+    sums = np.stack([table[fold == part].sum(axis=0) for part in range(fold.max() + 1)])
     total = sums.sum(axis=0)
     few = len(fold) < FEW
     chosen = (total - sums).argmax(axis=1)  # of the other folds; the smallest weight, if several are best
@@ -170,11 +137,20 @@ def search(
         mrr_default=float(at_default.mean()),
         mrr_searched=float(total[best] / len(fold)),
         mrr_cross_validated=float(at_default.mean() + gains.mean()),
-        standard_error=float(gains.std(ddof=1) / np.sqrt(len(gains))),
+        standard_error=_standard_error(gains),
         fold_weights=tuple(grid[chosen].tolist()),
         margin=FEW_MARGIN if few else 1.0,
         cautious=_nearest(table, best, grid, default) if few else None,
     )
+
+
+def compared(before: DoubleArray, after: DoubleArray) -> Comparison:
+    """Compare reciprocal ranks of the same questions."""
+    return Comparison(float(before.mean()), float(after.mean()), _standard_error(after - before))
+
+
+def _standard_error(differences: DoubleArray) -> float:
+    return float(differences.std(ddof=1) / np.sqrt(len(differences)))
 
 
 def _nearest(table: DoubleArray, best: int, grid: DoubleArray, default: float) -> float:
@@ -184,13 +160,34 @@ def _nearest(table: DoubleArray, best: int, grid: DoubleArray, default: float) -
     return float(grid[near[np.abs(grid[near] - default).argmin()]])
 
 
-def _check_grid(weights: DoubleArray) -> None:
-    if len(weights) < 2 or weights[0] != 0 or not (np.diff(weights) > 0).all():
-        raise InputError(
-            "a grid of weights must begin with 0 and ascend, as semclass.evaluation.weight_search.GRID does"
-        )
+def search_weights(
+    scores: Iterable[tuple[DoubleArray, DoubleArray]],
+    places: Sequence[IntArray],
+    method: str = "convex",
+    *,
+    default: float = fusion.ALPHA,
+    folds: int = 5,
+    seed: int = 0,
+) -> WeightSearch:
+    """Search alpha of a convex combination, or w of the linear one, on the scores of questions with known answers.
+
+    `scores` gives those by vectors and by BM25 of all n passages, `places` the relevant ones, for each question. Bruch, Gai
+    and Ingber (2023) report that few questions are enough for alpha; see `FEW` for what guards against chance.
+    """
+    name, grid = ("alpha", ALPHA_GRID) if method == "convex" else ("bm25", GRID)
+    fold = fold_of(len(places), folds, seed)
+    weights = np.append(grid, default)
+    found = [_ranks_of(*pair, place, method, weights) for pair, place in zip(scores, places, strict=True)]
+    return search(name, default, grid, np.stack(found), fold)
 
 
-def fold_of(n: int, folds: int, seed: int) -> IntArray:
-    """Assign n questions to folds of about equal size by chance, int64 of shape (n,)."""
-    return np.random.default_rng(seed).permutation(np.arange(n) % folds)
+def _ranks_of(dense: DoubleArray, bm25: DoubleArray, place: IntArray, method: str, weights: DoubleArray) -> DoubleArray:
+    """Reciprocal ranks of one question along the weight of a fusion, of shape (w,)."""
+    rows = fusion.pool(dense, bm25) if method == "convex" else np.arange(len(dense))
+    base, signal = fusion.line(dense[rows], bm25[rows], method)
+    relevant = np.isin(rows, place)
+    if not relevant.any():
+        return np.zeros(len(weights))
+    # all others are behind every relevant passage, whatever the weight
+    ahead = (base >= base[relevant].min()) | (signal >= signal[relevant].min())
+    return ranks_along(base[None, ahead], signal[None, ahead], relevant[None, ahead], weights)[0]
