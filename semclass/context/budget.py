@@ -26,7 +26,7 @@ def fit_budget(
     cut: bool = False,
     written: Callable[[Hit], str] | None = None,
 ) -> list[Hit]:
-    """Take the best hits that fit: each, best first, that the budget still has room for.
+    """Take the best hits that fit: each, best first, that the budget still has room for; with new ranks.
 
     Parameters
     ----------
@@ -35,21 +35,14 @@ def fit_budget(
     budget
         Sum of the lengths of what is taken, at least 1.
     count
-        Length of a text; by default its words, which are not tokens: models see more of those, how many more depends on the
-        model and the language. For a budget in tokens give the tokenizer of the model that will read the text, ``lambda
-        text: len(tokenizer.encode(text))``; ``lambda text: len(encoder.tokenize([text]).values)`` counts the word pieces
-        of the shipped encoder.
+        Length of a text, in words by default. For a budget in tokens give the tokenizer of the model that will read the
+        text, ``lambda text: len(tokenizer.encode(text))``.
     cut
         Whether a hit that does not fit is cut at the ends of sentences, around what was found (``metadata["core"]``, else
-        its beginning). Such a hit has ``metadata["cut"]``, and no ``found`` and ``passages``, some of which may be gone. If
-        not, or if not one sentence fits, it is left out.
+        its beginning). Such a hit has ``metadata["cut"]``, and neither ``found`` nor ``passages``. Otherwise, or if not one
+        sentence fits, it is left out.
     written
         What is counted of a hit; its text if None.
-
-    Returns
-    -------
-    list of Hit
-        Best first, with new ranks.
 
     Raises
     ------
@@ -74,7 +67,7 @@ def fit_budget(
 
 
 def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
-    """Cut a hit to the longest run of sentences around its core that fits, or to the shortest if none does."""
+    """Keep the longest run of sentences around the core that fits, or the shortest if none does."""
     if not hit.text.strip():
         return hit
     parts = _parts(hit.text)
@@ -100,7 +93,7 @@ def _shortened(hit: Hit, begin: int, end: int) -> Hit:
 
 
 def _parts(text: str) -> list[Span]:
-    """Give the parts between which a text may be cut: sentences, list items and table rows, but not wrapped lines."""
+    """Parts between which a text may be cut: sentences, list items and table rows, but not wrapped lines."""
     spans = sentence_spans(text)
     stops = [
         place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)

@@ -8,7 +8,7 @@ from functools import partial
 
 from semclass.context.budget import fit_budget
 from semclass.context.dedupe import drop_duplicates
-from semclass.context.hits import length
+from semclass.context.hits import length, name_in
 from semclass.context.parents import Parents, expand_parents
 from semclass.context.prompt import (
     SEPARATOR,
@@ -16,7 +16,6 @@ from semclass.context.prompt import (
     Context,
     as_prompt,
     check_template,
-    cite_hit,
     reorder_for_long_context,
     write_source,
 )
@@ -37,14 +36,13 @@ def build_context(
     before: int = 1,
     after: int = 1,
     template: str = TEMPLATE,
-    cite: Callable[[Hit], str] | None = None,
 ) -> Context:
     """Make one text of hits, for a language model to answer from.
 
     Duplicates are dropped (:func:`~semclass.context.dedupe.drop_duplicates`). Passages become windows
-    (:func:`~semclass.context.window.expand_window`), from the best on as long as all hits fit, so that no neighbour
-    takes the room of a hit; or their parents (:func:`~semclass.context.parents.expand_parents`). The best that fit are
-    taken, others cut to what room is left (:func:`~semclass.context.budget.fit_budget`). The best are put first and last
+    (:func:`~semclass.context.window.expand_window`), from the best on as long as all hits fit, or their parents
+    (:func:`~semclass.context.parents.expand_parents`). What exceeds the budget is cut or left out
+    (:func:`~semclass.context.budget.fit_budget`). The best are put first and last
     (:func:`~semclass.context.prompt.reorder_for_long_context`), and all are written with numbers
     (:func:`~semclass.context.prompt.as_prompt`).
 
@@ -53,16 +51,14 @@ def build_context(
     hits
         As a search gives them.
     budget
-        How long the whole text may be, numbers and sources included, as `count` counts; None for no limit.
+        How long the whole text may be, numbers and sources included; None for no limit.
     count
         Length of a text; words by default, see :func:`~semclass.context.budget.fit_budget` for tokens.
     documents
-        To add neighbours to each passage: where they are.
+        Where neighbours are, to add `before` and `after` of them to each passage.
     parents
-        To give parents in place of passages: where they are. Not together with `documents`.
-    before, after
-        Neighbours to add; with `documents` only.
-    template, cite
+        Where parents are, to give them in place of passages. Not together with `documents`.
+    template
         See :func:`~semclass.context.prompt.as_prompt`.
 
     Returns
@@ -73,41 +69,35 @@ def build_context(
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, or a neighbour or parent is not where it should be.
+        If an option is not allowed, or the store lacks a neighbour or parent.
     """
     if documents is not None and parents is not None:
-        raise InputError(
-            "documents and parents are both given; expand passages to windows or to their parents, not both"
-        )
+        raise InputError("documents and parents are both given; give one: windows or parents")
     check_template(template)
+    room = None if budget is None else check_positive(budget, "budget")
     chosen = drop_duplicates(hits)
     if parents is not None:
         chosen = expand_parents(chosen, parents)
     most = len(chosen)  # no number in the text is longer than this one
 
     def written(hit: Hit) -> str:
-        return write_source(hit, most, template, cite or cite_hit) + SEPARATOR
+        return write_source(hit, most, template) + SEPARATOR
 
     if documents is not None:
-        room = None if budget is None else check_positive(budget, "budget")
-        chosen = _widened(chosen, documents, before, after, room, lambda hit: length(count, written(hit)))
-    if budget is not None:
-        chosen = fit_budget(chosen, budget, count=count, cut=True, written=written)
+        names = [name for hit in chosen if (name := name_in(hit, "document")) is not None]
+        store = look_up(documents, list(dict.fromkeys(names)))
+        windows = partial(expand_window, chosen, store, before=before, after=after)
+        best = most
+        if room is not None:  # as many windows, from the best hit on, as leave room for all hits
+            best = bisect_right(
+                range(1, most + 1), room, key=lambda n: sum(length(count, written(hit)) for hit in windows(best=n))
+            )
+        chosen = windows(best=best)
+    if room is not None:
+        chosen = fit_budget(chosen, room, count=count, cut=True, written=written)
     while True:
-        context = as_prompt(reorder_for_long_context(chosen), template=template, cite=cite, count=count)
+        context = as_prompt(reorder_for_long_context(chosen), template=template, count=count)
         # a tokenizer may see more tokens in a text than in its parts
-        if budget is None or context.count <= budget or not chosen:
+        if room is None or context.count <= room or not chosen:
             return context
         chosen = chosen[:-1]
-
-
-def _widened(
-    hits: Sequence[Hit], documents: Documents, before: int, after: int, room: int | None, size_of: Callable[[Hit], int]
-) -> list[Hit]:
-    """Give windows from the best hit on, as long as all hits have room."""
-    names = {hit.metadata["document"]: None for hit in hits if isinstance(hit.metadata.get("document"), str)}
-    windows = partial(expand_window, hits, look_up(documents, list(names)), before=before, after=after)
-    if room is None:
-        return windows()
-    best = bisect_right(range(1, len(hits) + 1), room, key=lambda best: sum(map(size_of, windows(best=best))))
-    return windows(best=best)

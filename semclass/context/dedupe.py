@@ -3,69 +3,45 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from semclass.context.hits import best_first, renumbered
-from semclass.core.checks import check_positive, check_probability, short
-from semclass.core.errors import InputTypeError
+from semclass.context.hits import best_first, name_in, renumbered
+from semclass.core.checks import check_probability
 from semclass.core.types import Hit
-from semclass.documents.duplicates import THRESHOLD, WORDS, Shingles, shingles
+from semclass.documents.duplicates import THRESHOLD, Shingles, shingles
 
 
-def drop_duplicates(hits: Sequence[Hit], *, threshold: float | None = THRESHOLD, words: int = WORDS) -> list[Hit]:
-    """Keep the best of hits that say the same.
+def drop_duplicates(hits: Sequence[Hit], *, threshold: float = THRESHOLD) -> list[Hit]:
+    """Keep the best of hits that say the same, with new ranks.
 
     Two hits are duplicates if they have one id; if one is marked as the other's duplicate, or both as a third's, by
     ``metadata["duplicate_of"]``; if their texts are equal but for case, white space and compatibility forms (Unicode NFKC);
-    or if their resemblance is at least `threshold` and they hold the same numbers. Texts that differ in a number are never
-    duplicates, as reports of two years often differ in nothing else.
-
-    The resemblance of two texts is the Jaccard index of their shingles, ``|A & B| / |A | B|``, where A and B are the sets
-    of all runs of `words` consecutive words; a shorter text is one shingle (Broder 1997, "On the resemblance and
-    containment of documents"). Case and punctuation do not count. In scripts without spaces, what stands between two marks
-    is a word.
-
-    Parameters
-    ----------
-    hits
-        n hits.
-    threshold
-        In [0, 1]; None: texts that merely resemble each other are kept. The default is that of
-        :func:`semclass.documents.duplicates.mark_duplicates`, as is that of `words`.
-    words
-        Words of a shingle.
-
-    Returns
-    -------
-    list of Hit
-        Best first, with new ranks.
+    or if their resemblance is at least `threshold` and they hold the same numbers, see
+    :func:`semclass.documents.duplicates.mark_duplicates`.
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed.
+        If the threshold is not in [0, 1], or a mark is not an id.
     """
-    ranked = best_first(hits)
-    check_positive(words, "words")
-    if threshold is not None:
-        check_probability(threshold, "threshold")
-    marked = {hit.id: hit.metadata["duplicate_of"] for hit in ranked if hit.metadata.get("duplicate_of") is not None}
+    check_probability(threshold, "threshold")
     kept: list[Hit] = []
-    keys: set[tuple[str, str]] = set()
+    ids: set[str] = set()
+    texts: set[str] = set()
     read: list[Shingles] = []
-    for hit in ranked:
-        plain = " ".join(unicodedata.normalize("NFKC", hit.text).casefold().split())
-        own = {("id", _original(hit.id, marked)), ("text", plain)}
-        if not keys.isdisjoint(own):
+    for hit in best_first(hits):
+        own = {hit.id, name_in(hit, "duplicate_of") or hit.id}
+        if ids & own:
+            ids |= own
             continue
-        if threshold is not None:
-            cut = shingles(plain, words)
-            if any(_nearly_equal(cut, other, threshold) for other in read):
-                continue
-            read.append(cut)
+        plain = " ".join(unicodedata.normalize("NFKC", hit.text).casefold().split())
+        cut = shingles(plain)
+        if plain in texts or any(_nearly_equal(cut, other, threshold) for other in read):
+            continue
         kept.append(hit)
-        keys |= own
+        ids |= own
+        texts.add(plain)
+        read.append(cut)
     return renumbered(kept)
 
 
@@ -76,15 +52,3 @@ def _nearly_equal(one: Shingles, other: Shingles, threshold: float) -> bool:
         return False
     common = len(one.runs & other.runs)
     return common >= threshold * (few + many - common)
-
-
-def _original(name: str, marked: Mapping[str, Any]) -> str:
-    """Follow the marks of duplicates to their end; marks in a circle lead to the least of its ids."""
-    path = [name]
-    while (following := marked.get(path[-1])) is not None:
-        if not isinstance(following, str):
-            raise InputTypeError(f"metadata 'duplicate_of' of {path[-1]!r} must be an id, not {short(following)}")
-        if following in path:
-            return min(path[path.index(following) :])
-        path.append(following)
-    return path[-1]

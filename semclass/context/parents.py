@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from semclass.context.hits import best_first, found_ids, name_in, renumbered
-from semclass.core.checks import check_positive, check_probability, short
+from semclass.core.checks import check_probability, short
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
@@ -16,11 +16,12 @@ Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[
 """Where parents are: passages by id, or a function from ids to their passages, in any order."""
 
 
-def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 0.0, levels: int = 1) -> list[Hit]:
+def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 0.0) -> list[Hit]:
     """Give parents in place of their children: small passages are found best, larger ones are read best.
 
     A parent takes the place of its children where ``found children / children > threshold``. With 0 one child is enough, as
-    in LangChain's ``ParentDocumentRetriever``; Haystack and LlamaIndex, both ``AutoMergingRetriever``, take 0.5.
+    in LangChain's ``ParentDocumentRetriever``; Haystack and LlamaIndex, both ``AutoMergingRetriever``, take 0.5. Called
+    again, it replaces parents by their own parents.
 
     Parameters
     ----------
@@ -31,58 +32,40 @@ def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 
         their number.
     threshold
         In [0, 1).
-    levels
-        How many times: with 2, parents may be replaced by their own parents.
 
     Returns
     -------
     list of Hit
-        Best first, with new ranks. A parent has the place, score, components and labels of its best child, and an id,
-        a text and metadata of its own. Its metadata also hold ``found`` (ids of the hits that it stands for, best first)
-        and, where the best child's text is in its text, ``core`` (where it begins and ends).
+        Best first, with new ranks. A parent has the place, score, components and labels of its best child. Its metadata
+        also hold ``found`` (ids of the hits that it stands for, best first) and, where the best child's text is in its
+        text, ``core`` (where it begins and ends).
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, `parents` does not hold a parent, or that does not say how many children it has.
+        If the threshold is not allowed, `parents` lacks a parent, or that does not say how many children it has.
     """
     ranked = best_first(hits)
     if check_probability(threshold, "threshold") == 1:
-        raise InputError(
-            "threshold is 1; a parent is given where more than that share was found, so it must be below 1"
-        )
-    for _ in range(check_positive(levels, "levels")):
-        merged = _merged(ranked, parents, threshold)
-        if not merged:
-            break
-        replaced: dict[str, Hit] = {}
-        for hit in ranked:
-            taken = merged.get(hit.id) or merged.get(hit.metadata.get("parent", "")) or hit
-            replaced.setdefault(taken.id, taken)
-        ranked = list(replaced.values())
-    return renumbered(ranked)
-
-
-def _merged(ranked: Sequence[Hit], parents: Parents, threshold: float) -> dict[str, Hit]:
-    """Give the parents of which enough children were found, by id."""
+        raise InputError("threshold is 1; it must be below 1: a parent is given where more than that share was found")
     children: defaultdict[str, list[Hit]] = defaultdict(list)
     for hit in ranked:
         if (parent := name_in(hit, "parent")) is not None:
             children[parent].append(hit)
-    found = {passage.id: passage for passage in _look_up(parents, list(children))}
+    if not children:
+        return renumbered(ranked)
+    found = parents if isinstance(parents, Mapping) else {item.id: item for item in parents(list(children))}
     merged: dict[str, Hit] = {}
     for name, group in children.items():
         if name not in found:
             raise InputError(f"parents holds no passage {name!r}, which hit {group[0].id!r} names as its parent")
         if threshold == 0 or len({hit.id for hit in group}) > threshold * _n_children(found[name]):
             merged[name] = _parent(found[name], group + [hit for hit in ranked if hit.id == name])
-    return merged
-
-
-def _look_up(parents: Parents, names: Sequence[str]) -> Iterable[Passage]:
-    if isinstance(parents, Mapping):
-        return [parents[name] for name in names if name in parents]
-    return parents(names) if names else ()
+    replaced: dict[str, Hit] = {}
+    for hit in ranked:
+        taken = merged.get(hit.id) or merged.get(hit.metadata.get("parent", "")) or hit
+        replaced.setdefault(taken.id, taken)
+    return renumbered(replaced.values())
 
 
 def _parent(parent: Passage, group: Sequence[Hit]) -> Hit:
@@ -100,7 +83,7 @@ def _n_children(parent: Passage) -> int:
         children = len(children)
     if isinstance(children, bool) or not isinstance(children, int) or children < 1:
         raise InputError(
-            f"metadata 'children' of the parent {parent.id!r} is {short(children)}; with a threshold above 0 it must "
-            "be the ids of all its children, or their number"
+            f"metadata 'children' of the parent {parent.id!r} is {short(children)}; with a threshold above 0, give the ids "
+            "of all its children, or their number"
         )
     return children

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, TypeAlias
 
 from semclass.context.hits import best_first, found_ids, is_verbatim, name_in, renumbered, span
@@ -13,8 +15,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
 Documents: TypeAlias = Mapping[str, Sequence[Passage]] | Callable[[Sequence[str]], Iterable[Passage]]
-"""Where neighbours are: the passages of each document by its name, or a function from names to all passages of these
-documents, in any order."""
+"""Where neighbours are: the passages of each document by its name, or a function from names to all their passages."""
 
 _POSITIONS = ("start", "paragraph", "position")
 """Metadata that order the passages of a document; the first that all of them have counts."""
@@ -39,23 +40,21 @@ def look_up(documents: Documents, names: Sequence[str]) -> Mapping[str, Sequence
 def expand_window(
     hits: Sequence[Hit], documents: Documents, *, before: int = 1, after: int = 1, best: int | None = None
 ) -> list[Hit]:
-    """Give each passage with its neighbours: small passages are found best, but are read in their surroundings.
+    """Give each passage with its neighbours, as in Haystack's ``SentenceWindowRetriever``.
 
-    Known as sentence-window retrieval (Haystack's ``SentenceWindowRetriever``, LlamaIndex's
-    ``SentenceWindowNodeParser``). Windows that overlap become one, which takes the place of its best hit; no
-    passage is given twice. Passages are in the order of ``metadata["start"]``, else ``["paragraph"]``, else
-    ``["position"]``, else as they are given.
+    Windows that overlap become one, which takes the place of its best hit. Passages are in the order of
+    ``metadata["start"]``, else ``["paragraph"]``, else ``["position"]``, else as they are given.
 
     Where passages have ``start`` and ``end`` (characters in the document), texts that overlap are joined without the
-    overlap, and what is between two is a space where it was one character, else an empty line. Where they have none, or a
-    text is not what stands there, as with tables, each begins a new line.
+    overlap; between others stands a space where one character was between them, else an empty line. Where they have none,
+    or a text is not what stands there, as with tables, each begins a new line.
 
     Parameters
     ----------
     hits
         n hits. One without ``metadata["document"]`` stays as it is.
     documents
-        Where neighbours are, all of one level; :func:`by_document` makes it of a list of passages.
+        Where neighbours are; :func:`by_document` makes it of a list of passages.
     before, after
         How many neighbours to add on each side, at least 0; fewer where the document begins or ends.
     best
@@ -64,15 +63,14 @@ def expand_window(
     Returns
     -------
     list of Hit
-        Best first, with new ranks. The text of a window is that of its passages; id, score, components, labels and
-        metadata, page and heading among them, are those of its best hit, but for ``start`` and ``end``. Its metadata also
-        hold ``found`` (ids of the hits in it, best first), ``passages`` (ids of all passages in it) and ``core`` (where the
-        best hit's text begins and ends in the text).
+        Best first, with new ranks. A window has id, score, components, labels and metadata of its best hit, but for
+        ``start`` and ``end``. Its metadata also hold ``found`` (ids of the hits in it, best first), ``passages`` (ids of
+        all passages in it) and ``core`` (where the best hit's text begins and ends in the text).
 
     Raises
     ------
     InputError, InputTypeError
-        If an option is not allowed, or `documents` does not hold a hit.
+        If an option is not allowed, or `documents` lacks a hit.
     """
     ranked = best_first(hits)
     before, after = _check_count(before, "before"), _check_count(after, "after")
@@ -94,7 +92,7 @@ def expand_window(
             middle = position.get(ranked[place].id)
             if middle is None:
                 raise InputError(
-                    f"documents holds no passage {ranked[place].id!r} of the document {document!r}; hand in the passages "
+                    f"documents holds no passage {ranked[place].id!r} of the document {document!r}; give the passages "
                     "that were searched"
                 )
             first, last = (middle - before, middle + after) if place < best else (middle, middle)
@@ -153,29 +151,18 @@ def _window(hits: Sequence[Hit], passages: Sequence[Passage]) -> Hit:
 def _merged(passages: Sequence[Passage]) -> tuple[str, list[int]]:
     """Join texts without what two have in common; also give where each begins in the whole."""
     text, begins = passages[0].text, [0]
-    reach, verbatim = _end(passages[0]), is_verbatim(passages[0])
-    for passage in passages[1:]:
-        place, end = span(passage), _end(passage)
-        shared = 0 if reach is None or place is None else reach - place[0]
+    reach = span(passages[0])
+    for before, passage in pairwise(passages):
+        place = span(passage)
+        shared = 0 if reach is None or place is None else reach[1] - place[0]
+        agree = shared <= 0 or (shared <= len(text) and text[-shared:].startswith(passage.text[:shared]))
         if shared < -1:
             joint = "\n\n"
-        elif not (verbatim and is_verbatim(passage)) or shared > len(text) or not _agree(text, passage.text, shared):
+        elif not (agree and is_verbatim(before) and is_verbatim(passage)):
             joint, shared = "\n", 0  # saying something twice is better than losing it
         else:
             joint = " " * -shared
         begins.append(len(text) + len(joint) - max(shared, 0))
         text += joint + passage.text[max(shared, 0) :]
-        if shared > 0 and reach is not None and end is not None:
-            end = max(reach, end)
-        reach, verbatim = end, is_verbatim(passage)
+        reach = max(reach, place, key=itemgetter(1)) if shared > 0 and reach and place else place
     return text, begins
-
-
-def _end(passage: Passage) -> int | None:
-    place = span(passage)
-    return None if place is None else place[1]
-
-
-def _agree(text: str, following: str, shared: int) -> bool:
-    """Whether the last characters of a text are those with which another begins."""
-    return shared <= 0 or text[-shared:].startswith(following[:shared])
