@@ -116,11 +116,10 @@ def export(folder: Path, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> Path:
     source = write_model(folder / "source", **sizes)
     weights, config = bert_graph.read_model(source)
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
-    float_model, inputs = bert_graph.float_graph(weights, config, views)
     rng = np.random.default_rng(0)
-    feeds = [{"input_ids": ids, "attention_mask": np.ones_like(ids)} for ids in rng.integers(1000, 30000, (20, 1, 12))]
-    ranges = bert_graph.calibrate(float_model, inputs, feeds)
-    model = bert_graph.int8_graph(weights, config, views, ranges, 0.8)
+    float_model, inputs = bert_graph.BertWriter(weights, config, None, 0.8).write(views)
+    ranges = bert_graph.calibrate(float_model, inputs, map(bert_graph.text_feed, rng.integers(1000, 30000, (20, 12))))
+    model, _ = bert_graph.BertWriter(weights, config, ranges, 0.8).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
     networks = dict(zip(("lower.onnx", "upper.onnx"), bert_graph.split(model, 1), strict=True))
     outputs = [item for part in networks.values() for item in part.graph.output]

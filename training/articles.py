@@ -1,10 +1,9 @@
-"""Which labelled passages are of one article: what was learnt from one of them says little about how well another is told.
+"""Groups of passages that are of one article, which must share a fold of cross-validation.
 
-The originals say it of three sources (:func:`label_sources.passage_articles`). The Wikipedia chunks of ``passages/`` come
-without titles, in random order, so their texts have to: those whose words are alike are put together. Tried on newswire,
-whose articles are known, that finds about 60 % of the pairs of one article, and about 75 % of the pairs that it puts
-together are of one. The others are mostly of one subject or form (lists of references, tables of companies); to keep these
-in one fold makes figures of cross-validation lower, never higher.
+Three sources name their articles (:func:`label_sources.passage_articles`). The Wikipedia chunks of ``passages/`` have no
+titles: those whose words are alike are put together. On newswire, whose articles are known, that finds about 60 % of the
+pairs of one article, and about 75 % of the pairs that it puts together are of one; the others share a subject or a form,
+which makes figures of cross-validation lower, never higher.
 """
 
 from __future__ import annotations
@@ -32,21 +31,10 @@ COMMON = 0.2
 def article_groups(texts: Sequence[str], articles: Mapping[str, str]) -> Array:
     """Group passages that are of one article, or whose words are alike: average linkage (Sokal and Michener 1958).
 
-    Parameters
-    ----------
-    texts
-        n passages.
-    articles
-        Name of the article by passage, where it is known: its passages are together, whatever their words.
-
-    Returns
-    -------
-    ndarray
-        Number of its group for each passage, int64 (n,).
+    `articles` names the article of passages where it is known. Gives the number of each passage's group, int64 (n,).
     """
-    words = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD, max_df=COMMON).fit_transform(
-        texts
-    )
+    vectoriser = TfidfVectorizer(sublinear_tf=True, stop_words="english", token_pattern=WORD, max_df=COMMON)
+    words = vectoriser.fit_transform(texts)
     names = np.array([articles.get(text, "") for text in texts])
     distance = np.clip(1 - (words @ words.T).toarray(), 0, 1)
     distance[(names[:, None] == names) & (names != "")] = 0

@@ -1,22 +1,17 @@
-"""A BERT encoder as an ONNX graph, written node by node from its weights.
+"""A BERT encoder as an ONNX graph, written node by node from its weights, without torch.
 
-Writing the graph ourselves, rather than tracing a torch model, keeps torch out of training, gives every view that the
-heads need as an output of one run, and puts the quantisation where it costs least:
-
-* Weights are int8, symmetric, one scale per output channel, with values in [-64, 64]. With unsigned 8-bit activations a
-  pair of products then stays below 2**15 (2 * 255 * 64), so processors whose int8 instruction adds pairs in 16 bits
-  (AVX2 without VNNI) cannot saturate, and all processors compute the same integers.
-* Activations are uint8 with *fixed* scales, found once on calibration texts. Scales taken from the batch at run time
-  would make a text's vector depend on the texts that happen to be encoded beside it.
-* Before they are quantised, channels are divided by a smoothing factor that the weights are multiplied with (Xiao et al.
-  2023, SmoothQuant, eq. 4), which evens out the few channels with very large values that BERT models have. For attention
-  output the factor is folded into the value projection and costs nothing.
+* Weights are int8, symmetric, one scale per output channel, in [-64, 64]: with uint8 activations a pair of products stays
+  below 2**15, so processors that add pairs in 16 bits (AVX2 without VNNI) cannot saturate and all compute the same.
+* Activations are uint8 with fixed scales, found once on calibration texts: scales taken from the batch would make a text's
+  vector depend on the texts that are encoded with it.
+* Channels are divided by smoothing factors that the weights are multiplied with (Xiao et al. 2023, SmoothQuant, eq. 4),
+  as BERT models have a few channels with very large values. For attention output the value projection carries the factor.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -25,16 +20,20 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from safetensors.numpy import load_file
 
 Array = npt.NDArray[Any]
 
-WEIGHT_LEVELS = 64
-"""Largest absolute value of a quantised weight; see the module docstring for why it is not 127."""
+CONTRIB = "com.microsoft"
 
-ACTIVATIONS = ("attention_in", "attention_out", "ffn_in", "ffn_mid")
-"""The four matrix-product inputs of a layer that are quantised."""
+OPSETS = {"": 18, CONTRIB: 1}
+
+IR_VERSION = 8
+"""Version of the format; what onnxruntime has read since 2022."""
+
+WEIGHT_LEVELS = 64
+"""Largest absolute value of a quantised weight."""
 
 
 @dataclass(frozen=True)
@@ -58,26 +57,23 @@ def read_model(folder: Path) -> tuple[dict[str, Array], BertConfig]:
 
 
 @dataclass(frozen=True)
+class EntityProbe:
+    """One linear probe per type over the token states of a layer; a text's evidence is their maximum over tokens."""
+
+    layer: int  # from 1
+    weight: Array  # float32 (hidden, n_types)
+    bias: Array  # float32 (n_types,)
+
+
+@dataclass(frozen=True)
 class Views:
-    """Which views of a text the graph gives besides the pooled vector.
+    """Which views of a text the graph gives besides the pooled vector."""
 
-    Attributes
-    ----------
-    mean_layers
-        Layers whose mean over tokens is part of ``layers``.
-    first_token_layers
-        Layers whose vector of the first word piece is part of ``layers``.
-    projection
-        Maps unit token vectors of the last layer to fewer dimensions, float32 of shape (hidden, token_dim), and what to
-        subtract afterwards, float32 of shape (token_dim,); None gives them as they are.
-    entities
-        Linear probe for named entities, see :class:`EntityProbe`; None leaves the view ``entities`` out.
-    """
-
-    mean_layers: tuple[int, ...] = (2, 4, 5, 6)
-    first_token_layers: tuple[int, ...] = (4, 6)
+    mean_layers: tuple[int, ...]  # layers whose mean over tokens is part of ``layers``
+    first_token_layers: tuple[int, ...]  # layers whose vector of the first word piece is part of ``layers``
+    # float32 (hidden, token_dim) for unit token vectors, and what to subtract afterwards; None gives them as they are
     projection: tuple[Array, Array] | None = None
-    entities: EntityProbe | None = None
+    entities: EntityProbe | None = None  # None leaves the view ``entities`` out
 
     @classmethod
     def of_depth(cls, layers: int) -> Views:
@@ -87,30 +83,15 @@ class Views:
 
 
 @dataclass(frozen=True)
-class EntityProbe:
-    """One-vs-rest linear probes over the token states of one layer; the text's evidence is their maximum over tokens.
-
-    Attributes
-    ----------
-    layer
-        Which layer, from 1.
-    weight
-        float32 of shape (hidden, n_types).
-    bias
-        float32 of shape (n_types,).
-    """
-
-    layer: int
-    weight: Array
-    bias: Array
-
-
-@dataclass(frozen=True)
 class ActivationRange:
-    """What calibration saw of one matrix-product input: the extremes of each channel, float32 of shape (channels,)."""
+    """Extremes of each channel of a matrix product's input that calibration saw, float32 (channels,)."""
 
     low: Array
     high: Array
+
+
+Ranges = dict[str, ActivationRange]
+"""By the name of the input."""
 
 
 @dataclass
@@ -118,7 +99,7 @@ class _Graph:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: list[onnx.TensorProto] = field(default_factory=list)
 
-    def const(self, name: str, value: Array) -> str:
+    def const(self, name: str, value: Array | list[int] | int) -> str:
         self.initializers.append(numpy_helper.from_array(np.asarray(value, order="C"), name))
         return name
 
@@ -130,13 +111,10 @@ class _Graph:
         self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
     ) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, name, inputs, outputs, self.initializers)
-        opsets = [helper.make_opsetid("", 18), helper.make_opsetid(CONTRIB, 1)]
+        opsets = [helper.make_opsetid(domain, version) for domain, version in OPSETS.items()]
         model = helper.make_model(graph, opset_imports=opsets, producer_name="semclass")
-        model.ir_version = 8  # what onnxruntime has read since 2022
+        model.ir_version = IR_VERSION
         return model
-
-
-CONTRIB = "com.microsoft"
 
 
 def _quantise_columns(weight: Array) -> tuple[Array, Array]:
@@ -153,22 +131,7 @@ def _quantise_rows(table: Array) -> tuple[Array, Array]:
 
 
 def smoothing(activation: ActivationRange, weight: Array, alpha: float) -> Array:
-    """Per-channel smoothing factors s = max|x|**alpha / max|w|**(1 - alpha) (Xiao et al. 2023, eq. 4).
-
-    Parameters
-    ----------
-    activation
-        Range of the matrix product's input, per channel.
-    weight
-        Matrix of shape (channels, out).
-    alpha
-        How much of the difficulty moves from activations to weights, in [0, 1].
-
-    Returns
-    -------
-    Array
-        float32 of shape (channels,), all positive.
-    """
+    """Smoothing factors max|x|**alpha / max|w|**(1 - alpha) of each channel (Xiao et al. 2023, eq. 4), float32."""
     spread = np.maximum(np.maximum(np.abs(activation.low), np.abs(activation.high)), 1e-5)
     weights = np.maximum(np.abs(weight).max(axis=1), 1e-5)
     return (spread**alpha / weights ** (1 - alpha)).astype(np.float32)
@@ -188,7 +151,7 @@ class BertWriter:
         self,
         weights: dict[str, Array],
         config: BertConfig,
-        ranges: dict[str, ActivationRange] | None,
+        ranges: Ranges | None,
         alpha: float,
     ) -> None:
         self.weights, self.config, self.ranges, self.alpha = weights, config, ranges, alpha
@@ -201,7 +164,7 @@ class BertWriter:
         """Write ``mask`` and ``mask.float`` of the input ``states``; a norm's output is never all zero, padding is."""
         g = self.graph
         g.op("ReduceMax", [g.op("Abs", ["states"], "states.size"), "axis_last"], "states.largest", keepdims=0)
-        g.op("Greater", ["states.largest", g.const("nothing", np.array(0, np.float32))], "mask.bool")
+        g.op("Greater", ["states.largest", g.const("nothing", np.float32(0))], "mask.bool")
         g.op("Cast", ["mask.bool"], "mask", to=TensorProto.INT32)
         g.op("Cast", ["mask.bool"], "mask.float", to=TensorProto.FLOAT)
 
@@ -212,34 +175,16 @@ class BertWriter:
             self.probes.append(source)
             product = g.op("MatMul", [source, g.const(f"{name}.weight", weight)], f"{name}.product")
             return g.op("Add", [product, g.const(f"{name}.bias", bias)], f"{name}.out")
-        seen = self.ranges[source]
-        low, high = seen.low, seen.high
+        low, high = self.ranges[source].low, self.ranges[source].high
         if smooth is not None:
-            low, high, weight = low / smooth, high / smooth, weight * smooth[:, None]
-        quantised, scale = self.quantise(name, source if smooth is None else f"{source}.smooth", low, high)
+            low, high, weight, source = low / smooth, high / smooth, weight * smooth[:, None], f"{source}.smooth"
+        step, zero_point = _uint8_parameters(float(low.min()), float(high.max()))
+        scale, zero = g.const(f"{name}.scale", step), g.const(f"{name}.zero_point", zero_point)
+        quantised = g.op("QuantizeLinear", [source, scale, zero], f"{name}.quantised")
         values, weight_scale = _quantise_columns(weight)
-        return g.op(
-            "MatMulIntegerToFloat",
-            [
-                quantised,
-                g.const(f"{name}.weight", values),
-                scale,
-                g.const(f"{name}.weight_scale", weight_scale),
-                f"{name}.zero_point",
-                "",
-                g.const(f"{name}.bias", bias),
-            ],
-            f"{name}.out",
-            CONTRIB,
-        )
-
-    def quantise(self, name: str, source: str, low: Array, high: Array) -> tuple[str, str]:
-        """Write the rounding of a tensor to uint8; gives the names of the result and of its scale."""
-        scale, zero_point = _uint8_parameters(float(low.min()), float(high.max()))
-        g = self.graph
-        scale_name = g.const(f"{name}.scale", np.asarray(scale))
-        zero_name = g.const(f"{name}.zero_point", np.asarray(zero_point))
-        return g.op("QuantizeLinear", [source, scale_name, zero_name], f"{name}.quantised"), scale_name
+        given = [g.const(f"{name}.weight", values), scale, g.const(f"{name}.weight_scale", weight_scale), zero, ""]
+        inputs = [quantised, *given, g.const(f"{name}.bias", bias)]
+        return g.op("MatMulIntegerToFloat", inputs, f"{name}.out", CONTRIB)
 
     def smooth(self, source: str, weight: Array) -> Array | None:
         """Divide `source` by its smoothing factors; gives them, or None where the graph stays in float32."""
@@ -274,7 +219,7 @@ class BertWriter:
             cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)
             vectors = g.op("Mul", [cast, scales], "words.float")
         length = g.op("Shape", ["input_ids"], "length", start=1, end=2)
-        zero, axis = g.const("zero", np.array([0], np.int64)), g.const("axis0", np.array([0], np.int64))
+        zero, axis = g.const("zero", [0]), g.const("axis0", [0])
         place = g.op("Slice", [g.const("positions", positions), zero, length, axis], "positions.used")
         summed = g.op("Add", [vectors, place], "embeddings.sum")
         if segments:
@@ -301,7 +246,7 @@ class BertWriter:
             weight[:, 2 * hidden :] /= factors
             bias[2 * hidden :] /= factors
         qkv = self.linear(name, source, weight, bias, self.smooth(source, weight))
-        split = g.const(f"{name}.split", np.array([hidden] * 3, np.int64))
+        split = g.const(f"{name}.split", [hidden] * 3)
         g.nodes.append(
             helper.make_node("Split", [qkv, split], [f"{name}.{p}" for p in parts], name=f"{name}.parts", axis=-1)
         )
@@ -313,36 +258,25 @@ class BertWriter:
             num_heads=self.config.num_attention_heads,
         )
         output = context if factors is None else f"{context}.smooth"
-        g.nodes[-1].output[0] = output
+        g.nodes[-1].output[0] = f"{output}.all" if first else output
         if first:
-            g.nodes[-1].output[0] = f"{output}.all"
-            place = g.const(f"{name}.first.place", np.array([0], np.int64))
-            g.op("Gather", [f"{output}.all", place], f"{name}.first.context", axis=1)
-            g.nodes[-1].output[0] = output
+            place = g.const(f"{name}.first.place", [0])
+            g.op("Gather", [f"{output}.all", place], output, axis=1)
             source = g.op("Gather", [source, place], f"{source}.first", axis=1)
         out = self.linear(f"{name}.dense", context, out_weight, self.weights[f"{prefix}.output.dense.bias"], factors)
         return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")
 
+    def dense(self, name: str, source: str, prefix: str) -> str:
+        """Write the linear map `prefix` of the weights file, smoothed."""
+        weight = self.weights[f"{prefix}.weight"].T
+        return self.linear(name, source, weight, self.weights[f"{prefix}.bias"], self.smooth(source, weight))
+
     def feed_forward(self, index: int, source: str) -> str:
         """Write the other half of layer `index`: its output is ``layer<index>``."""
-        prefix, g = f"encoder.layer.{index - 1}", self.graph
-        weight = self.weights[f"{prefix}.intermediate.dense.weight"].T
-        up = self.linear(
-            f"ffn{index}.up",
-            source,
-            weight,
-            self.weights[f"{prefix}.intermediate.dense.bias"],
-            self.smooth(source, weight),
-        )
-        middle = g.op("Gelu", [up], f"ffn{index}.gelu", CONTRIB)
-        down_weight = self.weights[f"{prefix}.output.dense.weight"].T
-        down = self.linear(
-            f"ffn{index}.down",
-            middle,
-            down_weight,
-            self.weights[f"{prefix}.output.dense.bias"],
-            self.smooth(middle, down_weight),
-        )
+        prefix = f"encoder.layer.{index - 1}"
+        up = self.dense(f"ffn{index}.up", source, f"{prefix}.intermediate.dense")
+        middle = self.graph.op("Gelu", [up], f"ffn{index}.gelu", CONTRIB)
+        down = self.dense(f"ffn{index}.down", middle, f"{prefix}.output.dense")
         return self.residual_norm(f"layer{index}", source, down, f"{prefix}.output.LayerNorm")
 
     # -- views --------------------------------------------------------------------------------------------------------
@@ -358,7 +292,7 @@ class BertWriter:
         """Write the vector of the first word piece."""
         g = self.graph
         # place 0 holds the special token; a text without any piece has the other special token here
-        place = g.const(f"first{layer}.place", np.asarray(1, np.int64))
+        place = g.const(f"first{layer}.place", 1)
         return g.op("Gather", [f"layer{layer}", place], f"first{layer}", axis=1)
 
     def unit(self, source: str, output: str) -> str:
@@ -379,13 +313,13 @@ class BertWriter:
         penalty = g.op("Mul", [absent, g.const("far", np.array([1e4], np.float32))], "mask.penalty")
         g.op("ReduceMax", [g.op("Add", [evidence, penalty], "entities.masked"), "axis1"], "entities", keepdims=0)
 
-    def write(self, views: Views) -> onnx.ModelProto:
+    def write(self, views: Views) -> tuple[onnx.ModelProto, list[str]]:
         """Write the whole encoder."""
         g, cfg = self.graph, self.config
         g.op("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
         g.op("Cast", ["attention_mask"], "mask.float", to=TensorProto.FLOAT)
-        g.const("axis1", np.array([1], np.int64))
-        g.const("axis_last", np.array([-1], np.int64))
+        g.const("axis1", [1])
+        g.const("axis_last", [-1])
         g.const("tiny", np.array([1e-12], np.float32))
         g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
         g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
@@ -407,48 +341,86 @@ class BertWriter:
             token_dim = len(offset)
             product = g.op("MatMul", [self.unit(state, "tokens.unit"), g.const("projection", matrix)], "tokens.product")
             self.unit(g.op("Sub", [product, g.const("projection.offset", offset)], "tokens.centred"), "tokens")
+        value, floats = helper.make_tensor_value_info, TensorProto.FLOAT
         outputs = [
-            helper.make_tensor_value_info("pooled", TensorProto.FLOAT, ["batch", cfg.hidden_size]),
-            helper.make_tensor_value_info("layers", TensorProto.FLOAT, ["batch", cfg.hidden_size * len(parts)]),
-            helper.make_tensor_value_info("tokens", TensorProto.FLOAT, ["batch", "length", token_dim]),
+            value("pooled", floats, ["batch", cfg.hidden_size]),
+            value("layers", floats, ["batch", cfg.hidden_size * len(parts)]),
+            value("tokens", floats, ["batch", "length", token_dim]),
         ]
         if views.entities is not None:
             self.entities(views.entities)
-            shape = ["batch", len(views.entities.bias)]
-            outputs.insert(2, helper.make_tensor_value_info("entities", TensorProto.FLOAT, shape))
-        outputs += [helper.make_tensor_value_info(p, TensorProto.FLOAT, None) for p in dict.fromkeys(self.probes)]
-        inputs = [
-            helper.make_tensor_value_info(n, TensorProto.INT64, ["batch", "length"])
-            for n in ("input_ids", "attention_mask")
-        ]
-        return g.model("encoder", inputs, outputs)
+            outputs.insert(2, value("entities", floats, ["batch", len(views.entities.bias)]))
+        inputs = [value(name, TensorProto.INT64, ["batch", "length"]) for name in ("input_ids", "attention_mask")]
+        return self.finish("encoder", inputs, outputs)
+
+    def finish(
+        self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
+    ) -> tuple[onnx.ModelProto, list[str]]:
+        """Give the model and the matrix-product inputs, which are further outputs of a float32 graph."""
+        probes = list(dict.fromkeys(self.probes))
+        given = {item.name for item in inputs}  # an input cannot be an output
+        extra = [helper.make_tensor_value_info(p, TensorProto.FLOAT, None) for p in probes if p not in given]
+        return self.graph.model(name, inputs, outputs + extra), probes
 
 
-def calibrate(
-    model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapping[str, Array]]
-) -> dict[str, ActivationRange]:
-    """Find the extremes of each channel of some tensors.
+def int8_model(
+    write: Callable[[Ranges | None], tuple[onnx.ModelProto, list[str]]], feeds: Iterable[Mapping[str, Array]]
+) -> bytes:
+    """Write a graph in float32, find the ranges of its matrix-product inputs on `feeds`, write it in int8."""
+    model, probes = write(None)
+    model, _ = write(calibrate(model, probes, feeds))
+    onnx.checker.check_model(model)
+    return model.SerializeToString(deterministic=True)
 
-    Parameters
-    ----------
-    model
-        A float32 graph that gives them as outputs.
-    names
-        Which.
-    feeds
-        Inputs of each run.
 
-    Returns
-    -------
-    dict
-        A range by name, to three significant digits, so that processors that round float32 sums differently find the same.
+def parse(
+    text: str, constants: Mapping[str, Array], opsets: Mapping[str, int] = OPSETS, ir_version: int = IR_VERSION
+) -> onnx.ModelProto:
+    """Parse a graph from ONNX's text form, and add its constants; checked."""
+    versions = ", ".join(f'"{domain}" : {version}' for domain, version in opsets.items())
+    model = parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{versions}]>\n{text}")
+    model.producer_name = "semclass"
+    model.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(value, order="C"), name) for name, value in constants.items()
+    )
+    onnx.checker.check_model(model)
+    return model
+
+
+def open_model(model: onnx.ModelProto | bytes, threads: int = 0) -> onnxruntime.InferenceSession:
+    """Open a model that is not on disk; 0 threads are one for each core."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    data = model if isinstance(model, bytes) else model.SerializeToString()
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+
+def text_feed(ids: Sequence[int]) -> dict[str, Array]:
+    """Inputs of an encoder: one text as a batch of its own."""
+    batch = np.array([ids], np.int64)
+    return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
+
+
+def reader_of(model: onnx.ModelProto, wanted: str) -> Callable[[Sequence[int]], Array]:
+    """A function from the token ids of a text to one tensor of an encoder graph, which is not changed."""
+    inputs = list(model.graph.input)
+    session = open_model(part(model, inputs, [helper.make_tensor_value_info(wanted, TensorProto.FLOAT, None)]))
+    return lambda ids: session.run(None, text_feed(ids))[0][0]
+
+
+def calibrate(model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapping[str, Array]]) -> Ranges:
+    """Find the extremes of each channel of some inputs or outputs of a float32 graph over runs.
+
+    Rounded to three significant digits, so that processors that round float32 sums differently find the same.
     """
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = open_model(model)
     low: dict[str, Array] = {}
     high: dict[str, Array] = {}
     for feed in feeds:
-        for name, output in zip(names, session.run(list(names), dict(feed)), strict=True):
-            rows = output.reshape(-1, output.shape[-1])
+        wanted = [name for name in names if name not in feed]
+        found = {**feed, **dict(zip(wanted, session.run(wanted, dict(feed)), strict=True))}
+        for name in names:
+            rows = found[name].reshape(-1, found[name].shape[-1])
             low[name] = np.minimum(low.get(name, np.inf), rows.min(axis=0))
             high[name] = np.maximum(high.get(name, -np.inf), rows.max(axis=0))
     return {name: ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in names}
@@ -460,21 +432,7 @@ def _rounded(values: Array) -> Array:
 
 
 def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """Cut an encoder graph in two behind a layer.
-
-    Parameters
-    ----------
-    model
-        What :func:`int8_graph` gave.
-    layer
-        The last layer of the lower part.
-
-    Returns
-    -------
-    tuple
-        The lower part gives ``states``, float32 (batch, length, hidden); the upper part reads it, with
-        ``attention_mask``, and gives the other views.
-    """
+    """Cut an encoder graph in two behind a layer: what gives its output as ``states``, and what goes on from there."""
     whole = onnx.ModelProto()
     whole.CopyFrom(model)
     for node in whole.graph.node:
@@ -504,28 +462,3 @@ def part(
     kept = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
     kept.ir_version = model.ir_version
     return kept
-
-
-def float_graph(weights: dict[str, Array], config: BertConfig, views: Views) -> tuple[onnx.ModelProto, list[str]]:
-    """Write the float32 graph with every matrix-product input as an extra output.
-
-    Returns
-    -------
-    tuple
-        The model, and the names of the extra outputs, which :func:`int8_graph` wants ranges for.
-    """
-    writer = BertWriter(weights, config, None, 0.0)
-    model = writer.write(views)
-    inputs = list(dict.fromkeys(writer.probes))
-    return model, inputs
-
-
-def int8_graph(
-    weights: dict[str, Array],
-    config: BertConfig,
-    views: Views,
-    ranges: dict[str, ActivationRange],
-    alpha: float = 0.5,
-) -> onnx.ModelProto:
-    """Write the int8 graph; `ranges` is what calibration saw of each input that :func:`float_graph` named."""
-    return BertWriter(weights, config, ranges, alpha).write(views)

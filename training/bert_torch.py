@@ -1,8 +1,8 @@
-"""Layers of the encoder as torch functions over weights by name, and the pace of tuning them: what both tunings share."""
+"""Layers of the encoder as torch functions over weights by name, and the training loop: what both tunings share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,9 @@ from semclass.core.errors import import_extra
 
 EXTRA = "tune"
 """The extra that installs torch."""
+
+AVERAGE_EVERY = 10
+"""Steps between two sets of weights that are averaged."""
 
 
 def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dict[str, Any]:
@@ -36,21 +39,7 @@ def norm(parameters: Mapping[str, Any], source: Any, name: str, epsilon: float) 
 def feed_forward(
     parameters: Mapping[str, Any], prefix: str, states: Any, context: Any, epsilon: float, drop: Callable[[Any], Any]
 ) -> Any:
-    """What follows attention in the layer `prefix`, as in BERT: its output, a norm, the feed-forward part, a norm.
-
-    Parameters
-    ----------
-    parameters
-        By the names of the weights file.
-    prefix
-        The layer's.
-    states, context
-        What the layer read, and what attention made of it, of the same shape.
-    epsilon
-        Of the norms.
-    drop
-        Dropout.
-    """
+    """What follows attention in the layer `prefix`, which read `states` and made `context` of them, as in BERT."""
     attended = drop(linear(parameters, context, f"{prefix}.attention.output.dense"))
     states = norm(parameters, states + attended, f"{prefix}.attention.output.LayerNorm", epsilon)
     gelu = import_extra("torch.nn.functional", EXTRA).gelu
@@ -64,8 +53,34 @@ def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     return {name: value.detach().numpy().copy() for name, value in parameters.items()}
 
 
-def set_rates(optimiser: Any, done: float) -> None:
-    """Set each group's rate to its peak times the pace: warm-up over the first tenth, then linear decay."""
-    pace = max(min(done / 0.1, (1 - done) / 0.9), 1e-3)
-    for group in optimiser.param_groups:
-        group["lr"] = group["peak"] * pace
+def fit(
+    network: Any, recipe: Any, steps: int, batches: Callable[[], Iterable[Any]], loss_of: Callable[[Any], Any]
+) -> dict[str, npt.NDArray[np.float32]]:
+    """Minimise a loss over the batches of each pass with AdamW; gives the weights, averaged over the last steps.
+
+    The rate of each group warms up over the first tenth of the steps, then decays linearly.
+    """
+    torch = import_extra("torch", EXTRA)
+    optimiser = torch.optim.AdamW(
+        network.groups(), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
+    )
+    total: dict[str, Any] = {}
+    step = count = 0
+    for epoch in range(recipe.epochs):
+        losses = []
+        for batch in batches():
+            pace = max(min(step / steps / 0.1, (1 - step / steps) / 0.9), 1e-3)
+            for group in optimiser.param_groups:
+                group["lr"] = group["peak"] * pace
+            loss = loss_of(batch)
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
+            optimiser.step()
+            losses.append(float(loss.detach()))
+            step += 1
+            if step > steps * (1 - recipe.averaged) and step % AVERAGE_EVERY == 0:
+                count += 1
+                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
+        print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {np.mean(losses):.4f}", flush=True)
+    return {name: (value / count).astype(np.float32) for name, value in total.items()} or arrays(network.parameters)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
-"""Help of the option --encoder."""
+SOURCE_HELP = "where the encoder's weights are: package, folder, hub"
 
 
 def make_parser(description: str | None) -> argparse.ArgumentParser:
@@ -24,11 +24,10 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 STARTED = time.perf_counter()
-"""When the script began, near enough: scripts import this first."""
 
 
 def seconds_so_far() -> float:
-    """Seconds since the script began, for the manifest: what training took, what it measured for the card included."""
+    """Seconds since the script began, near enough, for the manifest."""
     return round(time.perf_counter() - STARTED, 1)
 
 

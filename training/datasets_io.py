@@ -36,19 +36,9 @@ def training_passages(data: Path, size: int) -> list[str]:
 
 
 def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
-    """Training texts to calibrate an encoder on, and others, also from training data, to check it on.
+    """Training texts to calibrate an encoder on, and others to check it on, drawn by `seed`.
 
-    Parameters
-    ----------
-    data
-        Data folder.
-    seed
-        Chooses the texts.
-
-    Returns
-    -------
-    tuple of list
-        600 and 300 texts: two thirds questions, one third passages of one to five sentences.
+    600 and 300 texts: two thirds questions, one third passages of one to five sentences.
     """
     questions = [row["question"] for row in read_tsv(data / "trec" / "train.tsv")]
     sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]

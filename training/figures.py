@@ -15,19 +15,9 @@ from semclass.train.calibration import expected_calibration_error, reliability
 def reliability_diagram(
     parts: Mapping[str, tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]], *, columns: int = 2
 ) -> bytes:
-    """Draw how often predictions of each probability are right.
+    """Draw how often predictions of each probability are right, `columns` diagrams side by side, as a PNG.
 
-    Parameters
-    ----------
-    parts
-        Title of each diagram, its probabilities (n,) in [0, 1] and whether each was right, bool (n,).
-    columns
-        Diagrams side by side.
-
-    Returns
-    -------
-    bytes
-        A PNG. Dots on the diagonal mean honest probabilities; bars tell how many predictions there are.
+    `parts` are titles with probabilities (n,) and whether each prediction was right, bool (n,).
     """
     pyplot = load_pyplot()
     rows = -(-len(parts) // columns)

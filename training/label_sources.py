@@ -29,36 +29,21 @@ def wikiqa_rows(path: Path) -> Iterator[tuple[str, str]]:
             yield question, sentence
 
 
-def wikiqa_passages(data: Path) -> list[str]:
-    """First sentences of the article that each training question of WikiQA was asked about, as one passage."""
-    return [passage for passage, _ in _wikiqa(data)]
-
-
-def news_passages(data: Path) -> list[str]:
-    """Newswire of the IE-ER sample in passages of whole sentences."""
-    return [passage for passage, _ in _news(data)]
-
-
-def squad_passages(data: Path) -> list[str]:
-    """SQuAD training articles in passages of consecutive sentences."""
-    return [passage for passage, _ in _squad(data)]
-
-
 def passage_articles(data: Path) -> dict[str, str]:
-    """By passage a name of the article that it is of; for SQuAD, whose articles are not told apart, of a stretch."""
-    return {passage: name for source in (_wikiqa, _news, _squad) for passage, name in source(data)}
+    """Name of the article of each passage; for SQuAD, whose articles are not told apart, of a stretch."""
+    return {passage: name for source in (wikiqa, news, squad) for passage, name in source(data)}
 
 
-def _wikiqa(data: Path) -> Iterator[tuple[str, str]]:
-    """Each passage with the first sentence of its article: several questions are asked about some."""
+def wikiqa(data: Path) -> Iterator[tuple[str, str]]:
+    """First sentences of the article that each training question was asked about, with the first of all as its name."""
     groups = groupby(wikiqa_rows(data / "wikiqa" / "train.tsv.gz"), lambda row: row[0])
     for size, (_, group) in zip(cycle(SENTENCES), groups):
         sentences = [sentence for _, sentence in group]
         yield " ".join(sentences[:size]), f"wikiqa {sentences[0]}"
 
 
-def _news(data: Path) -> Iterator[tuple[str, str]]:
-    """Each passage with the id of its text."""
+def news(data: Path) -> Iterator[tuple[str, str]]:
+    """Newswire of the IE-ER sample in passages of whole sentences, with the id of the text."""
     sizes = cycle(NEWS_WORDS)
     for record in read_jsonl(data / "entities" / "ieer.jsonl.gz"):
         words: list[str] = []
@@ -72,8 +57,8 @@ def _news(data: Path) -> Iterator[tuple[str, str]]:
             yield _joined(words), name
 
 
-def _squad(data: Path) -> Iterator[tuple[str, str]]:
-    """Each passage with its stretch of `STRETCH` sentences."""
+def squad(data: Path) -> Iterator[tuple[str, str]]:
+    """Training articles in passages of consecutive sentences, with their stretch of `STRETCH` sentences."""
     sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]
     start = 0
     for size in cycle(SENTENCES):
@@ -81,16 +66,6 @@ def _squad(data: Path) -> Iterator[tuple[str, str]]:
             return
         yield " ".join(sentences[start : start + size]), f"squad {start // STRETCH}"
         start += size
-
-
-def squad_questions(data: Path) -> list[str]:
-    """Questions on SQuAD training articles."""
-    return [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")]
-
-
-def wikiqa_questions(data: Path) -> list[str]:
-    """Training questions of WikiQA, each once."""
-    return list(dict.fromkeys(question for question, _ in wikiqa_rows(data / "wikiqa" / "train.tsv.gz")))
 
 
 def _joined(words: list[str]) -> str:

@@ -1,10 +1,10 @@
 """Labels made for this project: classes by the hash of a text, so that no foreign text ships with them.
 
-The tables of ``training/labels/`` name a text by :func:`text_hash`. Whoever has the public originals, in whatever files,
-finds the texts again with :func:`natural_questions` and the like:
+The tables of ``training/labels/`` name a text by :func:`text_hash`; it is found again in the public originals, in whatever
+files these come:
 
 - ``natural.tsv``: questions of SQuAD (train), WikiQA (train), WebQuestions, SimpleQuestions, MedQuAD and PubMedQA;
-- ``squad.tsv``: more questions of SQuAD's training articles;
+- ``squad.tsv``: more questions of SQuAD's training articles, those that an earlier classifier was least sure of;
 - ``passages.tsv``: passages that ``label_sources.py`` cuts from WikiQA, IE-ER newswire and SQuAD.
 
 ``written_questions.tsv`` and ``no_questions.txt`` were written for this project and hold their texts.
@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from datasets_io import read_tsv
-from label_sources import news_passages, squad_passages, wikiqa_passages
+from label_sources import news, passage_articles, squad, wikiqa
 from question_data import Questions
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE
@@ -38,32 +38,17 @@ UNKNOWN = "-"
 
 
 def text_hash(text: str) -> str:
-    """Name of a text: 16 hexadecimal digits of the SHA-256 of its letters and digits in lower case.
-
-    Case, punctuation and white space do not count, so that copies of an original that differ in these have the same name.
-    """
+    """Name of a text, whatever its case, punctuation and white space: 16 hexadecimal digits of a SHA-256."""
     return hashlib.sha256(re.sub(r"[\W_]+", "", text.casefold()).encode()).hexdigest()[:16]
 
 
 def natural_questions(originals: Path, split: str) -> Questions:
-    """Questions as people ask them, of one split (``"train"`` or ``"dev"``), found in the originals by their hashes.
-
-    Raises
-    ------
-    InputError
-        If not every labelled question is found.
-    """
+    """Questions as people ask them, of the split ``"train"`` or ``"dev"``."""
     return _questions("natural.tsv", originals, split)
 
 
 def squad_questions(originals: Path) -> Questions:
-    """Find more questions of SQuAD's training articles, those that an earlier classifier was least sure of.
-
-    Raises
-    ------
-    InputError
-        If not every labelled question is found.
-    """
+    """More questions of SQuAD's training articles."""
     return _questions("squad.tsv", originals, "train")
 
 
@@ -79,40 +64,20 @@ def no_questions() -> list[str]:
 
 
 def statements(data: Path) -> list[str]:
-    """Sentences of the originals, which ask nothing: of SQuAD, WikiQA and newswire; every second one without its full stop.
-
-    Parameters
-    ----------
-    data
-        Data folder with ``wikiqa/``, ``entities/`` and ``squad_sentences/``.
-    """
-    squad = squad_passages(data)[2::6]  # passages of one sentence, see `label_sources.SENTENCES`
-    wikiqa, news = wikiqa_passages(data)[2::12], news_passages(data)[::6]
-    texts = [*squad[::2], *wikiqa, *(passage.split(". ")[0] for passage in news)]
+    """Sentences of SQuAD, WikiQA and newswire, which ask nothing; every second one without its full stop."""
+    squad_texts, wikiqa_texts, news_texts = (
+        [passage for passage, _ in source(data)] for source in (squad, wikiqa, news)
+    )
+    # of SQuAD and WikiQA passages of one sentence, see `label_sources.SENTENCES`
+    texts = [*squad_texts[2::12], *wikiqa_texts[2::12], *(text.split(". ")[0] for text in news_texts[::6])]
     sentences = [text for text in texts if not text.rstrip().endswith("?")]
     return [text.rstrip(" .") if place % 2 else text for place, text in enumerate(sentences)]
 
 
 def labelled_passages(data: Path) -> tuple[list[str], npt.NDArray[np.float64]]:
-    """Passages of public originals that were read for this project.
-
-    Parameters
-    ----------
-    data
-        Data folder with ``wikiqa/``, ``entities/`` and ``squad_sentences/``.
-
-    Returns
-    -------
-    tuple
-        n texts and float64 (n, 6) of 1, 0, or nan where readings differ, columns in the order of `COARSE`.
-
-    Raises
-    ------
-    InputError
-        If not every labelled passage is found.
-    """
+    """Passages of public originals, and their classes, float64 (n, 6): 1, 0, or nan where readings differ."""
     rows = {row["hash"]: row for row in read_tsv(FOLDER / "passages.tsv")}
-    found = _find(rows, [*wikiqa_passages(data), *news_passages(data), *squad_passages(data)], "passages.tsv", data)
+    found = _find(rows, passage_articles(data), "passages.tsv", data)
     marks = [[row[name] for name in COARSE] for row in rows.values()]
     values = [[np.nan if mark == UNKNOWN else float(mark) for mark in row] for row in marks]
     return found, np.array(values).reshape(len(found), len(COARSE))
@@ -144,19 +109,16 @@ def _find(rows: Mapping[str, Any], texts: Iterable[str], name: str, place: Path)
     return [found[key] for key in rows]
 
 
-# -- originals in whatever files they come ----------------------------------------------------------------------------
-
-
 def harvest(place: Path) -> Iterator[str]:
     """Every string in the files of a folder, or in one file: JSON, JSON lines, XML, tables and plain text, also gzipped."""
     files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
     for path in files:
         kind = Path(path.name.removesuffix(".gz")).suffix
-        passage_encoder = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
+        strings_of = {".json": _json_strings, ".jsonl": _json_lines, ".xml": _xml_strings}.get(kind, _cells)
         opener = gzip.open if path.suffix == ".gz" else open
         try:
             with opener(path, "rt", encoding="utf-8", newline="") as file:
-                yield from passage_encoder(file.read())
+                yield from strings_of(file.read())
         except (ValueError, gzip.BadGzipFile, csv.Error):
             continue  # not a text file, or not what its name says: no labelled text is in it
 

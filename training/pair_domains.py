@@ -33,41 +33,16 @@ TUNED_ON = "squad"
 
 @dataclass(frozen=True)
 class Domain:
-    """Questions over one collection of passages.
-
-    Attributes
-    ----------
-    name
-        What it is called.
-    passages
-        Texts.
-    questions
-        n texts.
-    answers
-        For each question the places of the passages that answer it, at least one.
-    """
+    """Questions over one collection of passages."""
 
     name: str
     passages: list[str]
     questions: list[str]
-    answers: list[frozenset[int]]
+    answers: list[frozenset[int]]  # places of the passages that answer each question, at least one
 
 
 def read_domains(data: Path, seed: int) -> list[Domain]:
-    """Read all domains.
-
-    Parameters
-    ----------
-    data
-        Data folder with ``squad_sentences``, ``wikiqa`` and ``passages``.
-    seed
-        Draws the lengths of passages.
-
-    Returns
-    -------
-    list of Domain
-        ``squad`` first.
-    """
+    """Read all domains of a data folder; `seed` draws the lengths of passages."""
     rng = np.random.default_rng(seed)
     return [_squad(data, rng), _wikiqa(data, rng), _wikipedia(data), _written()]
 

@@ -14,7 +14,7 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from datasets_io import read_tsv
 from semclass.core.errors import ArtifactError, InputError, import_extra
-from semclass.core.taxonomy import coarse_of
+from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray
 from semclass.train.calibration import expected_calibration_error
 
@@ -26,24 +26,15 @@ COUNTS = {
     "train": {"ABBR": 86, "DESC": 1162, "ENTY": 1250, "HUM": 1223, "LOC": 835, "NUM": 896},
     "test": {"ABBR": 9, "DESC": 138, "ENTY": 94, "HUM": 65, "LOC": 81, "NUM": 113},
 }
-"""Questions of each coarse class in the originals. Downloads are checked against these: the originals' publisher names no
-checksums, and class counts tell a wrong, cut or changed file nearly as well."""
+"""Questions of each coarse class in the originals, to check downloads: there are no published checksums."""
 
 
 @dataclass(frozen=True)
 class Questions:
-    """Labelled questions.
-
-    Attributes
-    ----------
-    texts
-        n questions.
-    fine
-        Their fine classes, such as ``"NUM:date"``.
-    """
+    """Labelled questions."""
 
     texts: tuple[str, ...]
-    fine: tuple[str, ...]
+    fine: tuple[str, ...]  # classes, such as "NUM:date"
 
     def labels(self, level: str) -> tuple[str, ...]:
         """Classes of the questions at one level."""
@@ -116,6 +107,11 @@ def evaluate(probabilities: DoubleArray, classes: Sequence[str], truth: Sequence
         "log_loss": round(float(-np.log(np.maximum(given, 1e-12)).mean()), 4),
         "calibration_error": round(expected_calibration_error(probabilities.max(axis=1), right), 4),
     }
+
+
+def membership(classes: Sequence[str]) -> DoubleArray:
+    """Which fine class belongs to which coarse one, (classes, 6)."""
+    return np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
 
 
 def class_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:

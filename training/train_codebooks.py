@@ -3,9 +3,8 @@
     python training/train_codebooks.py --data DATA --models models --out models/codebooks
 
 Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
-where it is there). The tables hold for any text; what they leave of texts from articles that were not seen is measured on
-the last tenth of the document order. Each part of a vector has k-means of its own; tables are stored as float16. The same
-data and seed give the same bytes, but for the seconds that the manifest names.
+where it is there); the last tenth measures what is lost. Each part of a vector has k-means of its own; tables are stored as
+float16. The same data and seed give the same bytes, but for the seconds in the manifest.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def train(arguments: argparse.Namespace) -> None:
     folder, token_encoder = arguments.models / "entailment", None
     if (folder / artifacts.MANIFEST).exists():
         token_encoder = TokenEncoder.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
-    # not the reader of the models folder: that one would ask for the codebooks which are made here
+    # `PassageEncoder.load` would ask for the codebooks which are made here
     passage_encoder = PassageEncoder(PassageClassifier(encoder, None), token_encoder, None)
     texts = training_passages(arguments.data, LENGTH)
     cut = round(len(texts) * (1 - HELD_OUT))
@@ -81,8 +80,8 @@ def train(arguments: argparse.Namespace) -> None:
     # whole passages have vectors like those of sentences, and there are few sentences for 256 centroids
     sentences = np.concatenate([seen.sentences.values, unit(seen.pooled)])
     books = {
-        "tokens": learn(tokens, arguments.token_bytes, arguments.seed),
-        "sentences": learn(sentences, arguments.sentence_bytes, arguments.seed),
+        "tokens": learn(tokens, TOKEN_PARTS, arguments.seed),
+        "sentences": learn(sentences, SENTENCE_PARTS, arguments.seed),
     }
     metrics = {
         "tokens_seen": left(books["tokens"], tokens),
@@ -112,8 +111,8 @@ def train(arguments: argparse.Namespace) -> None:
             (
                 "What it is",
                 "Tables of product quantisers (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an index "
-                f"keeps a byte for each part, {arguments.token_bytes} for a token vector and "
-                f"{arguments.sentence_bytes} for a sentence vector.",
+                f"keeps a byte for each part, {TOKEN_PARTS} for a token vector and "
+                f"{SENTENCE_PARTS} for a sentence vector.",
             ),
             ("How it was made", "`training/train_codebooks.py`: k-means on passages of `squad_sentences/train`."),
             (
@@ -135,8 +134,6 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
-    parser.add_argument("--token-bytes", type=int, default=TOKEN_PARTS)
-    parser.add_argument("--sentence-bytes", type=int, default=SENTENCE_PARTS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     run(parser, train)

@@ -3,21 +3,19 @@
     python training/train_match.py --data DATA --encoder models/encoder --out models/match
 
 Two things are fitted, on ``squad_sentences/train``. The probe tells from a token vector what the encoder's probes for
-entities and answers tell from the states of a whole layer: a logistic regression on their probabilities. The table says
-what that evidence counts for each fine class of question: passages of 4 consecutive sentences are indexed, the retriever's
-own first 10 are the candidates, and the softmax of a * score + match over the candidates of a question, where score is
-dense + w * BM25, is fitted to the passage that answers (ListNet, Cao et al. 2007). Class probabilities go in without their
-mean, so that what would serve every question alike cannot be learned.
+entities and answers tell from the states of a whole layer. The table says what that evidence counts for each fine class of
+question: passages of 4 sentences are indexed, the retriever's own first 10 are the candidates, and the softmax of a * score
++ match over them, where score is dense + w * BM25, is fitted to the passage that answers (ListNet, Cao et al. 2007). Class
+probabilities go in without their mean, so that what would serve every question alike cannot be learned.
 
-The weight of the match is the best for questions whose articles the fit did not see. Models beside --out are used as they
-are: ``questions``, ``passages``, ``entailment`` and ``codebooks``; token vectors are those that an index gives back. The
-same data and settings give the same bytes on the same machine, but for the seconds that the manifest names.
+The weight of the match is the best for questions whose articles the fit did not see. ``questions``, ``passages``,
+``entailment`` and ``codebooks`` beside --out are used as they are. The same data give the same bytes on the same
+machine, but for the seconds in the manifest.
 """
 
 from __future__ import annotations
 
 import argparse
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,23 +23,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 from scipy.optimize import minimize
 
+import bert_graph
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl, training_passages
 from semclass.core import artifacts, cards
-from semclass.core.errors import InputError, TruncationWarning
-from semclass.core.types import Passage, padded
+from semclass.core.errors import InputError
+from semclass.core.types import padded
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.encoders.token_encoder import SENTENCE
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.passage_index import PassageIndex
 from semclass.ranking.proximity import ARRAYS, CLIP, ProximityModel, evidence_at_place
-from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import unit
-from train_pairs import CHUNK, LAMBDAS, N_CANDIDATES, candidates_of, reciprocal_ranks, softmax_loss
+from train_pairs import LAMBDAS, N_CANDIDATES, build_index, candidates_of, encode, listwise, reciprocal_ranks
 
 Array = npt.NDArray[Any]
 
@@ -49,12 +45,10 @@ SENTENCES = 4
 """Sentences of a passage."""
 
 FOLDS, BLOCKS = 5, 50
-"""Folds of the cross-validation, each of every fifth of so many blocks of consecutive passages: articles stay whole, but
-for those at the border of two blocks."""
+"""Each fold of the cross-validation has every fifth of so many blocks of consecutive passages: most articles stay whole."""
 
 RIDGE = 0.03
-"""Penalty on the table: of 0.001, 0.003, 0.01, 0.03 and 0.1 the strongest whose loss in the same cross-validation is within
-0.002 of the least (0.823, 0.813, 0.808, 0.810, 0.819)."""
+"""Penalty on the table: of 0.001 to 0.1 the strongest whose cross-validated loss is within 0.002 of the least."""
 
 STEPS = 50
 """Steps of the fit of the table at most; it ends before."""
@@ -71,27 +65,13 @@ BATCH = 256
 
 @dataclass(frozen=True)
 class Questions:
-    """Questions whose answer is among their candidates.
+    """Questions whose answer is among their candidates."""
 
-    Attributes
-    ----------
-    classes
-        Coarse and fine class probabilities beside each other, float64 of shape (n, coarse + fine).
-    evidence
-        As :func:`semclass.ranking.proximity.evidence_at_place` gives it, float64 of shape (n, 10, columns).
-    score
-        dense + w * BM25, float64 of shape (n, 10).
-    answers
-        bool of shape (n, 10).
-    fold
-        Of the cross-validation, int64 of shape (n,).
-    """
-
-    classes: Array
-    evidence: Array
-    score: Array
-    answers: Array
-    fold: Array
+    classes: Array  # coarse, then fine class probabilities (n, coarse + fine)
+    evidence: Array  # as :func:`semclass.ranking.proximity.evidence_at_place` gives it, (n, 10, columns)
+    score: Array  # dense + w * BM25, (n, 10)
+    answers: Array  # bool (n, 10)
+    fold: Array  # of the cross-validation, int (n,)
 
 
 def examples_of_probe(
@@ -102,9 +82,7 @@ def examples_of_probe(
     if passage_encoder.token_encoder is None or not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
         raise InputError("the match is made for an encoder with the view 'entities', and with entailment/ beside --out")
     network.graph.output.append(onnx.helper.make_tensor_value_info(TOKEN_EVIDENCE, onnx.TensorProto.FLOAT, None))
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = encoder.threads
-    upper = onnxruntime.InferenceSession(network.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    upper = bert_graph.open_model(network, encoder.threads)
     vectors, targets = [], []
     for start in range(0, len(sentences), BATCH):
         # the branch and the probes read the same states
@@ -143,30 +121,21 @@ def fit_probe(tokens: Array, targets: Array) -> tuple[Array, list[float]]:
 
 def collect(data: Path, classifier: QuestionClassifier, passage_encoder: PassageEncoder, probe: Array) -> Questions:
     """Index the passages, ask the questions, read the evidence of their candidates."""
-    passages = [Passage(str(place), text) for place, text in enumerate(training_passages(data, SENTENCES))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-        index = PassageIndex.build(passages, passage_encoder=passage_encoder)
+    index = build_index(training_passages(data, SENTENCES), passage_encoder)
     records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
     place = {record["_id"]: row // SENTENCES for row, record in enumerate(records)}
     questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
     rows = []
-    for start in range(0, len(questions), CHUNK):
-        chunk = questions[start : start + CHUNK]
-        texts = [record["text"] for record in chunk]
-        for record, query in zip(
-            chunk,
-            read_questions(passage_encoder.encoder, classifier, passage_encoder.token_encoder, texts),
-            strict=True,
-        ):
-            found, _ = candidates_of(index, passage_encoder, query)
-            answer = place[record["relevant"]]
-            right = found.rows == answer
-            if right.any() and len(right) == N_CANDIDATES:
-                classes = np.append(query.probabilities, query.fine)
-                fold = answer * BLOCKS // len(passages) % FOLDS
-                rows.append((classes, evidence_at_place(query, found, probe), found.score, right, fold))
-    print(f"{len(passages)} passages, {len(questions)} questions, {len(rows)} with the answer among the candidates")
+    queries = encode([record["text"] for record in questions], passage_encoder, classifier)
+    for record, query in zip(questions, queries, strict=True):
+        found = candidates_of(index, passage_encoder, query)
+        answer = place[record["relevant"]]
+        right = found.rows == answer
+        if right.any() and len(right) == N_CANDIDATES:
+            classes = np.append(query.probabilities, query.fine)
+            fold = answer * BLOCKS // len(index) % FOLDS
+            rows.append((classes, evidence_at_place(query, found, probe), found.score, right, fold))
+    print(f"{len(index)} passages, {len(questions)} questions, {len(rows)} with the answer among the candidates")
     return Questions(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
@@ -177,14 +146,11 @@ def fit_table(classes: Array, evidence: Array, score: Array, answers: Array) -> 
 
     def loss(flat: Array) -> tuple[float, Array]:
         scale, table = flat[0], flat[1:].reshape(-1, columns)
-        total = scale * score + _match(asked, given, table.astype(np.float32))
-        share = np.exp(total - total.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
-        right = (share * answers).sum(axis=1, keepdims=True)
-        slope = (share - share * answers / right) / n
+        value, slope = listwise(scale * score + _match(asked, given, table.astype(np.float32)), answers)
+        slope /= n
         each = np.matmul(slope.astype(np.float32)[:, None], given)[:, 0]
-        value = -np.log(right).mean() + RIDGE / 2 * (table**2).sum()
-        return float(value), np.append((slope * score).sum(), asked.T @ each + RIDGE * table)
+        penalised = value.mean() + RIDGE / 2 * (table**2).sum()
+        return float(penalised), np.append((slope * score).sum(), asked.T @ each + RIDGE * table)
 
     start = np.append(1.0, np.zeros(asked.shape[1] * columns))
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS}).x
@@ -201,7 +167,7 @@ def fit(data: Questions, classifier: QuestionClassifier, probe: Array) -> tuple[
         seen, unseen = data.fold != fold, data.fold == fold
         factor, table = fit_table(classes[seen], evidence[seen], data.score[seen], data.answers[seen])
         found = _match(classes[unseen], evidence[unseen], table)
-        losses[unseen] = softmax_loss(factor * data.score[unseen] + found, data.answers[unseen])
+        losses[unseen], _ = listwise(factor * data.score[unseen] + found, data.answers[unseen])
         match[unseen] = found / factor
     ranks = [reciprocal_ranks(data.score + weight * match, data.answers).mean() for weight in LAMBDAS]
     factor, table = fit_table(classes, evidence, data.score, data.answers)
@@ -298,11 +264,8 @@ def save(
         ],
         ["semclass", "passage-ranking"],
     )
-    print(
-        artifacts.save(
-            folder, "match", {f"{name}.npy": npy_bytes(getattr(model, name)) for name in ARRAYS}, fields, card
-        )
-    )
+    files = {f"{name}.npy": npy_bytes(getattr(model, name)) for name in ARRAYS}
+    print(artifacts.save(folder, "match", files, fields, card))
 
 
 def main() -> None:

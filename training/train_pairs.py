@@ -5,21 +5,20 @@
 The domains of ``pair_domains.py`` each become an index, and every question is asked of its own; its candidates are the
 retriever's own first 10. ``learned`` orders them: a linear score over the features whose softmax over the candidates of a
 question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two texts alone, and its
-probability can be compared between questions. What is chosen - the strength of the penalty, the calibration, weights,
-thresholds - is chosen on questions of a domain that the fit did not see: heads are for text of other domains than these.
-Questions that the network of the token vectors was tuned on take part in fits alone: without them the loss on domains that
-a fit did not see was 0.344 in place of 0.326.
+probability can be compared between questions. Penalty, calibration, weights and thresholds are chosen on questions of a
+domain that the fit did not see. Questions that the network of the token vectors was tuned on take part in fits alone:
+that lowers the loss on other domains from 0.344 to 0.326.
 
 Domains weigh as the square root of their number of questions. Models beside --out are used as they are: ``entailment``
 makes the token vectors (without it they are the encoder's), ``codebooks`` round them as an index does, and the class heads
-(``questions``, ``passages``) give the class match, whose weights in retrieval and in re-ranking by class are found here.
+(``questions``, ``passages``) give the class match, whose weights are found here.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,13 @@ from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import TUNED_ON, Domain, read_domains
 from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
-from semclass.core.types import Encoder, Passage
+from semclass.core.types import Passage
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query
+from semclass.index.records import Candidates, Query, Scoring
 from semclass.ranking.features import PAIR_FEATURES, TEXT_FEATURES, pair_features
 from semclass.ranking.models import BM25_WEIGHT
 from semclass.ranking.queries import read_questions
@@ -63,10 +62,7 @@ LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3
 """Weights that are tried for the integrated methods and for class match in retrieval."""
 
 EVERYTHING = np.array([name != "match" for name in PAIR_FEATURES])
-"""What ``learned`` weighs: all but the class match, whose weight is 0, so that a question need not be classified for it.
-
-Fitted with it, its weight was -0.007, and the error removed on domains that a fit did not see 51.5 %, as it is without.
-"""
+"""What ``learned`` weighs: all but the class match, which changes nothing, so that a question need not be classified."""
 
 TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)
 """What ``entailment`` weighs."""
@@ -74,46 +70,21 @@ TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)
 
 @dataclass(frozen=True)
 class Examples:
-    """Questions whose answer is among their candidates.
+    """Questions whose answer is among their candidates."""
 
-    Attributes
-    ----------
-    features
-        float64 of shape (n, 10, n_features).
-    answers
-        bool of shape (n, 10).
-    score
-        dense + w * BM25, float64 of shape (n, 10), falling.
-    match
-        Soft and hard class match, float64 of shape (2, n, 10).
-    domain
-        Places of their domains, int64 of shape (n,).
-    weight
-        Of each question in fits and means, float64 of shape (n,), sums to 1.
-    unseen
-        Whether the network of the token vectors never saw the question, bool of shape (n,).
-    """
-
-    features: Array
-    answers: Array
-    score: Array
-    match: Array
-    domain: Array
-    weight: Array
-    unseen: Array
+    features: Array  # (n, 10, n_features)
+    answers: Array  # bool (n, 10)
+    score: Array  # dense + w * BM25, (n, 10), falling
+    match: Array  # soft and hard class match, (2, n, 10)
+    domain: Array  # place of the domain of each, (n,)
+    weight: Array  # of each question in fits and means, (n,), sums to 1
+    unseen: Array  # whether the network of the token vectors never saw the question, bool (n,)
 
     def take(self, rows: Array) -> Examples:
         """Some of them (bool of shape (n,)), weighing what they weighed."""
+        parts = {name: getattr(self, name)[rows] for name in ("features", "answers", "score", "domain", "unseen")}
         weight = self.weight[rows] / self.weight[rows].sum()
-        return Examples(
-            self.features[rows],
-            self.answers[rows],
-            self.score[rows],
-            self.match[:, rows],
-            self.domain[rows],
-            weight,
-            self.unseen[rows],
-        )
+        return Examples(**parts, match=self.match[:, rows], weight=weight)
 
 
 @dataclass(frozen=True)
@@ -128,44 +99,34 @@ class Linear:
         return np.asarray(features @ self.weights + self.bias)
 
 
-@dataclass(frozen=True)
-class Models:
-    """What reads questions and passages."""
+def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
+    """The question head beside --out, if both class heads are there."""
+    if not (root / "questions" / artifacts.MANIFEST).is_file() or passage_encoder.classifier.head is None:
+        print("no class heads beside --out: the class match stays 0")
+        return None
+    return QuestionClassifier.load(root, encoder=passage_encoder.encoder)
 
-    questions: QuestionClassifier | None
-    passage_encoder: PassageEncoder
-    words: WordTable
 
-    @classmethod
-    def load(cls, root: Path, encoder: Encoder, words: WordTable) -> Models:
-        """Load what is there beside --out."""
-        passage_encoder = PassageEncoder.load(root, encoder=encoder)
-        if not (root / "questions" / artifacts.MANIFEST).is_file() or passage_encoder.classifier.head is None:
-            print("no class heads beside --out: the class match stays 0")
-            return cls(None, passage_encoder, words)
-        return cls(QuestionClassifier.load(root, encoder=encoder), passage_encoder, words)
+def build_index(texts: Sequence[str], passage_encoder: PassageEncoder, similarity: str = "cosine") -> PassageIndex:
+    """Index passages."""
+    passages = [Passage(str(place), text) for place, text in enumerate(texts)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
+        return PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=similarity)
 
-    def encode(self, texts: list[str]) -> list[Query]:
-        """Encode and classify questions."""
-        parts = [texts[start : start + CHUNK] for start in range(0, len(texts), CHUNK)]
-        passage_encoder = self.passage_encoder
-        return [
-            query
-            for part in parts
-            for query in read_questions(passage_encoder.encoder, self.questions, passage_encoder.token_encoder, part)
-        ]
+
+def encode(texts: list[str], passage_encoder: PassageEncoder, classifier: QuestionClassifier | None) -> Iterator[Query]:
+    """Encode and classify questions."""
+    for start in range(0, len(texts), CHUNK):
+        part = texts[start : start + CHUNK]
+        yield from read_questions(passage_encoder.encoder, classifier, passage_encoder.token_encoder, part)
 
 
 def word_table(pieces: Sequence[str]) -> Array:
-    """Make the table that :meth:`semclass.encoders.words.WordTable.of` reads, int32 of shape (2, vocabulary).
+    """Make the table that :meth:`semclass.encoders.words.WordTable.of` reads, int32 (2, vocabulary).
 
     Pieces that go on with a word are marked ``##`` (WordPiece) or lack the mark of a beginning, ``\u2581`` (SentencePiece)
     or ``\u0120`` (byte-level BPE). Stems are those of the Snowball stemmer for English (Porter 2001).
-
-    Parameters
-    ----------
-    pieces
-        Text of each word piece.
     """
     stemmer = import_extra("Stemmer", "train").Stemmer("english")
     mark = next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
@@ -182,28 +143,9 @@ def word_table(pieces: Sequence[str]) -> Array:
     return table
 
 
-def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> tuple[Candidates, Array]:
-    """Find the retriever's first candidates without class match; gives the score of every passage, too."""
-    dense = index.dense_scores(query.pooled)
-    lexical = index.lexical_scores(query.terms).astype(np.float64)
-    score = dense + BM25_WEIGHT * lexical
-    rows = top_k(score, N_CANDIDATES)
-    tokens, sentences, terms = index.evidence(rows, passage_encoder)
-    found = Candidates(
-        rows=rows,
-        dense=dense[rows],
-        bm25=lexical[rows],
-        match=None,
-        parts={"dense": dense[rows], "bm25": BM25_WEIGHT * lexical[rows]},
-        score=score[rows],
-        probabilities=np.asarray(index.probabilities[rows]),
-        thresholds=index.thresholds,
-        tokens=tokens,
-        sentences=sentences,
-        terms=terms,
-        idf=index.idf,
-    )
-    return found, score
+def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
+    """Find the retriever's first candidates without class match."""
+    return index.candidates(query, N_CANDIDATES, Scoring(BM25_WEIGHT), passage_encoder=passage_encoder)
 
 
 def matches(query: Query, probabilities: Array, thresholds: Array) -> Array:
@@ -226,32 +168,34 @@ def retrieval_ranks(score: Array, match: Array, answers: frozenset[int]) -> Arra
     return np.where(above < N_CANDIDATES, 1 / (1 + above), 0.0)
 
 
-def collect(domains: list[Domain], models: Models, similarity: str) -> tuple[Examples, Array, Array]:
+def collect(
+    domains: list[Domain],
+    passage_encoder: PassageEncoder,
+    classifier: QuestionClassifier | None,
+    words: WordTable,
+    similarity: str,
+) -> tuple[Examples, Array, Array]:
     """Build the indices, ask the questions.
 
-    Returns
-    -------
-    tuple
-        The examples; reciprocal ranks by kind of match and weight, averaged as questions weigh, (2, len(LAMBDAS)); the idf
-        of the first domain, float32 (vocabulary,).
+    Gives the examples; reciprocal ranks by kind of match and weight, summed as questions weigh, (2, len(LAMBDAS)); and the
+    idf of the first domain, float32 (vocabulary,).
     """
     rows: list[tuple[Array, Array, Array, Array, int]] = []
     ranks = np.zeros((2, len(LAMBDAS)))
     idf = np.zeros(0, np.float32)
     for number, domain in enumerate(domains):
-        passages = [Passage(str(place), text) for place, text in enumerate(domain.passages)]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
-            index = PassageIndex.build(passages, passage_encoder=models.passage_encoder, similarity=similarity)
+        index = build_index(domain.passages, passage_encoder, similarity)
         idf = idf if number else index.idf
         before, total = len(rows), np.zeros((2, len(LAMBDAS)))
-        for query, answers in zip(models.encode(domain.questions), domain.answers, strict=True):
-            found, score = candidates_of(index, models.passage_encoder, query)
+        for query, answers in zip(encode(domain.questions, passage_encoder, classifier), domain.answers, strict=True):
+            found = candidates_of(index, passage_encoder, query)
+            dense, lexical = index.scores(query)
+            score = dense + BM25_WEIGHT * lexical
             match = matches(query, index.probabilities, index.thresholds)
             total += retrieval_ranks(score, match, answers)
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
-                features = pair_features(query, found, models.words)
+                features = pair_features(query, found, words)
                 rows.append((features, right, found.score, match[:, found.rows], number))
         ranks += total / np.sqrt(len(domain.questions))
         print(
@@ -275,12 +219,19 @@ def collect(domains: list[Domain], models: Models, similarity: str) -> tuple[Exa
     return examples, ranks, idf
 
 
+def listwise(score: Array, answers: Array) -> tuple[Array, Array]:
+    """Loss of each question, -ln of the share of its answers in the softmax of scores (n, 10), and its derivative."""
+    share = np.exp(score - score.max(axis=1, keepdims=True))
+    share /= share.sum(axis=1, keepdims=True)
+    right = (share * answers).sum(axis=1, keepdims=True)
+    return -np.log(right[:, 0]), share - share * answers / right
+
+
 def fit_listwise(data: Examples, columns: Array, ridge: float) -> Linear:
     """Fit a linear score whose softmax over a question's candidates gives the answers (ListNet, Cao et al. 2007).
 
     Minimises the weighted mean of -ln(sum of the softmax over the answers) + ridge / 2 * |w|**2 over features in units of
-    their standard deviation within a question. What all candidates of a question share cancels, so that all weights serve
-    the order.
+    their standard deviation within a question.
     """
     features, answers = data.features[..., columns], data.answers
     inputs = features - features.mean(axis=1, keepdims=True)
@@ -288,14 +239,9 @@ def fit_listwise(data: Examples, columns: Array, ridge: float) -> Linear:
     inputs /= scale
 
     def loss(weights: Array) -> tuple[float, Array]:
-        score = inputs @ weights
-        share = np.exp(score - score.max(axis=1, keepdims=True))
-        share /= share.sum(axis=1, keepdims=True)
-        right = (share * answers).sum(axis=1, keepdims=True)
-        slope = np.einsum("q,qc,qcf->f", data.weight, share - share * answers / right, inputs, optimize=True)
-        return float(
-            -(data.weight * np.log(right[:, 0])).sum() + ridge / 2 * weights @ weights
-        ), slope + ridge * weights
+        value, slope = listwise(inputs @ weights, answers)
+        slope = np.einsum("q,qc,qcf->f", data.weight, slope, inputs, optimize=True)
+        return float(data.weight @ value + ridge / 2 * weights @ weights), slope + ridge * weights
 
     found = minimize(loss, np.zeros(inputs.shape[-1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
     return Linear(_spread_out(found.x / scale, columns))
@@ -389,8 +335,7 @@ def removed(score: Array, data: Examples) -> float:
 
 def softmax_loss(score: Array, answers: Array) -> Array:
     """Loss of each question under :func:`fit_listwise`."""
-    share = np.exp(score - score.max(axis=1, keepdims=True))
-    return np.asarray(-np.log((share * answers).sum(axis=1) / share.sum(axis=1)))
+    return listwise(score, answers)[0]
 
 
 def log_loss(score: Array, answers: Array) -> Array:
@@ -426,19 +371,6 @@ def calibration_error(probabilities: Array, answers: Array, bins: int = 15) -> f
     return float(np.mean([abs(p.mean() - y.mean()) for p, y in pairs]))
 
 
-def to_onnx(head: Linear) -> bytes:
-    """Write sigmoid(features @ weights + bias) as a network with input ``pairs`` and output ``probabilities``."""
-    fitted = FittedHead(
-        kind="logistic",
-        link="sigmoid",
-        classes=("answers",),
-        inputs={"pairs": len(PAIR_FEATURES)},
-        weights=head.weights.astype(np.float32)[:, None],
-        bias=np.array([head.bias], np.float32),
-    )
-    return head_to_onnx(fitted)
-
-
 def save(
     folder: Path,
     head: Linear,
@@ -451,12 +383,15 @@ def save(
     extra: dict[str, Any],
     files: dict[str, bytes] | None = None,
 ) -> None:
-    """Write one head."""
+    """Write one head: sigmoid(features @ weights + bias), with input ``pairs`` and output ``probabilities``."""
+    inputs = {"pairs": len(PAIR_FEATURES)}
+    weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
+    network = FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], bias[None])
     card = cards.HeadCard(
         task="passage-answers-question",
         classes=("answers",),
         link="sigmoid",
-        inputs={"pairs": len(PAIR_FEATURES)},
+        inputs=inputs,
         encoder=encoder,
         calibration={"method": "sigmoid", "on": "questions of domains that the fit did not see"},
         training=training,
@@ -464,7 +399,7 @@ def save(
         threshold=threshold,
         extra={
             "features": list(PAIR_FEATURES),
-            "linear": {"weights": head.weights.astype(np.float32).tolist(), "bias": float(np.float32(head.bias))},
+            "linear": {"weights": weights.tolist(), "bias": float(bias)},
             **extra,
         },
     )
@@ -475,16 +410,17 @@ def save(
         ("Figures", f"On training questions, scored by heads that did not see their domain:\n\n{table}"),
         ("Limits", "English. A probability is that of a passage among the first 10 of a retriever, not of any text."),
     ]
-    cards.save_head(folder, to_onnx(head), card, title=f"pairs: {folder.name}", sections=sections, files=files)
+    cards.save_head(folder, head_to_onnx(network), card, title=f"pairs: {folder.name}", sections=sections, files=files)
 
 
 def train(arguments: argparse.Namespace) -> None:
     """Collect, fit, calibrate, find the weights, save, report."""
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     table = word_table(encoder.vocabulary)
-    models = Models.load(arguments.out.parent, encoder, WordTable.of(table))
+    passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
+    classifier = load_classifier(arguments.out.parent, passage_encoder)
     domains = read_domains(arguments.data, arguments.seed)
-    everything, ranks, idf = collect(domains, models, arguments.similarity)
+    everything, ranks, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), arguments.similarity)
     data = everything.take(everything.unseen)
 
     print("learned:")
@@ -507,9 +443,10 @@ def train(arguments: argparse.Namespace) -> None:
     text_head = fit_pointwise(everything, TEXT_ONLY, text_ridge)
     entailment, text_probabilities = calibrated(text_head, text_scores[everything.unseen], data)
     threshold = best_threshold(text_probabilities, data)
+    hard = (text_probabilities >= threshold).astype(float)
     found = {
         "entailment": best_weight(text_probabilities, data),
-        "entailment_hard": best_weight((text_probabilities >= threshold).astype(float), data),
+        "entailment_hard": best_weight(hard, data),
         "class": best_weight(data.match[0], data),
         "class_hard": best_weight(data.match[1], data),
         "match_soft": float(LAMBDAS[int(ranks[0].argmax())]),
@@ -518,7 +455,7 @@ def train(arguments: argparse.Namespace) -> None:
     text_figures = {
         "questions": float(len(data.answers)),
         "conditional_mrr_hybrid": mean_rank(data.score, data),
-        "conditional_mrr_stable": mean_rank((text_probabilities >= threshold).astype(float), data),
+        "conditional_mrr_stable": mean_rank(hard, data),
         "conditional_mrr_integrated": mean_rank(data.score + found["entailment"] * text_probabilities, data),
         "conditional_mrr_alone": mean_rank(text_probabilities, data),
         "calibration_error": calibration_error(text_probabilities, data.answers),
@@ -526,9 +463,6 @@ def train(arguments: argparse.Namespace) -> None:
     for name, value in {**figures, **{f"entailment {key}": value for key, value in text_figures.items()}}.items():
         print(f"{name}: {value:.4f}")
     print(f"threshold {threshold}, weights {found}")
-    spread = (everything.features - everything.features.mean(axis=1, keepdims=True)).std(axis=(0, 1))
-    for name, value in zip(PAIR_FEATURES, learned.weights * spread, strict=True):
-        print(f"  {name:20s} {value:+.3f}")
 
     training = {
         "data": ", ".join(domain.name for domain in domains),
@@ -537,7 +471,7 @@ def train(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
         "seconds": seconds_so_far(),
     }
-    shared = {"interaction": models.passage_encoder.interaction}
+    shared = {"interaction": passage_encoder.interaction}
     save(
         arguments.out / "entailment",
         entailment,

@@ -11,9 +11,9 @@ holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question,
 
 Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
 the fine classes and their coarse ones at once; a head of the coarse level gives a coarse class the score of its best fine
-class. Kind and regularisation are chosen by cross-validation on the training questions, those that differ in punctuation or
-digits only in one fold; the test questions are only reported on. Misspelt words are corrected and missing question marks
-added before a question is encoded (:mod:`semclass.heads.spelling`). The same encoder, data and seed give the same head.
+class. Kind and regularisation are chosen by cross-validation on the training questions, near-duplicates in one fold.
+Misspelt words are corrected and missing question marks added before a question is encoded (:mod:`semclass.heads.spelling`).
+The same encoder, data and seed give the same head.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from question_data import (
     confusion_table,
     evaluate,
     find_file,
+    membership,
     read_questions,
     same_but_for_marks,
 )
-from question_sets import Training, add_options, frequent_words, read_dev, read_training, typed_forms
+from question_sets import add_options, as_read, frequent_words, in_typed_forms, read_dev, read_training, words_file
 from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, coarse_of
@@ -43,7 +44,7 @@ from semclass.core.types import DoubleArray, Encoder, FloatArray
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.heads.head import Head
 from semclass.heads.inputs import PIECES, piece_matrix
-from semclass.heads.spelling import WORDS, Speller, with_mark
+from semclass.heads.spelling import Speller
 from semclass.heads.texts import open_encoder
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import fit_head
@@ -54,8 +55,7 @@ TOLERANCE = 1e-4
 """Largest difference allowed between scores of the arrays and of scikit-learn, and between probabilities of the network
 and of the arrays."""
 
-DRAWS = 5
-"""Times that the questions to measure with are misspelt."""
+FOLDS = 5
 
 
 def make_views(encoder: Encoder, texts: Sequence[str]) -> dict[str, FloatArray]:
@@ -113,25 +113,9 @@ def card_sections(
     ]
 
 
-def fit(training: Training, views: Mapping[str, FloatArray], arguments: argparse.Namespace) -> FittedHead:
-    """Fit the head to the training questions."""
-    questions = training.questions
-    return fit_head(
-        views,
-        questions.fine,
-        kind=arguments.kind,
-        parents={label: coarse_of(label) for label in questions.fine},
-        merge=arguments.level == "coarse",
-        groups=[same_but_for_marks(text) for text in questions.texts],
-        folds=arguments.folds,
-        seed=arguments.seed,
-        progress=lambda line: print(f"  {line}", flush=True),
-    )
-
-
 def coarse_right(probabilities: DoubleArray, classes: Sequence[str], truth: Questions) -> float:
-    """Share of questions whose coarse class has the largest probability, that of a coarse class being a sum."""
-    sums = probabilities @ np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
+    """Share of questions whose coarse class has the largest sum of probabilities."""
+    sums = probabilities @ membership(classes)
     said = [COARSE[place] for place in sums.argmax(axis=1)]
     return float(np.mean([a == b for a, b in zip(said, truth.labels("coarse"), strict=True)]))
 
@@ -147,11 +131,21 @@ def train(arguments: argparse.Namespace) -> None:
     speller = Speller.of_words(words) if words else None
 
     def read(texts: Sequence[str]) -> dict[str, FloatArray]:
-        # as QuestionClassifier does
-        return make_views(encoder, texts if speller is None else [with_mark(speller(text)) for text in texts])
+        return make_views(encoder, as_read(speller, texts))
 
-    print(f"{len(training.questions.texts)} training questions", flush=True)
-    head = fit(training, read(training.questions.texts), arguments)
+    questions = training.questions
+    print(f"{len(questions.texts)} training questions", flush=True)
+    head = fit_head(
+        read(questions.texts),
+        questions.fine,
+        kind=arguments.kind,
+        parents={label: coarse_of(label) for label in questions.fine},
+        merge=arguments.level == "coarse",
+        groups=[same_but_for_marks(text) for text in questions.texts],
+        folds=FOLDS,
+        seed=arguments.seed,
+        progress=lambda line: print(f"  {line}", flush=True),
+    )
     views, classes = read(test.texts), head.classes
     reference, truth = head_probabilities(head, views), test.labels(arguments.level)
     metrics: dict[str, Any] = {
@@ -182,7 +176,7 @@ def train(arguments: argparse.Namespace) -> None:
         },
         training={
             "data": "; ".join(training.sources),
-            "questions": len(training.questions.texts),
+            "questions": len(questions.texts),
             "level": arguments.level,
             "seed": arguments.seed,
             "chosen": head.report["chosen"],
@@ -192,9 +186,8 @@ def train(arguments: argparse.Namespace) -> None:
     )
     network = head_to_onnx(head)
     title = f"Which type of answer does a question ask for? {len(classes)} {arguments.level} classes"
-    files = {WORDS: "".join(f"{word}\n" for word in words).encode()} if words else {}
     sections = card_sections(arguments.level, head.report, metrics, tables)
-    save_head(arguments.out, network, card, title=title, sections=sections, files=files)
+    save_head(arguments.out, network, card, title=title, sections=sections, files=words_file(words))
     print(f"\n{settings_table(head.report)}\n\n{tables}\n")
     for part, figures in metrics.items():
         print(f"{part}: {figures}")
@@ -211,9 +204,11 @@ def measure_dev(
     figures = evaluate(given, head.classes, truth)
     if level == "fine":
         figures["coarse_accuracy"] = round(coarse_right(given, head.classes, dev), 4)
-    for form, draws in typed_forms(dev.texts, seed, DRAWS).items():
-        found = [evaluate(head_probabilities(head, read(draw)), head.classes, truth)["accuracy"] for draw in draws]
-        figures[form] = round(float(np.mean(found)), 4)
+
+    def accuracies(texts: Sequence[str]) -> list[float]:
+        return [evaluate(head_probabilities(head, read(texts)), head.classes, truth)["accuracy"]]
+
+    figures |= {form: accuracy for form, (accuracy,) in in_typed_forms(dev.texts, seed, accuracies).items()}
     return figures
 
 
@@ -244,7 +239,6 @@ def main() -> None:
     )
     parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
 

