@@ -158,8 +158,6 @@ class BertWriter:
         self.graph = _Graph()
         self.probes: list[str] = []
 
-    # -- pieces -------------------------------------------------------------------------------------------------------
-
     def mask_of_states(self) -> None:
         """Write ``mask`` and ``mask.float`` of the input ``states``; a norm's output is never all zero, padding is."""
         g = self.graph
@@ -278,8 +276,6 @@ class BertWriter:
         middle = self.graph.op("Gelu", [up], f"ffn{index}.gelu", CONTRIB)
         down = self.dense(f"ffn{index}.down", middle, f"{prefix}.output.dense")
         return self.residual_norm(f"layer{index}", source, down, f"{prefix}.output.LayerNorm")
-
-    # -- views --------------------------------------------------------------------------------------------------------
 
     def mean(self, layer: int) -> str:
         """Write the mean over the tokens of a layer."""
@@ -427,7 +423,6 @@ def calibrate(model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapp
 
 
 def _rounded(values: Array) -> Array:
-    """Three significant digits, float32."""
     return np.array([float(f"{value:.3g}") for value in values], np.float32)
 
 

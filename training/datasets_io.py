@@ -29,10 +29,17 @@ def sentence_windows(sentences: list[str], size: int) -> list[str]:
     return [" ".join(sentences[start : start + size]) for start in range(0, len(sentences), size)]
 
 
+def squad_train(data: Path) -> tuple[list[str], list[str], list[int]]:
+    """Sentences and questions of ``squad_sentences/train``, and for each question the place of its answer."""
+    records, asked = (read_jsonl(data / "squad_sentences" / f"train.{name}.jsonl.gz") for name in ("corpus", "queries"))
+    place = {record["_id"]: row for row, record in enumerate(records)}
+    texts, questions = ([record["text"] for record in part] for part in (records, asked))
+    return texts, questions, [place[record["relevant"]] for record in asked]
+
+
 def training_passages(data: Path, size: int) -> list[str]:
     """All of ``squad_sentences/train`` as passages of `size` consecutive sentences."""
-    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    return sentence_windows([record["text"] for record in records], size)
+    return sentence_windows(squad_train(data)[0], size)
 
 
 def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
@@ -41,7 +48,7 @@ def calibration_texts(data: Path, seed: int) -> tuple[list[str], list[str]]:
     600 and 300 texts: two thirds questions, one third passages of one to five sentences.
     """
     questions = [row["question"] for row in read_tsv(data / "trec" / "train.tsv")]
-    sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]
+    sentences, _, _ = squad_train(data)
     fifth = len(sentences) // 5
     passages = [
         passage

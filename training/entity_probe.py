@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
 from bert_graph import reader_of
-from datasets_io import read_jsonl, read_tsv
+from datasets_io import read_jsonl, read_tsv, squad_train
 from semclass.core.taxonomy import COARSE
 
 Array = npt.NDArray[Any]
@@ -129,10 +129,9 @@ def answer_targets(model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data
     rows = [(row["question"], row["coarse"]) for row in read_tsv(data / "trec" / "train.tsv")]
     natural = read_tsv(data / "questions" / "natural.tsv")
     rows += [(row["question"], row["coarse"]) for row in natural if row["split"] == "train"]
-    asked = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
+    sentences, questions, places = squad_train(data)
     read = reader_of(model, "layers")
-    texts = [*(text for text, _ in rows), *(record["text"] for record in asked)]
-    views = np.stack([read(tokenizer.encode(text).ids) for text in texts])
+    views = np.stack([read(tokenizer.encode(text).ids) for text in [*(text for text, _ in rows), *questions]])
     known = views[: len(rows)]
     mean, spread = known.mean(axis=0), known.std(axis=0)
     spread[spread < 1e-6] = 1.0
@@ -140,11 +139,9 @@ def answer_targets(model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data
     classifier.fit((known - mean) / spread, np.array([label for _, label in rows]))
     columns = [classifier.classes_.tolist().index(name) for name in COARSE]
     probabilities = classifier.predict_proba((views[len(rows) :] - mean) / spread)[:, columns]
-    sentences = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    places = {record["_id"]: place for place, record in enumerate(sentences)}
     targets = np.zeros((len(sentences), len(COARSE)))
-    np.maximum.at(targets, [places[record["relevant"]] for record in asked], probabilities)
-    return [record["text"] for record in sentences], targets
+    np.maximum.at(targets, places, probabilities)
+    return sentences, targets
 
 
 def fit_answers(states: Array, starts: Array, targets: Array) -> tuple[Array, Array]:
@@ -210,6 +207,5 @@ def entity_probe(
 
 
 def _rounded(values: Array) -> Array:
-    """Four significant digits."""
     flat = [float(f"{value:.4g}") for value in values.ravel()]
     return np.array(flat, np.float32).reshape(values.shape)

@@ -23,7 +23,6 @@ NEW = ["Wer baute die Wartburg?", "Wann fährt der letzte Bus?", "Wieso schnurre
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, cross-validate, fit, write, and run what was written."""
     rows = read_tsv(arguments.data)
     texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
     model = TextClassifier(arguments.encoder, kind="logistic", cache=arguments.cache, progress=True)
@@ -39,7 +38,6 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--encoder", required=True, help="hub:FOLDER or hub:NAME of a sentence-transformers model")
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "examples" / "german.tsv")

@@ -26,7 +26,6 @@ NEW = [
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, fit, report, write, and run what was written."""
     rows = read_tsv(arguments.data)
     model = TextClassifier(arguments.encoder, min_probability=arguments.min_probability, progress=True)
     model.fit([row["text"] for row in rows], [row["label"] for row in rows])
@@ -47,7 +46,6 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, default=Path(__file__).parent / "examples" / "routing.tsv")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; the shipped one by default")

@@ -113,7 +113,6 @@ def check_source(folder: Path) -> None:
 
 
 def _pooling(path: Path) -> list[str]:
-    """Ways in which a module pools, in the older or the newer form of its configuration."""
     config = json.loads(path.read_text())
     if "pooling_mode" in config:
         given = config["pooling_mode"]
@@ -143,7 +142,6 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
 
 
 def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]]) -> dict[str, float]:
-    """Mean and smallest cosine between int8 and float32 vectors."""
     read = bert_graph.reader_of(float_model, "pooled")
     options = session_options(1, optimise=False)
     lower, upper = (
@@ -163,7 +161,6 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
 
 
 def export(arguments: argparse.Namespace) -> None:
-    """Read, calibrate, write, compare."""
     source = find_source(arguments.source)
     check_source(source)
     weights_file = source / "model.safetensors"
@@ -249,7 +246,6 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--source", default=SOURCE, help="package, folder or hub name (owner/name)")
     parser.add_argument("--name", default="all-MiniLM-L6-v2", help="name of the model; known names have a known hash")

@@ -246,7 +246,6 @@ def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) 
 
 
 def export(arguments: argparse.Namespace) -> None:
-    """Read the parts, join them, compare, write."""
     encoder = OnnxEncoder.load(arguments.models / "encoder")
     folder = artifacts.load(arguments.models / "encoder", "encoder")
     head = Head.load(arguments.head or arguments.models / arguments.task, encoder=encoder.fingerprint)
@@ -272,7 +271,6 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def describe(encoder: artifacts.Artifact, head: Head, max_length: int) -> dict[str, Any]:
-    """Fields of the manifest."""
     inputs = dict.fromkeys(TOKENS, "int64 (batch, length)")
     if SURFACE in head.inputs:
         inputs[SURFACE] = f"float32 (batch, {head.inputs[SURFACE]})"
@@ -328,7 +326,6 @@ def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
 
 
 def main() -> None:
-    """Command line."""
     arguments = make_parser(__doc__)
     arguments.add_argument("--models", type=Path, default=Path("models"), help="models folder, with encoder/")
     which = arguments.add_mutually_exclusive_group(required=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import cycle, groupby
 from pathlib import Path
 
-from datasets_io import read_jsonl
+from datasets_io import read_jsonl, squad_train
 
 SENTENCES = (2, 4, 1, 5, 3, 6)
 """Sentences of passages, in turn: a head sees short and long ones."""
@@ -59,7 +59,7 @@ def news(data: Path) -> Iterator[tuple[str, str]]:
 
 def squad(data: Path) -> Iterator[tuple[str, str]]:
     """Training articles in passages of consecutive sentences, with their stretch of `STRETCH` sentences."""
-    sentences = [record["text"] for record in read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")]
+    sentences, _, _ = squad_train(data)
     start = 0
     for size in cycle(SENTENCES):
         if start >= len(sentences):

@@ -48,18 +48,15 @@ def natural_questions(originals: Path, split: str) -> Questions:
 
 
 def squad_questions(originals: Path) -> Questions:
-    """More questions of SQuAD's training articles."""
     return _questions("squad.tsv", originals, "train")
 
 
 def written_questions() -> Questions:
-    """Questions, keyword queries and requests that were written for this project."""
     rows = read_tsv(FOLDER / "written_questions.tsv")
     return Questions(tuple(row["question"] for row in rows), tuple(f"{row['coarse']}:{row['fine']}" for row in rows))
 
 
 def no_questions() -> list[str]:
-    """Texts that ask nothing, written for this project."""
     return (FOLDER / "no_questions.txt").read_text(encoding="utf-8").splitlines()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from datasets_io import read_jsonl, read_tsv
+from datasets_io import read_jsonl, read_tsv, squad_train
 
 LABELS = Path(__file__).parent / "labels"
 
@@ -57,16 +57,11 @@ def _windows(count: int, longest: int, rng: np.random.Generator) -> Iterator[tup
 
 
 def _squad(data: Path, rng: np.random.Generator) -> Domain:
-    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    place = {record["_id"]: row for row, record in enumerate(records)}
-    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
-    windows = list(_windows(len(records), SQUAD_SENTENCES, rng))
-    passages = [" ".join(record["text"] for record in records[start:end]) for start, end in windows]
-    starts = np.array([start for start, _ in windows])
-    rows = np.searchsorted(starts, [place[record["relevant"]] for record in questions], side="right") - 1
-    return Domain(
-        "squad", passages, [record["text"] for record in questions], [frozenset([row]) for row in rows.tolist()]
-    )
+    sentences, questions, places = squad_train(data)
+    windows = list(_windows(len(sentences), SQUAD_SENTENCES, rng))
+    passages = [" ".join(sentences[start:end]) for start, end in windows]
+    rows = np.searchsorted([start for start, _ in windows], places, side="right") - 1
+    return Domain("squad", passages, questions, [frozenset([row]) for row in rows.tolist()])
 
 
 def _wikiqa(data: Path, rng: np.random.Generator) -> Domain:

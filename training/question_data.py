@@ -1,9 +1,8 @@
-"""Labelled questions: reading or fetching them, and the tables of a report; what both ways of training share."""
+"""Labelled questions: reading them, and the tables of a report; what both ways of training share."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +12,13 @@ import numpy as np
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from datasets_io import read_tsv
-from semclass.core.errors import ArtifactError, InputError, import_extra
+from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray
 from semclass.train.calibration import expected_calibration_error
 
-URL = "https://cogcomp.seas.upenn.edu/Data/QA/QC/"
-
 ORIGINALS = {"train": "train_5500.label", "test": "TREC_10.label"}
-
-COUNTS = {
-    "train": {"ABBR": 86, "DESC": 1162, "ENTY": 1250, "HUM": 1223, "LOC": 835, "NUM": 896},
-    "test": {"ABBR": 9, "DESC": 138, "ENTY": 94, "HUM": 65, "LOC": 81, "NUM": 113},
-}
-"""Questions of each coarse class in the originals, to check downloads: there are no published checksums."""
+"""Names of the public originals, https://cogcomp.seas.upenn.edu/Data/QA/QC/"""
 
 
 @dataclass(frozen=True)
@@ -61,32 +53,12 @@ def read_questions(path: Path, split: str | None = None) -> Questions:
     return Questions(tuple(question.strip() for _, _, question in pairs), tuple(label for label, _, _ in pairs))
 
 
-def find_file(data: Path | None, part: str) -> Path:
-    """Find one part of the data in a folder, or download it."""
-    if data is None:
-        return download(part)
+def find_file(data: Path, part: str) -> Path:
     candidates = [data / f"{part}.tsv", data / ORIGINALS[part]]
     for path in candidates:
         if path.is_file():
             return path
     raise InputError(f"{data} holds neither {candidates[0].name} nor {candidates[1].name}")
-
-
-def download(part: str) -> Path:
-    """Fetch an original into pooch's cache folder, and check how many questions of each class it holds."""
-    pooch = import_extra("pooch", "train")
-    folder = Path(pooch.os_cache("semclass")) / "trec"
-    try:
-        path = Path(pooch.retrieve(URL + ORIGINALS[part], known_hash=None, fname=ORIGINALS[part], path=folder))
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            f"{URL + ORIGINALS[part]} cannot be fetched ({type(error).__name__}): where there is no network, give the "
-            f"folder of a copy with --data FOLDER, holding {' and '.join(ORIGINALS.values())} or train.tsv and test.tsv"
-        ) from error
-    counts = dict(Counter(read_questions(path).labels("coarse")))
-    if counts != COUNTS[part]:
-        raise ArtifactError(f"{path} is not the file that is expected here: it holds {counts}; delete it and try again")
-    return path
 
 
 def same_but_for_marks(question: str) -> str:

@@ -6,11 +6,9 @@ import argparse
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
 
 import labels
 from question_data import Questions, find_file, read_questions
@@ -27,10 +25,6 @@ NEW_WORD = 3
 """Times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it."""
 
 
-DRAWS = 5
-"""Times that the questions to measure with are misspelt."""
-
-
 @dataclass(frozen=True)
 class Training:
     """What a head learns from."""
@@ -42,20 +36,13 @@ class Training:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Let the command line say which questions."""
-    parser.add_argument("--data", type=Path, help="folder with the TREC questions; downloaded if not given")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the TREC questions")
     parser.add_argument(
         "--originals",
         type=Path,
         help="data folder with the public originals of the texts labelled for this project: all are used",
     )
     parser.add_argument("--natural", type=Path, help="table of further questions; its rows of the split train are used")
-    parser.add_argument(
-        "--extra",
-        type=Path,
-        nargs="+",
-        default=[],
-        help="further tables with the columns coarse, fine and question; a .txt file holds texts that ask nothing",
-    )
 
 
 def read_training(arguments: argparse.Namespace) -> Training:
@@ -70,12 +57,6 @@ def read_training(arguments: argparse.Namespace) -> Training:
     if arguments.natural is not None:
         parts.append(read_questions(arguments.natural, "train"))
         sources.append("natural questions, split train")
-    for path in arguments.extra:
-        if path.suffix == ".txt":
-            nothing += [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-        else:
-            parts.append(read_questions(path))
-        sources.append(path.stem.replace("_", " "))
     texts = tuple(text for part in parts for text in part.texts)
     return Training(
         Questions(texts, tuple(name for part in parts for name in part.fine)), tuple(nothing), tuple(sources)
@@ -124,7 +105,6 @@ def misspell(text: str, rng: random.Random, shortest: int | None = None) -> str:
 
 
 def _slip(word: str, rng: random.Random) -> str:
-    """Change one letter of a word."""
     at = rng.randrange(0 if rng.random() < 0.5 else 1, len(word))
     near = sorted(NEIGHBOURS.get(word[at].lower(), ()))
     letter = rng.choice(near if near and rng.random() < 0.4 else LETTERS)
@@ -160,15 +140,6 @@ def typed_forms(texts: Sequence[str], seed: int, draws: int) -> dict[str, list[l
         "one_slip": [[misspell(text, rng, 4) for text in texts] for _ in range(draws)],
         "one_slip_any_word": [[misspell(text, rng, 2) for text in texts] for _ in range(draws)],
     }
-
-
-def in_typed_forms(
-    texts: Sequence[str], seed: int, accuracies: Callable[[Sequence[str]], Sequence[float]]
-) -> dict[str, list[float]]:
-    """Mean accuracies on questions in each of the typed forms."""
-    forms = typed_forms(texts, seed, DRAWS)
-    means = {form: np.mean([accuracies(draw) for draw in draws], axis=0) for form, draws in forms.items()}
-    return {form: [round(float(value), 4) for value in values] for form, values in means.items()}
 
 
 def as_read(speller: Speller | None, texts: Sequence[str]) -> list[str]:

@@ -22,7 +22,6 @@ HERE = Path(__file__).parent
 
 
 def steps(data: Path, models: Path, source: str, threads: int) -> list[list[str]]:
-    """Commands, each a script and its options."""
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
     questions = ["--data", str(data / "trec"), "--originals", str(data), "--out", str(models / "questions")]
@@ -37,7 +36,6 @@ def steps(data: Path, models: Path, source: str, threads: int) -> list[list[str]
 
 
 def rebuild(arguments: argparse.Namespace) -> None:
-    """Run the steps; the first that fails ends it."""
     for script, *options in steps(arguments.data, arguments.models, arguments.source, arguments.threads):
         print(f"\n== {script} {' '.join(options)}", flush=True)
         started = time.monotonic()
@@ -48,7 +46,6 @@ def rebuild(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, default=Path("models"))

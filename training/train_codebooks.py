@@ -46,7 +46,6 @@ HELD_OUT = 0.1
 
 
 def learn(vectors: Array, parts: int, seed: int) -> Codebook:
-    """Run k-means for each part, and round as the file will."""
     width, rest = divmod(vectors.shape[1], parts)
     if rest:
         raise InputError(f"{vectors.shape[1]} dimensions cannot be cut into {parts} parts; choose a divisor")
@@ -65,7 +64,6 @@ def left(codebook: Codebook, vectors: Array) -> float:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, learn, measure, write."""
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
     folder, token_encoder = arguments.models / "entailment", None
     if (folder / artifacts.MANIFEST).exists():
@@ -128,7 +126,6 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")

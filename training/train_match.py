@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 
 import bert_graph
 from command import make_parser, npy_bytes, run, seconds_so_far
-from datasets_io import read_jsonl, training_passages
+from datasets_io import squad_train, training_passages
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
 from semclass.core.types import padded
@@ -122,14 +122,11 @@ def fit_probe(tokens: Array, targets: Array) -> tuple[Array, list[float]]:
 def collect(data: Path, classifier: QuestionClassifier, passage_encoder: PassageEncoder, probe: Array) -> Questions:
     """Index the passages, ask the questions, read the evidence of their candidates."""
     index = build_index(training_passages(data, SENTENCES), passage_encoder)
-    records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-    place = {record["_id"]: row // SENTENCES for row, record in enumerate(records)}
-    questions = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
+    _, questions, places = squad_train(data)
     rows = []
-    queries = encode([record["text"] for record in questions], passage_encoder, classifier)
-    for record, query in zip(questions, queries, strict=True):
+    for sentence, query in zip(places, encode(questions, passage_encoder, classifier), strict=True):
         found = candidates_of(index, passage_encoder, query)
-        answer = place[record["relevant"]]
+        answer = sentence // SENTENCES
         right = found.rows == answer
         if right.any() and len(right) == N_CANDIDATES:
             classes = np.append(query.probabilities, query.fine)
@@ -202,13 +199,12 @@ def _sigmoid(values: Array) -> Array:
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Fit the probe, collect, fit the table, save, report."""
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     root = arguments.out.parent
     passage_encoder = PassageEncoder.load(root, encoder=encoder, threads=arguments.threads)
     classifier = QuestionClassifier.load(root, encoder=encoder)
-    records = read_jsonl(arguments.data / "squad_sentences" / "train.corpus.jsonl.gz")
-    examples = examples_of_probe([record["text"] for record in records], encoder, arguments.encoder, passage_encoder)
+    sentences, _, _ = squad_train(arguments.data)
+    examples = examples_of_probe(sentences, encoder, arguments.encoder, passage_encoder)
     probe, correlations = fit_probe(*examples)
     print(f"correlation of the probe with those of the encoder, by type: {correlations}")
     model, metrics = fit(collect(arguments.data, classifier, passage_encoder, probe), classifier, probe)
@@ -225,7 +221,6 @@ def save(
     passage_encoder: PassageEncoder,
     metrics: dict[str, Any],
 ) -> None:
-    """Write the folder."""
     fields = {
         "encoder": passage_encoder.encoder.fingerprint,
         "interaction": passage_encoder.interaction,
@@ -269,7 +264,6 @@ def save(
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="folder of an exported encoder")

@@ -108,7 +108,6 @@ def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClas
 
 
 def build_index(texts: Sequence[str], passage_encoder: PassageEncoder, similarity: str = "cosine") -> PassageIndex:
-    """Index passages."""
     passages = [Passage(str(place), text) for place, text in enumerate(texts)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TruncationWarning)  # a few long passages
@@ -116,7 +115,6 @@ def build_index(texts: Sequence[str], passage_encoder: PassageEncoder, similarit
 
 
 def encode(texts: list[str], passage_encoder: PassageEncoder, classifier: QuestionClassifier | None) -> Iterator[Query]:
-    """Encode and classify questions."""
     for start in range(0, len(texts), CHUNK):
         part = texts[start : start + CHUNK]
         yield from read_questions(passage_encoder.encoder, classifier, passage_encoder.token_encoder, part)
@@ -144,7 +142,6 @@ def word_table(pieces: Sequence[str]) -> Array:
 
 
 def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
-    """Find the retriever's first candidates without class match."""
     return index.candidates(query, N_CANDIDATES, Scoring(BM25_WEIGHT), passage_encoder=passage_encoder)
 
 
@@ -323,7 +320,6 @@ def reciprocal_ranks(score: Array, answers: Array) -> Array:
 
 
 def mean_rank(score: Array, data: Examples) -> float:
-    """Mean reciprocal rank, as questions weigh."""
     return float(reciprocal_ranks(score, data.answers) @ data.weight)
 
 
@@ -339,7 +335,6 @@ def softmax_loss(score: Array, answers: Array) -> Array:
 
 
 def log_loss(score: Array, answers: Array) -> Array:
-    """Mean log loss of each question's candidates."""
     return np.asarray((np.logaddexp(0, score) - answers * score).mean(axis=1))
 
 
@@ -383,7 +378,6 @@ def save(
     extra: dict[str, Any],
     files: dict[str, bytes] | None = None,
 ) -> None:
-    """Write one head: sigmoid(features @ weights + bias), with input ``pairs`` and output ``probabilities``."""
     inputs = {"pairs": len(PAIR_FEATURES)}
     weights, bias = head.weights.astype(np.float32), np.float32(head.bias)
     network = FittedHead("logistic", "sigmoid", ("answers",), inputs, weights[:, None], bias[None])
@@ -414,7 +408,6 @@ def save(
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Collect, fit, calibrate, find the weights, save, report."""
     encoder = open_encoder(arguments.encoder, threads=arguments.threads)
     table = word_table(encoder.vocabulary)
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
@@ -497,7 +490,6 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument(
         "--data", type=Path, required=True, help="data folder with squad_sentences/, wikiqa/ and passages/"

@@ -128,7 +128,6 @@ class Trained:
 
 
 def read_corpus(data: Path) -> Corpus:
-    """Read passages and labels."""
     passages = read_jsonl(data / "passages" / "wikipedia_flan_ul2.jsonl.gz")
     gold = {record["_id"]: record for record in read_jsonl(data / "passages" / "gold.jsonl")}
     others, labels = labelled_passages(data)
@@ -325,16 +324,6 @@ def other_sources(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: i
     return found
 
 
-def table(title: str, f1: Array, auc: Array | None = None) -> str:
-    """One line per measure; `f1` and `auc` have shape (seeds, 6)."""
-    lines = []
-    for name, figures in (("F1 ", f1), ("AUC", auc)):
-        if figures is not None:
-            means = " ".join(f"{value:.3f}" for value in figures.mean(axis=0))
-            lines.append(f"{title:34s} {name} {figures.mean():.3f} ±{figures.mean(axis=1).std():.3f}  {means}")
-    return "\n".join(lines)
-
-
 def fitted_head(trained: Sequence[Trained], dims: Mapping[str, int]) -> FittedHead:
     """Fold space, regression and calibration of each class into one column of one matrix."""
     weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
@@ -357,7 +346,6 @@ def write_head(
     arguments: argparse.Namespace,
     encoder: str,
 ) -> str:
-    """Fit each class on everything, write one head, and compare the network with scikit-learn; gives a line of report."""
     dims, rows = {name: view.shape[1] for name, view in views.items()}, corpus.rows(arguments.labels)
     space = fit_space(dense[np.concatenate([rows, rows + len(corpus.texts)])], dims)
     trained = [train_class(dense, space, corpus, rows, column, arguments.seed) for column in range(len(COARSE))]
@@ -402,7 +390,6 @@ def write_head(
 
 
 def diagram(probabilities: Array, _: Array, truth: Array) -> bytes:
-    """Reliability diagram of each class, a PNG; arguments as :func:`out_of_fold` gives them."""
     parts = {}
     for name, given, right in zip(COARSE, probabilities.T, truth.T, strict=True):
         known = ~np.isnan(right)
@@ -427,13 +414,11 @@ def head_metrics(figures: Mapping[str, Array], flan: Array) -> dict[str, Any]:
 
 
 def _rows(table: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """Markdown rows."""
     cells = {name: " | ".join(f"{row[column]:.3f}" for column in columns) for name, row in table.items()}
     return "\n".join(f"| {name} | {row} |" for name, row in cells.items())
 
 
 def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argparse.Namespace) -> list[tuple[str, str]]:
-    """Sections of the model card."""
     labels, repeats, pooled = arguments.labels, arguments.repeats, metrics["pooled"]
     columns = ("precision", "recall", "f1", "auc", "calibration_error", "lower_f1", "lower_auc", "flan_ul2_f1")
     classes = {name: metrics[name] for name in (*COARSE, "macro")}
@@ -487,27 +472,21 @@ def card_sections(metrics: Mapping[str, Any], thresholds: Any, arguments: argpar
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, encode, report, write."""
     corpus = read_corpus(arguments.data)
     encoder = open_encoder(arguments.encoder)
     views = view_matrices(encoder, [*corpus.texts, *(text.lower() for text in corpus.texts)])
     dims = {name: view.shape[1] for name, view in views.items()}
     dense = np.concatenate(list(views.values()), axis=1).astype(np.float64)
     labels, seed = arguments.labels, arguments.seed
-    print(f"{'':34s}     macro         " + "  ".join(f"{name:4s}" for name in COARSE))
-    print(table("flan-ul2, prompted", flan_f1(corpus)[None]))
     figures = evaluate(corpus, dense, dims, labels, range(seed, seed + arguments.repeats))
-    print(table(f"trained on {labels}", figures["f1"], figures["auc"]))
-    print(table(f"trained on {labels}, lower case", figures["lower_f1"], figures["lower_auc"]))
     metrics = head_metrics(figures, flan_f1(corpus))
     metrics["other_sources"] = other_sources(corpus, dense, dims, seed)
-    for name in ("pooled", "other_sources"):
-        print(name, metrics[name])
+    for name, found in metrics.items():
+        print(f"{name}: {found}")
     print(write_head(corpus, dense, views, metrics, arguments, encoder.fingerprint))
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder with passages/")
     parser.add_argument("--labels", choices=LABELS, default="gold+read", help="what the written heads learn")

@@ -29,7 +29,7 @@ from sklearn.metrics import roc_auc_score
 import bert_graph
 from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
 from command import SOURCE_HELP, make_parser, npy_bytes, run, seconds_so_far
-from datasets_io import read_jsonl
+from datasets_io import squad_train
 from export_encoder import SMOOTHING, SOURCE, find_source
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, import_extra
@@ -82,9 +82,6 @@ class Recipe:
     averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
 
 
-# -- data -----------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Side:
     """Encoded texts of one kind."""
@@ -121,17 +118,12 @@ class Task:
     @classmethod
     def read(cls, data: Path, encoder: OnnxEncoder) -> Task:
         """Read ``squad_sentences/train`` and encode it."""
-        records = read_jsonl(data / "squad_sentences" / "train.corpus.jsonl.gz")
-        asked = read_jsonl(data / "squad_sentences" / "train.queries.jsonl.gz")
-        place = {record["_id"]: row for row, record in enumerate(records)}
-        answers = np.array([place[record["relevant"]] for record in asked])
-        texts = [record["text"] for record in records]
+        texts, questions, answers = squad_train(data)
         terms = encoder.tokenize(texts)
         idf = statistics([count_terms(terms, encoder.is_term)]).idf
         stretch = np.arange(len(texts)) * STRETCHES // len(texts)
-        questions = [record["text"] for record in asked]
         sides = Side.read(encoder, questions), Side.read(encoder, texts)
-        return cls(*sides, (questions, texts), answers, stretch, idf.astype(np.float32))
+        return cls(*sides, (questions, texts), np.array(answers), stretch, idf.astype(np.float32))
 
     def held_out(self) -> Array:
         """Which questions are held out, bool (n,)."""
@@ -169,9 +161,6 @@ class Task:
             held = self.exact(words, self.sentences.terms[given]).max(axis=2)
             shares[start : start + 256] = (weight * held).sum(axis=1) / np.maximum(weight.sum(axis=1), 1e-6)
         return shares
-
-
-# -- the network, in torch ------------------------------------------------------------------------------------------------
 
 
 class Network:
@@ -337,7 +326,8 @@ class Network:
             cosine[:, None],
             overlap[:, None],
         ]
-        middle = hidden(pooled, "middle")
+        middle = functional.gelu(linear(p, torch.cat(pooled, -1), "middle")).float()
+        middle = self.drop(middle, self.recipe.head_dropout)
         logit = linear(p, middle, "last")[:, 0].float()
         return logit + p["direct"][0] * cosine + p["direct"][1] * overlap
 
@@ -400,9 +390,6 @@ def balance(answers: Array, overlap: Array, hardness: float) -> Array:
     """Weights of pairs, float64 (n,), sum 1: half for those that answer, half for the others, these by their overlap."""
     weight = np.where(answers, 0, np.exp(hardness * overlap))
     return (answers / max(answers.sum(), 1) + weight / max(weight.sum(), 1e-9)) / 2
-
-
-# -- the networks, in ONNX ------------------------------------------------------------------------------------------------
 
 
 def write_branch(
@@ -556,7 +543,6 @@ head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twi
 
 
 def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.ModelProto:
-    """Write the head, in float32, with the sigmoid of slope * logit + bias."""
     dim = len(weights["vectors.bias"])
     scalars = {
         "far": FAR, "none": 0.0, "least": -1.0, "one": 1.0, "mass_least": 1e-3, "idf_scale": 1 / IDF_SCALE,
@@ -584,9 +570,6 @@ def int8_branch(
     return bert_graph.int8_model(partial(write_branch, weights, config, layers), feeds)
 
 
-# -- measuring ------------------------------------------------------------------------------------------------------------
-
-
 def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
     """Accuracy at 0.5, area under the curve, expected calibration error over 15 bins; weighted."""
     order = np.argsort(given, kind="stable")
@@ -603,7 +586,6 @@ def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
 def write(
     out: Path, encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
 ) -> None:
-    """Write the folder: networks, idf, model card, manifest."""
     files = {
         "branch.onnx": branch,
         "head.onnx": head.SerializeToString(deterministic=True),
@@ -658,7 +640,6 @@ def score_pairs(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, encode, hold out, tune, calibrate, tune on everything, write, check."""
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
     weights, config = bert_graph.read_model(find_source(arguments.source))
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
@@ -702,11 +683,6 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"{arguments.out}  {len(branch) / 1e6:.2f} MB")
     classifier = EntailmentClassifier.load(arguments.out.parent, encoder=encoder)
     check(classifier, task, pairs)
-    if arguments.test is not None:
-        test = read_jsonl(arguments.test)
-        given = classifier.predict_proba([row["question"] for row in test], [row["sentence"] for row in test])
-        answers = np.array([row["label"] == "entailment" for row in test])
-        print(f"test: {figures(given, answers, np.ones(len(answers)))}")
 
 
 def check(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -> None:
@@ -721,13 +697,11 @@ def check(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -> None
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
     parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
     parser.add_argument("--source", default=SOURCE, help=SOURCE_HELP)
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
-    parser.add_argument("--test", type=Path, help="QNLI validation file to report on, once, at the end")
     parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
