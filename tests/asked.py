@@ -12,6 +12,8 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from semclass.service.logs import LOGGER, JsonLines
+
 
 class Asked:
     """Asks an application on an event loop of its own."""
@@ -70,3 +72,14 @@ class Lines(logging.Handler):
     @property
     def last(self) -> dict[str, Any]:
         return json.loads(self.written[-1])
+
+
+def logged() -> Iterator[Lines]:
+    """What the service logs, for a fixture."""
+    lines, level = Lines(), LOGGER.level
+    lines.setFormatter(JsonLines())
+    LOGGER.addHandler(lines)
+    LOGGER.setLevel(logging.INFO)
+    yield lines
+    LOGGER.removeHandler(lines)
+    LOGGER.setLevel(level)

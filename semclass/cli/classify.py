@@ -5,35 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 
 import semclass
-from semclass.cli.options import InputPath, shorten
-from semclass.cli.options import json_output as _json
-from semclass.cli.options import print_json as _print_json
-from semclass.cli.options import take_models as _models
-from semclass.cli.options import take_threads as _threads
+from semclass.cli import options
+from semclass.cli.options import shorten, show
 from semclass.core.errors import InputError
 
-_min_probability = click.option(
-    "--min-probability",
-    type=click.FloatRange(0, 1),
-    default=0.0,
-    help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
+_texts = click.argument("texts", nargs=-1, metavar="[TEXT]...")
+_file = click.option(
+    "--file", type=options.InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe."
 )
-
-
-def _texts(texts: Sequence[str], file: Path | None) -> list[str]:
-    """Texts from arguments or from a file, but not from both or from neither."""
-    from semclass.documents.readers import read_texts
-
-    if bool(texts) == (file is not None):
-        raise InputError("give texts as arguments or with --file F, one of the two")
-    found = list(texts) if file is None else read_texts(file)
-    if not found:
-        raise InputError(f"{file} holds no texts")
-    return found
 
 
 @click.group()
@@ -42,13 +26,18 @@ def classify() -> None:
 
 
 @classify.command("questions")
-@click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--file", type=InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe.")
+@_texts
+@_file
 @click.option("--fine", is_flag=True, help="Show the fine class, one of 50.")
-@_min_probability
-@_json
-@_models
-@_threads
+@click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1),
+    default=0.0,
+    help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
+)
+@options.json_output
+@options.models
+@options.threads
 def classify_questions(
     texts: Sequence[str],
     file: Path | None,
@@ -60,51 +49,49 @@ def classify_questions(
     threads: int | None,
 ) -> None:
     """Tell which type of answer each question asks for."""
-    questions = _texts(texts, file)
+    questions = _read_texts(texts, file)
     classifier = semclass.QuestionClassifier.load(models, threads=threads or 1)
     for found in classifier.predict(questions, min_probability=min_probability):
         label, probability = (found.fine, found.fine_probability) if fine else (found.label, found.probability)
-        if as_json:
-            probabilities = found.fine_probabilities if fine else found.probabilities
-            record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
-            _print_json({**record, "coarse": found.label, "fine": found.fine})
-        else:
-            click.echo(f"{label:<14} {probability:.3f}  {found.text}")
+        probabilities = found.fine_probabilities if fine else found.probabilities
+        record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
+        record |= {"coarse": found.label, "fine": found.fine}
+        show(record, f"{label:<14} {probability:.3f}  {found.text}", as_json=as_json)
 
 
 @classify.command("passages")
-@click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--file", type=InputPath(), help="JSON lines with `text` and `_id`, or a text file; - for a pipe.")
-@_json
-@_models
-@_threads
+@_texts
+@click.option(
+    "--file", type=options.InputPath(), help="JSON lines with `text` and `_id`, or a text file; - for a pipe."
+)
+@options.json_output
+@options.models
+@options.threads
 def classify_passages(
     texts: Sequence[str], file: Path | None, *, as_json: bool, models: Path | None, threads: int | None
 ) -> None:
     """Tell which types of answer each passage provides."""
-    passages = _passages(texts, file)
+    from semclass.documents.readers import read_passages
+
+    _check_source(texts, file)
+    if file is None:
+        passages = [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]
+    else:
+        passages = read_passages(file)
     classifier = semclass.PassageClassifier.load(models, threads=threads or 1)
     for passage, found in zip(passages, classifier.predict([item.text for item in passages]), strict=True):
-        if as_json:
-            _print_json(
-                {
-                    "_id": passage.id,
-                    "text": found.text,
-                    "probabilities": dict(found.probabilities),
-                    "labels": list(found.labels),
-                }
-            )
-        else:
-            click.echo(f"{passage.id}\t{' '.join(found.labels) or '-'}\t{shorten(found.text)}")
+        probabilities, labels = dict(found.probabilities), list(found.labels)
+        record = {"_id": passage.id, "text": found.text, "probabilities": probabilities, "labels": labels}
+        show(record, f"{passage.id}\t{' '.join(found.labels) or '-'}\t{shorten(found.text)}", as_json=as_json)
 
 
 @classify.command("pairs")
 @click.argument("question", required=False)
 @click.argument("sentences", nargs=-1, metavar="[SENTENCE]...")
-@click.option("--file", type=InputPath(), help="JSON lines with `question` and `sentence`; - for a pipe.")
-@_json
-@_models
-@_threads
+@click.option("--file", type=options.InputPath(), help="JSON lines with `question` and `sentence`; - for a pipe.")
+@options.json_output
+@options.models
+@options.threads
 def classify_pairs(
     question: str | None,
     sentences: Sequence[str],
@@ -118,10 +105,56 @@ def classify_pairs(
     pairs = _pairs(question, sentences, file)
     classifier = semclass.EntailmentClassifier.load(models, threads=threads or 1)
     for found in classifier.predict(pairs):
-        if as_json:
-            _print_json(asdict(found))
-        else:
-            click.echo(f"{found.label:<14} {found.probability:.3f}  {shorten(found.sentence)}")
+        line = f"{found.label:<14} {found.probability:.3f}  {shorten(found.sentence)}"
+        show(asdict(found), line, as_json=as_json)
+
+
+@classify.command("texts")
+@_texts
+@click.option("--model", type=options.any_path, required=True, help="Folder of a saved TextClassifier.")
+@_file
+@click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
+@click.option(
+    "--min-probability",
+    type=click.FloatRange(0, 1),
+    help=f"Say {semclass.ABSTAIN} below this probability; what the model was saved with by default.",
+)
+@options.json_output
+@options.threads
+def classify_texts(
+    texts: Sequence[str],
+    model: Path,
+    file: Path | None,
+    *,
+    encoder: str | None,
+    min_probability: float | None,
+    as_json: bool,
+    threads: int | None,
+) -> None:
+    """Classify texts with a model of your own."""
+    given = _read_texts(texts, file)
+    loaded = semclass.TextModel.load(model, encoder=encoder, threads=threads or 1)
+    for found in loaded.predict(given, min_probability=min_probability):
+        record: dict[str, Any] = {"text": found.text, "labels": list(found.labels), "label": found.label}
+        record |= {"probability": found.probability, "probabilities": dict(found.probabilities)}
+        labels = " ".join(map(str, found.labels)) or semclass.ABSTAIN
+        show(record, f"{labels:<14} {found.probability:.3f}  {shorten(found.text)}", as_json=as_json)
+
+
+def _check_source(texts: Sequence[str], file: Path | None) -> None:
+    if bool(texts) == (file is not None):
+        raise InputError("give texts as arguments or with --file F, one of the two")
+
+
+def _read_texts(texts: Sequence[str], file: Path | None) -> list[str]:
+    """Texts from arguments or from a file."""
+    from semclass.documents.readers import read_texts
+
+    _check_source(texts, file)
+    found = list(texts) if file is None else read_texts(file)
+    if not found:
+        raise InputError(f"{file} holds no texts")
+    return found
 
 
 def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) -> list[tuple[str, str]]:
@@ -141,48 +174,3 @@ def _pairs(question: str | None, sentences: Sequence[str], file: Path | None) ->
     if not pairs:
         raise InputError(f"{file} holds no pairs")
     return pairs
-
-
-@classify.command("texts")
-@click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--model", type=click.Path(path_type=Path), required=True, help="Folder of a saved TextClassifier.")
-@click.option("--file", type=InputPath(), help="One text a line, or JSON lines with `text`; - for a pipe.")
-@click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
-@click.option(
-    "--min-probability",
-    type=click.FloatRange(0, 1),
-    help=f"Say {semclass.ABSTAIN} below this probability; what the model was saved with by default.",
-)
-@_json
-@_threads
-def classify_texts(
-    texts: Sequence[str],
-    model: Path,
-    file: Path | None,
-    *,
-    encoder: str | None,
-    min_probability: float | None,
-    as_json: bool,
-    threads: int | None,
-) -> None:
-    """Classify texts with a model of your own."""
-    given = _texts(texts, file)
-    loaded = semclass.TextModel.load(model, encoder=encoder, threads=threads or 1)
-    for found in loaded.predict(given, min_probability=min_probability):
-        if as_json:
-            labels = {"labels": list(found.labels), "label": found.label, "probability": found.probability}
-            _print_json({"text": found.text, **labels, "probabilities": dict(found.probabilities)})
-        else:
-            said = " ".join(map(str, found.labels)) or semclass.ABSTAIN
-            click.echo(f"{said:<14} {found.probability:.3f}  {shorten(found.text)}")
-
-
-def _passages(texts: Sequence[str], file: Path | None) -> list[semclass.Passage]:
-    """Passages from arguments, numbered from 1, or from a file."""
-    from semclass.documents.readers import read_passages
-
-    if bool(texts) == (file is not None):
-        raise InputError("give texts as arguments or with --file F, one of the two")
-    if file is not None:
-        return read_passages(file)
-    return [semclass.Passage(str(number), text) for number, text in enumerate(texts, 1)]

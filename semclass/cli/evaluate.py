@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import semclass
-from semclass.cli.options import json_output as _json
-from semclass.cli.options import print_json as _print_json
-from semclass.cli.options import progress as _progress
-from semclass.cli.options import take_encoder as _encoder
-from semclass.cli.options import take_form as _form
-from semclass.cli.options import take_models as _models
-from semclass.cli.options import take_similarity as _similarity
-from semclass.cli.options import take_threads as _threads
-from semclass.cli.options import weights as _weights
+from semclass.cli import options
+from semclass.cli.options import any_path, positive, progress, show, show_weights
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS
 
@@ -31,21 +24,19 @@ CACHE_VARIABLE = "SEMCLASS_CACHE"
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="INDEX")
-@click.option("--queries", type=click.Path(path_type=Path), help="Questions: JSON lines with `_id` and `text`.")
-@click.option(
-    "--qrels", type=click.Path(path_type=Path), help="Their answers: question id, passage id, relevance, by tabs."
-)
-@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.argument("folder", type=any_path, metavar="INDEX")
+@click.option("--queries", type=any_path, help="Questions: JSON lines with `_id` and `text`.")
+@click.option("--qrels", type=any_path, help="Their answers: question id, passage id, relevance, by tabs.")
+@click.option("--limit", type=positive, help="Only the first so many questions.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, help="Folds of the cross-validation.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
-@click.option("--out-figure", type=click.Path(path_type=Path), help="Write the curves as PNG; needs the extra plot.")
+@click.option("--out-figure", type=any_path, help="Write the curves as PNG; needs the extra plot.")
 @click.option("--dry-run", is_flag=True, help="Report, and store nothing.")
 @click.option("--reset", is_flag=True, help="Remove the weights that the index holds, and do nothing else.")
-@_json
-@_models
-@_encoder
-@_threads
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
 def tune(
     folder: Path,
     queries: Path | None,
@@ -78,9 +69,7 @@ def tune(
         if queries or qrels:
             raise InputError("--reset only removes weights; give it without --queries and --qrels")
         store_tuned(folder, None)
-        _print_json({"index": str(folder), "weights": {}}) if as_json else click.echo(
-            f"{folder} uses the default weights"
-        )
+        show({"index": str(folder), "weights": {}}, f"{folder} uses the default weights", as_json=as_json)
         return
     if queries is None or qrels is None:
         raise InputError("name the questions with --queries and their answers with --qrels, or --reset")
@@ -89,8 +78,8 @@ def tune(
         folder, models=models, encoder=encoder, threads=threads or available_threads()
     )
     retriever = retriever.untuned()
-    with _progress("searching", 4 * len(dataset.questions)) as progress:
-        found = tune.tune(retriever, dataset, folds=folds, seed=seed, progress=progress)
+    with progress("searching", 4 * len(dataset.questions)) as step:
+        found = tune.tune(retriever, dataset, folds=folds, seed=seed, progress=step)
     files = {"queries": queries, "qrels": qrels}
     hashes = {name: {"file": path.name, "sha256": artifacts.sha256_of(path)} for name, path in files.items()}
     record = found.as_record(hashes)
@@ -98,61 +87,56 @@ def tune(
         artifacts.write_atomic(out_figure, figures.weight_curves(found.searches))
     if not dry_run:
         store_tuned(folder, record if found.weights else None)
-    if as_json:
-        _print_json({"index": str(folder), "stored": not dry_run, **record})
-    else:
-        _print_tuning(found)
-        click.echo(
-            "nothing was stored" if dry_run or not found.weights else f"stored in {folder}: {_weights(found.weights)}"
-        )
+    stored = (
+        f"stored in {folder}: {show_weights(found.weights)}" if found.weights and not dry_run else "nothing was stored"
+    )
+    show({"index": str(folder), "stored": not dry_run, **record}, "\n".join([*_tuning(found), stored]), as_json=as_json)
 
 
-def _print_tuning(found: Tuning) -> None:
+def _tuning(found: Tuning) -> Iterator[str]:
     """A line for each weight, and whether it helps."""
-    click.echo(f"{found.questions} questions, MRR@10; cv: each ranked with the weight that is best on the other folds;")
-    click.echo("best*: searched on the questions it is reported on, so too good\n")
-    click.echo(f"{'weight':<16} default   best  without default    cv   gain +- error   best*")
+    yield f"{found.questions} questions, MRR@10; cv: each ranked with the weight that is best on the other folds;"
+    yield "best*: searched on the questions it is reported on, so too good\n"
+    yield f"{'weight':<16} default   best  without default    cv   gain +- error   best*"
     for s in found.searches:
         verdict = f"better: {s.weight:g}" if s.helps else "default kept"
-        click.echo(
+        yield (
             f"{s.name:<16} {s.default:7g} {s.best:6g}   {s.mrr[0]:.4f}  {s.mrr_default:.4f} {s.mrr_cross_validated:.4f} "
             f"{s.gain:+.4f} {s.standard_error:.4f}  {s.mrr_searched:.4f}  {verdict}"
         )
     learned = found.searches[0].learned
     if learned is not None:
-        click.echo(
+        yield (
             f"\nlearned re-ranking of what each bm25 weight finds: default {learned.before:.4f}, cv {learned.after:.4f} "
             f"({learned.gain:+.4f} +- {learned.standard_error:.4f})"
         )
         if learned.after <= found.searches[0].mrr_cross_validated:
-            click.echo("with that weight the order of retrieval is as good: --method hybrid costs less")
+            yield "with that weight the order of retrieval is as good: --method hybrid costs less"
     if not found.weights:
         margin = found.searches[0].margin
-        click.echo(f"no weight is better than its default by {margin:g} standard errors: the defaults stay")
+        yield f"no weight is better than its default by {margin:g} standard errors: the defaults stay"
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), metavar="BEIR_DIR")
+@click.argument("folder", type=any_path, metavar="BEIR_DIR")
 @click.option("--split", default="test", show_default=True, help="Which judgements: qrels/SPLIT.tsv.")
-@click.option("--limit", type=click.IntRange(1), help="Only the first so many questions.")
+@click.option("--limit", type=positive, help="Only the first so many questions.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the test and the confidence intervals.")
-@click.option("--cache", type=click.Path(path_type=Path), help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
+@click.option("--cache", type=any_path, help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
 @click.option(
     "--candidates", type=click.IntRange(2), default=10, show_default=True, help="Re-rank so many, beside the first 10."
 )
 @click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")
-@click.option("--index", "place", type=click.Path(path_type=Path), help="A finished index of the passages, as tuned.")
-@click.option("--runs", type=click.Path(path_type=Path), help="Write each method's ranking here as a TREC run file.")
-@click.option(
-    "--run", "foreign", type=click.Path(path_type=Path), multiple=True, help="A TREC run file to measure too."
-)
-@_similarity
-@_form
-@_json
-@_models
-@_encoder
-@_threads
+@click.option("--index", "place", type=any_path, help="A finished index of the passages, as tuned.")
+@click.option("--runs", type=any_path, help="Write each method's ranking here as a TREC run file.")
+@click.option("--run", "foreign", type=any_path, multiple=True, help="A TREC run file to measure too.")
+@options.similarity
+@options.form
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
 def evaluate(
     folder: Path,
     split: str,
@@ -187,34 +171,34 @@ def evaluate(
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
     if place is None:
-        with _progress("indexing", None) as progress:
+        with progress("indexing", None) as step:
             passages = evaluate.cached_index(
-                folder, cache or _cache_folder(), loaded.passage_encoder, progress, similarity=similarity, form=form
+                folder, cache or _cache_folder(), loaded.passage_encoder, step, similarity=similarity, form=form
             )
     else:
         passages = semclass.PassageIndex.load(place, encoder=loaded.encoder.fingerprint)
         _warn_of_tuning(passages, folder / "qrels" / f"{split}.tsv")
     retriever = semclass.HybridRetriever(passages, loaded)
-    with _progress("searching", len(dataset.questions)) as progress:
-        rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=progress)
+    with progress("searching", len(dataset.questions)) as step:
+        rankings = evaluate.rank(dataset, retriever, candidates=candidates, progress=step)
     if runs is not None:
         for name, ranking in rankings.items():
             write_run(runs / f"{name}{SUFFIX}", dataset.questions, ranking, name)
     labels = slices_of(dataset, retriever) if slices else None
     results = measure(dataset, {**rankings, **others}, seed=seed, measures=names, slices=labels)
-    if as_json:
-        _print_json({name: result.as_json() for name, result in results.items()})
-        return
     answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
-    click.echo(
-        f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is"
-    )
-    click.echo("in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n")
-    _print_results(results)
+    lines = [
+        f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is",
+        "in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n",
+        *_results(results),
+    ]
     if measures is not None:
-        _print_table("method", {name: result.measures for name, result in results.items()})
+        lines += _table(
+            "\nmethod", names, {name: [result.measures[one] for one in names] for name, result in results.items()}
+        )
     if slices:
-        _print_slices(results)
+        lines += _slices(results)
+    show({name: result.as_json() for name, result in results.items()}, "\n".join(lines), as_json=as_json)
 
 
 def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:
@@ -235,44 +219,42 @@ def _run_name(path: Path, all_paths: Sequence[Path]) -> str:
     return str(path) if taken else path.stem
 
 
-def _print_results(results: Mapping[str, Any]) -> None:
+def _results(results: Mapping[str, Any]) -> Iterator[str]:
     """One line for each method."""
     width = max(18, *map(len, results))
-    click.echo(
-        f"{'method':<{width}} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed (95 % from, to)      p"
-    )
+    yield f"{'method':<{width}} mrr@10   top1  recall@10 ndcg@10  cond mrr  cond top1  removed (95 % from, to)      p"
     for name, r in results.items():
         low, high = r.error_removed_ci
-        click.echo(
+        yield (
             f"{name:<{width}} {r.mrr:.4f} {r.top1:.4f}     {r.recall:.4f}  {r.ndcg:.4f}    {r.cond_mrr:.4f}     "
             f"{r.cond_top1:.4f}   {r.error_removed:6.1%} {low:8.1%} {high:7.1%}  {r.p_value:7.4f}"
         )
 
 
-def _print_table(corner: str, rows: Mapping[str, Mapping[str, float]]) -> None:
+def _table(
+    corner: str, columns: Sequence[str], rows: Mapping[str, Sequence[float]], kind: str = ".4f"
+) -> Iterator[str]:
     """Figures by row and column."""
     width = max(18, *map(len, rows))
-    columns = list(next(iter(rows.values())))
-    click.echo(f"\n{corner:<{width}} " + " ".join(f"{name:>8}" for name in columns))
+    yield f"{corner:<{width}} " + " ".join(f"{name:>8}" for name in columns)
     for name, values in rows.items():
-        figures = (f"{values[column]:>{max(8, len(column))}.4f}" for column in columns)
-        click.echo(f"{name:<{width}} " + " ".join(figures))
+        figures = (f"{value:>{max(8, len(column))}{kind}}" for column, value in zip(columns, values, strict=True))
+        yield f"{name:<{width}} " + " ".join(figures)
 
 
-def _print_slices(results: Mapping[str, Any]) -> None:
-    """A line for each slice: its size, the hybrid's conditional MRR, and what each method removes there."""
-    shown = [name for name in results if name != "hybrid"]
+def _slices(results: Mapping[str, Any]) -> Iterator[str]:
+    """Tables by kind of slice: its size, the hybrid's conditional MRR, and what each method removes there."""
     for kind, slices in results["hybrid"].slices.items():
-        click.echo(f"\nerror removed by {kind}")
-        width = max([18, *map(len, shown)])
-        click.echo(f"{'':<{width}} " + " ".join(f"{label:>8}" for label in slices))
-        click.echo(f"{'questions':<{width}} " + " ".join(f"{found['questions']:>8.0f}" for found in slices.values()))
-        click.echo(
-            f"{'hybrid cond mrr':<{width}} " + " ".join(f"{found['cond_mrr']:>8.4f}" for found in slices.values())
-        )
-        for name in shown:
-            figures = (f"{found['error_removed']:>8.1%}" for found in results[name].slices[kind].values())
-            click.echo(f"{name:<{width}} " + " ".join(figures))
+        labels = list(slices)
+        yield f"\nerror removed by {kind}"
+        yield from _table("", labels, {"questions": [slices[label]["questions"] for label in labels]}, ".0f")
+        yield from list(_table("", labels, {"hybrid cond mrr": [slices[label]["cond_mrr"] for label in labels]}))[1:]
+        removed = {
+            name: [result.slices[kind][label]["error_removed"] for label in labels]
+            for name, result in results.items()
+            if name != "hybrid"
+        }
+        yield from list(_table("", labels, removed, ".1%"))[1:]
 
 
 def _cache_folder() -> Path:

@@ -11,28 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 import semclass
-from semclass.cli.options import (
-    InputPath,
-    json_output,
-    print_json,
-    progress,
-    qdrant_key,
-    take_encoder,
-    take_form,
-    take_models,
-    take_similarity,
-    take_threads,
-    take_where,
-    weights,
-)
+from semclass.cli import options
+from semclass.cli.options import progress, qdrant_key, show, show_weights
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
-_folder = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-_source = click.argument("source", type=InputPath())
+_folder = click.argument("folder", type=options.any_path, metavar="DIR")
+_source = click.argument("source", type=options.InputPath())
 
 _READ = 1024
 """Passages of an index that are read at a time."""
@@ -40,45 +28,38 @@ _READ = 1024
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def take_cut(command: Command) -> Command:
-    """Give a command the options of :func:`passages_from`."""
-    options = (
-        click.option(
-            "--cut",
-            "by",
-            type=click.Choice(["paragraph", "sentence", "window", "section"]),
-            help="How documents are cut; text and Markdown by paragraph by default, JSON lines not at all.",
-        ),
-        click.option(
-            "--size", type=click.IntRange(1), help="Words that a passage may have; 100 in a window by default."
-        ),
-        click.option(
-            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
-        ),
+def _cutting(command: Command) -> Command:
+    """Give a command the options of :func:`_passages_from`."""
+    for option in (
         click.option(
             "--mark-duplicates",
             is_flag=True,
             help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
             "passages are only added, of the index. Needs the extra `dedup`.",
         ),
-    )
-    for option in reversed(options):
+        click.option(
+            "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
+        ),
+        click.option(
+            "--size", type=options.positive, help="Words that a passage may have; 100 in a window by default."
+        ),
+        click.option(
+            "--cut",
+            "by",
+            type=click.Choice(["paragraph", "sentence", "window", "section"]),
+            help="How documents are cut; text and Markdown by paragraph by default, JSON lines not at all.",
+        ),
+    ):
         command = option(command)
     return command
 
 
-def passages_from(
-    source: Path,
-    by: str | None,
-    size: int | None,
-    overlap: int,
-    *,
-    mark_duplicates: bool,
-    held: Path | None = None,
+def _passages_from(
+    source: Path, by: str | None, size: int | None, overlap: int, *, mark_duplicates: bool, held: Path | None = None
 ) -> tuple[Iterator[semclass.Passage], int | None]:
-    """Read the passages of a source, and count them beforehand where a terminal shows a bar and it costs no cutting.
+    """Read the passages of a source; count them beforehand where a terminal shows a bar.
 
-    Where duplicates are marked, so are those of passages that the index in `held` has.
+    Duplicates are marked among them, and of passages of the index in `held`.
     """
     from semclass.documents import duplicates
     from semclass.documents.readers import count_passages, iter_passages, unsupported_files
@@ -87,30 +68,29 @@ def passages_from(
     if others := unsupported_files(source):
         click.echo(f"skipped: {others}", err=True)
     number = count_passages(source, by) if sys.stderr.isatty() else None
-    if not mark_duplicates:
-        return passages, number
-    if held is None:
-        return duplicates.mark_duplicates(passages), number
-    return _marked_beside(held, passages), number
+    if mark_duplicates:
+        marked = duplicates.mark_duplicates(passages) if held is None else _marked(held, passages)
+        return marked, number
+    return passages, number
 
 
 @click.group()
 def index() -> None:
-    """Build an index, change it, look it through, and tell what it holds."""
+    """Build an index, change it, check it, and show what it holds."""
 
 
 @index.command()
 @_source
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder of the index.")
+@click.option("--out", type=options.any_path, required=True, help="Folder of the index.")
 @click.option("--replace", is_flag=True, help="Replace an index that is there, once the new one is complete.")
 @click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
-@take_cut
-@take_similarity
-@take_form
-@json_output
-@take_models
-@take_encoder
-@take_threads
+@_cutting
+@options.similarity
+@options.form
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
 def build(
     source: Path,
     out: Path,
@@ -136,7 +116,7 @@ def build(
     from semclass.index.target import check_target
 
     check_target(out, replace=replace)
-    passages, count = passages_from(source, **cutting)
+    passages, count = _passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     loaded = semclass.Models.load(models, encoder=encoder, threads=1)
     header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
@@ -154,25 +134,25 @@ def build(
             workers=threads or available_threads(),
             replace=replace,
         )
-    if as_json:
-        made = {"encoder": built.encoder, "similarity": built.similarity, "classes": list(built.classes)}
-        print_json({"index": str(out), "passages": len(built), **made})
-    else:
-        click.echo(
-            f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
-            f"classes {' '.join(built.classes) or 'none'})"
-        )
+    record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
+    record |= {"similarity": built.similarity, "classes": list(built.classes)}
+    show(
+        record,
+        f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+        f"classes {' '.join(built.classes) or 'none'})",
+        as_json=as_json,
+    )
 
 
 @index.command()
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
-@take_cut
-@json_output
-@take_models
-@take_encoder
-@take_threads
+@_cutting
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
 def add(
     folder: Path,
     source: Path,
@@ -188,7 +168,7 @@ def add(
     from semclass.core.cpu import available_threads
 
     # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-    passages, count = passages_from(source, **cutting, held=None if update else folder)
+    passages, count = _passages_from(source, **cutting, held=None if update else folder)
     with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
         workers = threads or available_threads()
         with progress("indexing", count) as step:
@@ -201,10 +181,10 @@ def add(
 @index.command()
 @_folder
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--file", type=InputPath(), help="One id a line; - for a pipe.")
-@take_where
+@click.option("--file", type=options.InputPath(), help="One id a line; - for a pipe.")
+@options.where
 @click.option("--ignore-missing", is_flag=True, help="Say nothing of ids that no passage has.")
-@json_output
+@options.json_output
 def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
@@ -227,7 +207,7 @@ def delete(
 @click.option("--collection", required=True, help="Name of the collection that is made.")
 @click.option("--replace", is_flag=True, help="Remove a collection of that name first.")
 @click.option("--codes/--no-codes", default=True, help="Take along what re-ranking reads, or read candidates again.")
-@json_output
+@options.json_output
 def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: bool, as_json: bool) -> None:
     """Upload the index in DIR to a Qdrant server, which `search` then takes in its place."""
     found = semclass.PassageIndex.load(folder)
@@ -236,68 +216,58 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: boo
             found, url, collection, codes=codes, replace=replace, progress=step, api_key=qdrant_key()
         )
     address = f"{url.rstrip('/')}/{collection}"
-    if as_json:
-        print_json({"index": address, "passages": len(found)})
-    else:
-        click.echo(f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION")
+    text = f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION"
+    show({"index": address, "passages": len(found)}, text, as_json=as_json)
 
 
 @index.command()
 @_folder
-@json_output
+@options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
     """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
     from semclass.index.store import describe
 
     found = describe(folder)
-    if as_json:
-        print_json({"index": str(folder), **found})
-        return
-    total = sum(found["bytes"].values())
+    total, tuned = sum(found["bytes"].values()), found["tuned"]
     each = f", {total / found['passages']:.0f} bytes each" if found["passages"] else ""
-    click.echo(f"{found['passages']} passages, {total / 1e6:.1f} MB{each}")
     classes = " ".join(found["classes"]) or "none"
-    click.echo(f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}")
+    lines = [
+        f"{found['passages']} passages, {total / 1e6:.1f} MB{each}",
+        f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
+    ]
     if len(found["segments"]) > 1 or found["removed"]:
-        click.echo(
-            f"{len(found['segments'])} segments, {found['removed']} removed passages still there: `semclass index compact`"
-        )
+        segments = f"{len(found['segments'])} segments, {found['removed']} removed passages still there"
+        lines.append(f"{segments}: `semclass index compact`")
     if found["unfinished"]:
-        click.echo(
-            f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more: `semclass index build "
-            "--replace` goes on with it, or drops it with --no-resume"
-        )
-    tuned = found["tuned"]
-    if not tuned.get("weights"):
-        click.echo("weights: the defaults")
-        return
-    found_on = tuned.get("found_on", {})
-    click.echo(f"weights: {weights(tuned['weights'])}")
-    click.echo(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+        size = f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more"
+        lines.append(f"{size}: `semclass index build --replace` goes on with it, or drops it with --no-resume")
+    if tuned.get("weights"):
+        found_on = tuned.get("found_on", {})
+        lines.append(f"weights: {show_weights(tuned['weights'])}")
+        lines.append(f"found on {found_on.get('questions', '?')} questions, {found_on.get('date', 'date unknown')}")
+    else:
+        lines.append("weights: the defaults")
+    show({"index": str(folder), **found}, "\n".join(lines), as_json=as_json)
 
 
 @index.command()
 @_folder
-@json_output
+@options.json_output
 def verify(folder: Path, *, as_json: bool) -> None:
-    """Look the index in DIR through: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
-    from semclass.index.verify import verify as look_through
+    """Check the index in DIR: every file's SHA-256, shapes, ids and statistics. The first damage is named."""
+    from semclass.index.verify import verify as check
 
     with progress("verifying", None) as step:
-        found = look_through(folder, progress=step)
-    if as_json:
-        print_json({"index": str(folder), **found})
-    else:
-        click.echo(
-            f"{found['passages']} passages in {_segments(found['segments'])}: {', '.join(found['checks'])} are right"
-        )
+        found = check(folder, progress=step)
+    text = f"{found['passages']} passages in {_segments(found['segments'])}: {', '.join(found['checks'])} are right"
+    show({"index": str(folder), **found}, text, as_json=as_json)
 
 
 @index.command()
 @_folder
-@json_output
+@options.json_output
 def compact(folder: Path, *, as_json: bool) -> None:
-    """Make the index in DIR one segment, and drop what was removed from it; nothing is encoded again."""
+    """Merge the segments of the index in DIR, and drop removed passages; nothing is encoded again."""
     with _changing(folder, as_json=as_json) as (changed, counts):
         counts["compacted"] = int(changed.commit(compact=True))
 
@@ -306,7 +276,7 @@ def compact(folder: Path, *, as_json: bool) -> None:
 def _changing(
     folder: Path, *, as_json: bool, models: Path | None = None, encoder: str | None = None
 ) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
-    """Change an index, and say afterwards what was done."""
+    """Change an index, and print what was done."""
     from semclass.index.store import describe
     from semclass.index.writer import IndexWriter
 
@@ -317,29 +287,28 @@ def _changing(
     with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
         yield changed, counts
     found = describe(folder)
-    if as_json:
-        print_json({"index": str(folder), **counts, "passages": found["passages"], "segments": len(found["segments"])})
-        return
+    passages, segments = found["passages"], len(found["segments"])
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
-    click.echo(f"{done + ': ' if done else ''}{found['passages']} passages in {_segments(len(found['segments']))}")
+    text = f"{done + ': ' if done else ''}{passages} passages in {_segments(segments)}"
+    show({"index": str(folder), **counts, "passages": passages, "segments": segments}, text, as_json=as_json)
 
 
-def _marked_beside(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
-    """Mark near-duplicates of one another and of what an index holds, which is opened when the first one is asked for."""
+def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Mark near-duplicates of one another and of an index, which is opened with the first passage."""
     from semclass.documents import duplicates
 
-    found = semclass.PassageIndex.load(folder, verify=False)
-    starts = range(0, len(found.rows), _READ)
-    held = (passage for begin in starts for passage in found.passages(found.rows[begin : begin + _READ]))
-    yield from duplicates.mark_duplicates(_new_to(found, passages), earlier=held)
+    index = semclass.PassageIndex.load(folder, verify=False)
+    starts = range(0, len(index.rows), _READ)
+    held = (passage for begin in starts for passage in index.passages(index.rows[begin : begin + _READ]))
+    yield from duplicates.mark_duplicates(_new_to(index, passages), earlier=held)
 
 
-def _new_to(found: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
-    """Pass passages on whose ids an index has not: others are refused before all of it is looked through for duplicates."""
+def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Refuse ids that an index has, before all of it is searched for duplicates."""
     from semclass.index.ingest import chunks
 
     for chunk in chunks(passages, _READ):
-        rows = found.find([passage.id for passage in chunk])
+        rows = index.find([passage.id for passage in chunk])
         for passage, row in zip(chunk, rows.tolist(), strict=True):
             if row >= 0:
                 raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")

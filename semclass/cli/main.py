@@ -1,33 +1,28 @@
 """The command line.
 
-With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard
-error, progress only to a terminal. Nothing is coloured. Exit codes: 0; 1 where a reader of the output left early; 2 for
-input that is not allowed, files that are damaged and extras that are missing; 130 for an interruption.
+With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard error, progress only to
+a terminal. Nothing is coloured. Exit codes: 0; 1 where a reader of the output left early; 2 for input that is not allowed,
+damaged files and missing extras; 130 for an interruption.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 import semclass
+from semclass.cli import options
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
-from semclass.cli.options import json_output as _json
-from semclass.cli.options import print_json as _print_json
-from semclass.cli.options import take_models as _models
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import serve
 from semclass.core.errors import ArtifactError, SemclassError
-
-_FIGURES = 4
-"""Figures of a model that `models` shows; with --json all."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,8 +56,8 @@ for command in (classify, index, search, rerank, tune, evaluate, serve):
 
 
 @cli.command("models")
-@_json
-@_models
+@options.json_output
+@options.models
 def list_models(*, as_json: bool, models: Path | None) -> None:
     """List the models and verify their hashes."""
     from semclass.core import artifacts
@@ -76,31 +71,12 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
         artifact = artifacts.load(folder, kind)
         size = sum(record["bytes"] for record in artifact.manifest["files"].values())
         name = folder.relative_to(root).as_posix()
-        if as_json:
-            _print_json({**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True})
-        else:
-            figures = [item for item in _flat(artifact.manifest.get("metrics", {})) if _is_summary(item[0])]
-            shown = "  ".join(f"{key} {value}" for key, value in figures[:_FIGURES])
-            click.echo(f"ok  {name:<20} {size / 1e6:7.2f} MB  {shown}")
-
-
-def _is_summary(name: str) -> bool:
-    """Whether a figure is about the whole, not about one class or one experiment."""
-    first, *rest = name.split(".")
-    return not rest or (first in ("macro", "test", "held_out") and rest[-1] in ("accuracy", "auc", "f1"))
-
-
-def _flat(metrics: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, float]]:
-    """Figures of a manifest with their names; nested ones are joined by dots."""
-    for key, value in metrics.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
-        else:
-            yield above + key, value
+        record = {**artifact.manifest, "name": name, "folder": str(folder), "bytes": size, "verified": True}
+        options.show(record, f"ok  {name:<20} {size / 1e6:7.2f} MB", as_json=as_json)
 
 
 @cli.command()
-@_models
+@options.models
 def demo(*, models: Path | None) -> None:
     """Run the main job on a small corpus: classify, index, search, re-rank."""
     from semclass.demo import run

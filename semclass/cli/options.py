@@ -1,4 +1,4 @@
-"""What the commands share: options, bars of progress, JSON lines."""
+"""What the commands share: options, progress bars, output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 
 
 class InputPath(click.Path):
-    """A file to read; ``-`` is standard input, so that commands can be put behind one another."""
+    """A file to read; ``-`` is standard input, so that commands can be piped."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -30,34 +30,35 @@ class InputPath(click.Path):
         return super().convert("/dev/stdin" if value == "-" else value, param, ctx)
 
 
+any_path = click.Path(path_type=Path)
+positive = click.IntRange(1)
+
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON lines and nothing else.")
-take_models = click.option(
-    "--models", type=click.Path(path_type=Path), help="Model folder; the shipped one by default."
-)
-take_encoder = click.option(
+models = click.option("--models", type=any_path, help="Model folder; the shipped one by default.")
+encoder = click.option(
     "--encoder", help="Folder of an exported encoder, or hub:NAME or hub:FOLDER; that of the models by default."
 )
-take_form = click.option(
+form = click.option(
     "--form",
     type=click.Choice(["standard", "lean", "exact"]),
     help="What the index keeps: all vectors in few bytes (the default), none of words and sentences, or all nearly exact.",
 )
-take_similarity = click.option(
+similarity = click.option(
     "--similarity",
     type=click.Choice(["cosine", "ip", "l2"]),
     default="cosine",
     show_default=True,
     help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
 )
-take_threads = click.option("--threads", type=click.IntRange(1), help="Threads of the encoder.")
-take_weight = click.option(
+threads = click.option("--threads", type=positive, help="Threads of the encoder.")
+weight = click.option(
     "--weight",
     "weights",
     multiple=True,
     metavar="NAME=VALUE",
     help="A weight in place of the usual one, such as alpha=0.6; `semclass index info` lists tuned ones.",
 )
-take_where = click.option(
+where = click.option(
     "--where",
     multiple=True,
     metavar="FILTER",
@@ -76,18 +77,18 @@ def progress(label: str, length: int | None) -> Iterator[Callable[[int], object]
         yield bar.update
 
 
-def print_json(record: Mapping[str, Any]) -> None:
-    """Print one JSON line."""
-    click.echo(json.dumps(record, ensure_ascii=False))
+def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print a record as a JSON line, or the text that stands for it."""
+    click.echo(json.dumps(record, ensure_ascii=False) if as_json else text)
 
 
-def weights(found: Mapping[str, float]) -> str:
+def show_weights(values: Mapping[str, float]) -> str:
     """Weights in one line."""
-    return ", ".join(f"{name} {value:g}" for name, value in found.items())
+    return ", ".join(f"{name} {value:g}" for name, value in values.items())
 
 
 def qdrant_key() -> str | None:
-    """Key of a Qdrant server; the environment holds it, as everybody may see a command's options."""
+    """Key of a Qdrant server, from the environment: command lines are visible to everybody."""
     return os.environ.get(API_KEY_VARIABLE)
 
 
@@ -97,7 +98,7 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
         url, _, collection = place.rstrip("/").rpartition("/")
         if url.endswith(":/"):
             raise InputError(
-                f"{place} names no collection; name one behind the address, such as {url}/{collection}/passages"
+                f"{place} names no collection; add one to the address, such as {url}/{collection}/passages"
             )
         index = semclass.QdrantIndex.connect(url, collection, api_key=qdrant_key())
         return semclass.HybridRetriever(index, models)
@@ -106,14 +107,14 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
 
 def read_weights(given: Sequence[str]) -> dict[str, float] | None:
     """Read weights that are written as NAME=VALUE; None for none."""
-    found = {}
+    weights = {}
     for text in given:
         name, _, value = text.partition("=")
         try:
-            found[name.strip()] = float(value)
+            weights[name.strip()] = float(value)
         except ValueError:
             raise InputError(f"--weight {text!r} has no number; write NAME=VALUE, such as alpha=0.6") from None
-    return found or None
+    return weights or None
 
 
 def shorten(text: str, limit: int = 90) -> str:

@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 import semclass
-from semclass.cli.options import InputPath, open_retriever, read_weights, shorten
-from semclass.cli.options import json_output as _json
-from semclass.cli.options import print_json as _print_json
-from semclass.cli.options import take_encoder as _encoder
-from semclass.cli.options import take_models as _models
-from semclass.cli.options import take_threads as _threads
-from semclass.cli.options import take_weight as _weight
-from semclass.cli.options import take_where as _where
+from semclass.cli import options
+from semclass.cli.options import open_retriever, read_weights, shorten, show
 from semclass.core.errors import InputError
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 
-if TYPE_CHECKING:
-    from semclass.context.window import Documents
-
 _WORDS = 8
-"""Words of the question that ``--explain`` shows; with --json all that the explanation holds."""
+"""Words of the question that ``--explain`` shows; with --json all."""
 
 _ASKED = 0.1
 """Probability from which ``--explain`` shows a class of the question."""
@@ -36,16 +26,16 @@ _ASKED = 0.1
 @click.argument("question")
 @click.option("-k", type=int, default=10, show_default=True, help="Passages to give.")
 @click.option("--method", type=click.Choice(list(METHODS)), default=DEFAULT, show_default=True, help="How to rank.")
-@_weight
+@options.weight
 @click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
-@_where
+@options.where
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
-@click.option("--budget", type=click.IntRange(1), help="With --context: words that it may have.")
-@click.option("--window", type=click.IntRange(1), help="With --context: neighbours before and after each passage.")
-@_json
-@_models
-@_encoder
+@click.option("--budget", type=options.positive, help="With --context: words that it may have.")
+@click.option("--window", type=options.positive, help="With --context: neighbours before and after each passage.")
+@options.json_output
+@options.models
+@options.encoder
 def search(
     place: str,
     question: str,
@@ -67,12 +57,13 @@ def search(
 
     INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
     """
+    from semclass.context.build import build_context
     from semclass.index.filter_terms import read_terms
 
     if not as_context and (budget or window):
-        raise InputError("--budget and --window are for --context; give it, too, or neither of them")
+        raise InputError("--budget and --window need --context; give it too, or neither of them")
     if as_context and explain:
-        raise InputError("--context has no scores that --explain could explain; give one of the two")
+        raise InputError("--context prints no scores for --explain; give one of the two")
     retriever = open_retriever(place, semclass.Models.load(models, encoder=encoder))
     hits = retriever.search(
         question,
@@ -85,22 +76,26 @@ def search(
     )
     if as_context:
         documents = None if window is None else retriever.embedded.by_documents
-        _print_context(hits, documents, budget, window or 0, as_json=as_json)
+        made = build_context(hits, documents=documents, budget=budget, before=window or 0, after=window or 0)
+        record = {"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]}
+        show(record, made.text, as_json=as_json)
     else:
-        _print_hits(hits, _asked(retriever.models, question) if explain else None, as_json=as_json)
+        _print_hits(hits, _class_of(retriever.models, question) if explain else None, as_json=as_json)
 
 
 @click.command()
 @click.argument("question")
-@click.option("--passages", "file", type=InputPath(), required=True, help="JSON lines with `text`; - for a pipe.")
+@click.option(
+    "--passages", "file", type=options.InputPath(), required=True, help="JSON lines with `text`; - for a pipe."
+)
 @click.option("-k", type=int, help="Passages to give; all by default.")
 @click.option("--method", type=click.Choice(RERANKING), default="learned", show_default=True, help="How to rank.")
-@_weight
+@options.weight
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
-@_json
-@_models
-@_encoder
-@_threads
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
 def rerank(
     question: str,
     file: Path,
@@ -120,49 +115,32 @@ def rerank(
     passages = read_passages(file)
     reranker = semclass.Reranker.load(models, encoder=encoder, threads=threads or 1)
     hits = reranker.rerank(question, passages, k=k, method=method, weights=read_weights(weights), explain=explain)
-    _print_hits(hits, _asked(reranker.models, question) if explain else None, as_json=as_json)
+    _print_hits(hits, _class_of(reranker.models, question) if explain else None, as_json=as_json)
 
 
-def _asked(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:
-    """Class of a question; None where there are no class heads."""
+def _class_of(models: semclass.Models, question: str) -> semclass.QuestionLabel | None:
+    """Class of a question; None without class heads."""
     return models.questions.predict([question])[0] if models.has_classes else None
 
 
-def _print_hits(hits: Sequence[semclass.Hit], asked: semclass.QuestionLabel | None, *, as_json: bool) -> None:
-    """Print a ranking; `asked` is the question's class where an explanation is wanted and there are classes."""
-    if as_json:
-        for hit in hits:
-            record = asdict(hit)
-            record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
-            if hit.explanation is None:
-                del record["explanation"]
-            if asked is not None:
-                record["question"] = {"label": asked.label, "probabilities": dict(asked.probabilities)}
-            _print_json(record)
-        return
-    if asked is not None:
-        click.echo(f"asks for {asked.label} ({asked.probability:.3f})")
-    if not hits:
+def _print_hits(hits: Sequence[semclass.Hit], question: semclass.QuestionLabel | None, *, as_json: bool) -> None:
+    """Print a ranking, and the question's class if it is given."""
+    if not as_json and question is not None:
+        click.echo(f"asks for {question.label} ({question.probability:.3f})")
+    if not as_json and not hits:
         click.echo("no passage matches", err=True)
     for hit in hits:
+        record = asdict(hit)
+        record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
+        if hit.explanation is None:
+            del record["explanation"]
+        if question is not None:
+            record["question"] = {"label": question.label, "probabilities": dict(question.probabilities)}
         moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"
-        click.echo(f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {shorten(hit.text)}")
+        lines = [f"{hit.rank:>3}{moved:<9} {hit.score:7.3f}  {hit.id}  {shorten(hit.text)}"]
         if hit.explanation is not None:
-            for line in _explained(hit, hit.explanation):
-                click.echo(f"{'':13}{line}")
-
-
-def _print_context(
-    hits: Sequence[semclass.Hit], documents: Documents | None, budget: int | None, window: int, *, as_json: bool
-) -> None:
-    """Print one text of hits, with as many neighbours on each side as the window is wide."""
-    from semclass.context.build import build_context
-
-    made = build_context(hits, documents=documents, budget=budget, before=window, after=window)
-    if as_json:
-        _print_json({"text": made.text, "count": made.count, "sources": [asdict(source) for source in made.sources]})
-    else:
-        click.echo(made.text)
+            lines += [f"{'':13}{line}" for line in _explained(hit, hit.explanation)]
+        show(record, "\n".join(lines), as_json=as_json)
 
 
 def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator[str]:
@@ -178,8 +156,7 @@ def _explained(hit: semclass.Hit, explanation: semclass.Explanation) -> Iterator
     ]
     if words:
         yield f"words: {', '.join(words[:_WORDS])}"
-    if not explanation.classes:
-        return
-    asked = [item for item in explanation.classes if item.asked >= _ASKED]
-    classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in asked)
-    yield f"classes: {classes}; provides {' '.join(hit.labels) or '-'}"
+    if explanation.classes:
+        shown = [item for item in explanation.classes if item.asked >= _ASKED]
+        classes = ", ".join(f"{item.name} asked {item.asked:.2f} provided {item.provided:.2f}" for item in shown)
+        yield f"classes: {classes}; provides {' '.join(hit.labels) or '-'}"

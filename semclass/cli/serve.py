@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from semclass.cli.options import open_retriever, take_encoder, take_models, take_threads
+from semclass.cli import options
 from semclass.core.errors import EncoderMismatchError, import_extra
 from semclass.service.settings import Settings
 
@@ -22,29 +22,29 @@ _SECONDS = click.FloatRange(0, min_open=True)
 
 
 def _limit(
-    option: str, name: str, kind: click.ParamType[Any], told: str
+    option: str, name: str, kind: click.ParamType[Any], help_text: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make the option of a limit, with the default of the settings."""
-    return click.option(option, name, type=kind, default=getattr(Settings, name), show_default=True, help=told)
+    return click.option(option, name, type=kind, default=getattr(Settings, name), show_default=True, help=help_text)
 
 
 @click.command()
 @click.argument("place", metavar="[INDEX]", required=False)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="Port; 0: any free one.")
-@click.option("--api-key-file", type=click.Path(path_type=Path), help="Keys that requests must bear, one a line.")
+@click.option("--api-key-file", type=options.any_path, help="Keys that requests must bear, one a line.")
 @click.option("--allow-host", multiple=True, metavar="NAME", help="A name that requests may give the service; *: any.")
-@_limit("--max-body", "max_body", click.IntRange(1), "Bytes of a request's body.")
-@_limit("--max-texts", "max_texts", click.IntRange(1), "Texts of a request.")
-@_limit("--max-characters", "max_characters", click.IntRange(1), "Characters of a text.")
-@_limit("--max-requests", "max_requests", click.IntRange(1), "Requests that are answered at a time; more get 429.")
+@_limit("--max-body", "max_body", options.positive, "Bytes of a request's body.")
+@_limit("--max-texts", "max_texts", options.positive, "Texts of a request.")
+@_limit("--max-characters", "max_characters", options.positive, "Characters of a text.")
+@_limit("--max-requests", "max_requests", options.positive, "Requests that are answered at a time; more get 429.")
 @_limit("--timeout", "request_seconds", _SECONDS, "Seconds that an answer may take.")
 @_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
 @_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
 @_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
-@take_models
-@take_encoder
-@take_threads
+@options.models
+@options.encoder
+@options.threads
 def serve(
     place: str | None,
     host: str,
@@ -75,18 +75,18 @@ def serve(
         keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
     )
     if not (settings.keys or access.is_loopback(host)):
-        logs.tell("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
+        logs.log("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
     # runs side by side with a thread each are faster than one with as many threads
     workers = threads or available_threads()
     with server.bind(host, port) as listener:
         loaded = Models.load(models, encoder=encoder, threads=1)
-        retriever = None if place is None else open_retriever(place, loaded)
-        engine = Engine(loaded, retriever, settings, entailment=_entailment(models, loaded, 1), workers=workers)
+        retriever = None if place is None else options.open_retriever(place, loaded)
+        engine = Engine(loaded, retriever, settings, entailment=_entailment(models, loaded), workers=workers)
         server.run(create_app(engine, settings), settings, listener)
 
 
 def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Names that requests may give the service; none: any, as where it listens to others and none are named."""
+    """Names that requests may give the service; none: any."""
     from semclass.service.access import LOOPBACK_NAMES, is_loopback
 
     if "*" in allowed:
@@ -94,7 +94,7 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
 
 
-def _entailment(models: Path | None, loaded: Models, threads: int) -> EntailmentClassifier | None:
+def _entailment(models: Path | None, loaded: Models) -> EntailmentClassifier | None:
     """The heads that judge pairs; None where there are none for this encoder."""
     from semclass.core.artifacts import default_models
     from semclass.heads.entailment import EntailmentClassifier
@@ -103,6 +103,6 @@ def _entailment(models: Path | None, loaded: Models, threads: int) -> Entailment
     if not (root / "entailment").exists():
         return None
     try:
-        return EntailmentClassifier.load(root, encoder=loaded.encoder, threads=threads)
+        return EntailmentClassifier.load(root, encoder=loaded.encoder, threads=1)
     except EncoderMismatchError:
         return None

@@ -1,36 +1,42 @@
-"""Who may ask: keys, and the names that the service answers to."""
+"""Which requests are let in: those that bear a key, and call the service by one of its names."""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
 import ipaddress
+import re
 import stat
 import warnings
-from collections.abc import Sequence
 from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from semclass.core.errors import ArtifactError, InputError
-from semclass.service.bodies import refusal
+from semclass.service.answers import CLOSE, ServiceError, malformed
 from semclass.service.settings import Settings
 from semclass.service.static import PATHS
 
 PROBES = frozenset({"/health", "/ready"})
-"""Paths that orchestrators look at, by any name or address: they hold nothing."""
+"""Paths for orchestrators, which need neither key nor name."""
 
-_LOOKS = frozenset({"GET", "HEAD"})
+ALWAYS = PROBES | {"/metrics"}
+"""Paths that are answered however much there is to do."""
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""What a service on the loopback device is called."""
+"""Names of a service on the loopback device."""
+
+RETRY = {"Retry-After": "1"}
 
 _SHORTEST = 16
-"""Characters of the shortest key that is accepted."""
+"""Characters of a key, at least."""
+
+_HOST = re.compile(r"(.+?)(?::[0-9]*)?")
+"""``Host``: a name, and a port."""
 
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
-    """Read a file of keys."""
+    """Read a file of keys, one a line; gives their SHA-256 digests."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
         mode = path.stat().st_mode
@@ -38,46 +44,41 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
         raise ArtifactError(f"{path} cannot be read as a file of keys: {error}") from error
     if mode & stat.S_IROTH:
         warnings.warn(f"everybody on this machine can read the keys in {path}; run: chmod 600 {path}", stacklevel=2)
-    numbered = [(number, line.strip()) for number, line in enumerate(lines, 1)]
-    keys = [(number, key) for number, key in numbered if key and not key.startswith("#")]
-    for number, key in keys:
+    keys = []
+    for number, line in enumerate(lines, 1):
+        key = line.strip()
+        if not key or key.startswith("#"):
+            continue
         if len(key) < _SHORTEST or not (key.isascii() and key.isprintable() and " " not in key):
             raise InputError(
                 f"{path}, line {number}: a key has at least {_SHORTEST} printable ASCII characters and no spaces; make one "
                 'with: python -c "import secrets; print(secrets.token_urlsafe(32))"'
             )
+        keys.append(hashlib.sha256(key.encode()).digest())
     if not keys:
         raise InputError(f"{path} holds no keys; write one a line")
-    return tuple(hashlib.sha256(key.encode()).digest() for _, key in keys)
+    return tuple(keys)
 
 
 def is_loopback(host: str) -> bool:
     """Whether an address can only be reached from this machine."""
-    if host == "localhost":
-        return True
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
 
 
 def is_open(method: str, path: str) -> bool:
-    """Whether a request needs no key: one for the page, which asks for one, and what orchestrators look at."""
-    return path in PROBES or (path in PATHS and method in _LOOKS)
+    """Whether a request needs no key: one of a probe, or for the page, which asks the user for a key."""
+    return path in PROBES or (path in PATHS and method in ("GET", "HEAD"))
 
 
 class Gate:
-    """Middleware that lets in requests with a name that the service has, and with a key where keys are set.
+    """Middleware that lets in requests with a clear end, while connections are not too many, with a known name and key.
 
-    A page of another site can make a browser look up that site's name at 127.0.0.1, and then ask this service as if it were
-    its own; the header ``Host`` tells such requests (DNS rebinding).
-
-    Parameters
-    ----------
-    app
-        What is guarded.
-    settings
-        Keys and names.
+    A request with both ``Content-Length`` and ``Transfer-Encoding`` may be two requests to a proxy that believes the other
+    header (RFC 9112, 6.1). A page of another site can make a browser resolve that site's name to 127.0.0.1 and then call
+    this service as its own; ``Host`` exposes such requests (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -86,42 +87,38 @@ class Gate:
         self.hosts = frozenset(name.lower() for name in settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
-        if scope["type"] != "http":
-            return await self.app(scope, receive, send)
-        if self.hosts and scope["path"] not in PROBES and _name(_header(scope, b"host")) not in self.hosts:
-            answer = refusal(
-                scope, 400, "host", "the service does not answer to this name; start it with --allow-host NAME"
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "http":
+            self._check(scope)
+        await self.app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        path, names = scope["path"], {name for name, _ in scope["headers"]}
+        if b"transfer-encoding" in names and (b"content-length" in names or scope["http_version"] == "1.0"):
+            message = (
+                "the end of the request is unclear; send Content-Length or, in HTTP/1.1, Transfer-Encoding, not both"
             )
-        elif (
-            self.keys
-            and not is_open(scope["method"], scope["path"])
-            and not _is_key(_header(scope, b"authorization"), self.keys)
-        ):
-            headers = {"WWW-Authenticate": "Bearer"}
+            raise malformed(message, CLOSE)
+        if scope.get("semclass.crowded") and path not in ALWAYS:  # marked by the server
+            message = "too many connections at a time; try again later, and close connections that are not used"
+            raise ServiceError(503, "overloaded", message, RETRY)
+        host = _HOST.fullmatch(_header(scope, b"host").decode("latin-1").lower())
+        if self.hosts and path not in PROBES and (host is None or host[1] not in self.hosts):
+            message = "the service does not answer to this name; start it with --allow-host NAME"
+            raise ServiceError(400, "host", message)
+        if self.keys and not is_open(scope["method"], path) and not self._has_key(scope):
             message = "a key is needed; send one that the service knows as Authorization: Bearer KEY"
-            answer = refusal(scope, 401, "unauthorized", message, headers)
-        else:
-            return await self.app(scope, receive, send)
-        return await answer(scope, receive, send)
+            raise ServiceError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+    def _has_key(self, scope: Scope) -> bool:
+        """Whether a request bears a key; takes as long for any header, as all keys are always compared."""
+        scheme, _, key = _header(scope, b"authorization").partition(b" ")
+        digest = hashlib.sha256(key.strip()).digest()
+        matches = [hmac.compare_digest(digest, known) for known in self.keys]
+        return scheme.lower() == b"bearer" and any(matches)
 
 
 def _header(scope: Scope, name: bytes) -> bytes:
-    """A header that comes once; empty if it does not."""
-    found: list[bytes] = [value for key, value in scope["headers"] if key == name]
-    return found[0] if len(found) == 1 else b""
-
-
-def _name(host: bytes) -> str:
-    """The name in ``Host``, without a port."""
-    text = host.decode("latin-1").lower()
-    name, _, port = text.rpartition(":")
-    return name if name and (not port or (port.isascii() and port.isdecimal())) else text
-
-
-def _is_key(header: bytes, keys: Sequence[bytes]) -> bool:
-    """Whether a header holds a key; takes as long for any header, as all keys are always compared."""
-    scheme, _, key = header.partition(b" ")
-    digest = hashlib.sha256(key.strip()).digest()
-    matches = [hmac.compare_digest(digest, known) for known in keys]
-    return scheme.lower() == b"bearer" and any(matches)
+    """A header that comes once; else nothing."""
+    values: list[bytes] = [value for key, value in scope["headers"] if key == name]
+    return values[0] if len(values) == 1 else b""

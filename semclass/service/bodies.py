@@ -1,51 +1,35 @@
-"""Bodies in and out: JSON that is read strictly, and written from plain values.
+"""Bodies of requests: JSON that is read strictly, within limits.
 
-FastAPI would read a body with NaN in it, and would check every hit that is given back again. So routes read theirs with
-:func:`read`, describe it with :func:`json_body`, and answer with :class:`Json`; FastAPI routes, and writes OpenAPI.
+FastAPI would read a body with NaN in it, and would check every hit of an answer again. So routes read their bodies with
+:func:`read`, describe them with :func:`json_body`, and answer with :class:`semclass.service.answers.Json`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pydantic
-from fastapi import Request, Response
+from fastapi import Request
 from pydantic import BeforeValidator
-from pydantic_core import ErrorDetails, from_json, to_json
-from starlette.types import Scope
+from pydantic_core import from_json
 
-from semclass.core.errors import SemclassError
+from semclass.service.answers import ServiceError, invalid, malformed, too_large
 from semclass.service.settings import Settings
-
-CLOSE = {"Connection": "close"}
-"""Header of an answer after which the connection is not used again."""
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
 
 _SHOWN = 3
 """Faults of a body that an error names."""
 
-_SHOWN_OF_NAME = 40
-"""Characters of a name of a client's that an error tells."""
-
-_FEW = 100
-"""Items of a list that are looked at whatever it is: not every list is one of texts, and those are counted later."""
-
 MOST_VALUES = 100_000
-"""Values of a body, at all depths: decoding holds up everybody, and takes many times the bytes that small values have."""
+"""Values of a body, at all depths: decoding blocks all requests, and small values take many times their bytes."""
 
-
-def _whole(value: object) -> object:
-    """Give 2 for 2.0, which is a whole number in JSON."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WHOLE = BeforeValidator(_whole)
+WHOLE = BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
 """For a whole number, which JSON may write with a point; it stands behind the bounds, or OpenAPI would not know them."""
 
 WRITTEN = r"[^\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-"""Pattern of a text that says something: a character that is no white space, in Python's sense, as the library has it.
+"""Pattern of a text that is not blank: a character that Python does not count as white space.
 
 Each is named, as ``\\s`` is another set in each language that reads the schema.
 """
@@ -54,75 +38,45 @@ LIMITS = frozenset({"maxItems", "maxLength", "maximum"})
 """Keywords of JSON schema whose value may be the name of a limit in the settings; OpenAPI has the limit itself."""
 
 TEXTS = {"maxItems": "max_texts"}
-"""For ``json_schema_extra`` of a list of texts."""
-
 TEXT = {"maxLength": "max_characters"}
-"""The same for a text."""
-
 HITS = {"maximum": "max_hits"}
-"""The same for a number of hits."""
+"""For ``json_schema_extra`` of a list of texts, of a text and of a number of hits."""
+
+_MESSAGES = {
+    "string_pattern_mismatch": "Input should have a character that is not white space",  # there is only WRITTEN
+    "model_type": "Input should be an object",
+    "dict_type": "Input should be an object",
+}
+"""Messages in words of JSON, by pydantic's kind of fault."""
 
 
-class MalformedError(SemclassError):
-    """A body that is no JSON."""
-
-
-class MediaTypeError(SemclassError):
-    """A body that says it is something other than JSON."""
-
-
-class InvalidError(SemclassError):
-    """JSON that is not what the route reads."""
-
-
-class TooLargeError(SemclassError):
-    """More bytes, texts or characters than are read."""
-
-
-class Json(Response):
-    """An answer made of dataclasses, pydantic models and plain values; numbers that JSON lacks become texts.
-
-    A client's 1e400 is such a number: it is given back as ``"Infinity"``, as null would say that there was none.
-    """
-
-    media_type = "application/json"
-
-    def render(self, content: Any) -> bytes:
-        """Write JSON."""
-        return to_json(content, inf_nan_mode="strings")
-
-
-async def read(request: Request, model: type[Model], settings: Settings) -> Model:
+async def read(request: Request, model: type[Model]) -> Model:
     """Read the body of a request."""
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() != "application/json":
-        raise MediaTypeError("the body must be JSON; send it with the header Content-Type: application/json")
+        message = "the body must be JSON; send it with the header Content-Type: application/json"
+        raise ServiceError(415, "media_type", message)
     body = await request.body()
     if not body.strip():
-        raise MalformedError("the body is empty; send a JSON object")
+        raise malformed("the body is empty; send a JSON object")
     if _has_many_values(body):
-        raise TooLargeError(f"the body holds too many values; at most {MOST_VALUES} are read in one request")
+        raise too_large(f"the body holds too many values; at most {MOST_VALUES} are read in one request")
     try:
-        value = from_json(body, allow_inf_nan=False)
-    except ValueError as error:
-        raise MalformedError(f"the body is no valid JSON: {error}") from None
-    # before items are looked at: each that is wrong would be told
-    for name, items in value.items() if isinstance(value, dict) else ():
-        if isinstance(items, list) and len(items) > max(settings.max_texts, _FEW):
-            raise TooLargeError(
-                f"{name[:_SHOWN_OF_NAME]}: {len(items)} are too many; at most {settings.max_texts} are read in one request"
-            )
-    try:
-        return model.model_validate(value)
+        return model.model_validate(from_json(body, allow_inf_nan=False))
     except pydantic.ValidationError as error:
         faults = error.errors(include_url=False, include_input=False, include_context=False)
-        told = [f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_message(fault)}" for fault in faults[:_SHOWN]]
+        shown = [
+            f"{'.'.join(map(str, fault['loc'])) or 'body'}: {_MESSAGES.get(fault['type'], fault['msg'])}"
+            for fault in faults[:_SHOWN]
+        ]
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        raise InvalidError("; ".join(told) + more) from None
+        raise invalid("; ".join(shown) + more) from None
+    except ValueError as error:
+        raise malformed(f"the body is no valid JSON: {error}") from None
 
 
 def _has_many_values(body: bytes) -> bool:
-    """Whether a body holds more than :data:`MOST_VALUES`, by what stands between them; texts are left out."""
+    """Whether a body holds more than :data:`MOST_VALUES`, by the marks between them; marks within texts do not count."""
 
     def marks(part: bytes) -> int:
         return part.count(b",") + part.count(b"[") + part.count(b"{")
@@ -130,22 +84,8 @@ def _has_many_values(body: bytes) -> bool:
     if marks(body) <= MOST_VALUES:
         return False
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    # names and texts are two for each value at most, with two quotes each
+    # a value is at most two texts, its name and itself, with two quotes each
     return plain.count(b'"') > 4 * MOST_VALUES or marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
-
-
-_MESSAGES = {
-    # there is only :data:`WRITTEN`
-    "string_pattern_mismatch": "Input should have a character that is not white space",
-    "model_type": "Input should be an object",
-    "dict_type": "Input should be an object",
-}
-"""What is said in place of regular expressions and of Python's names, by kind of fault."""
-
-
-def _message(fault: ErrorDetails) -> str:
-    """What is wrong, in words of JSON."""
-    return _MESSAGES.get(fault["type"], fault["msg"])
 
 
 def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:
@@ -154,34 +94,23 @@ def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def take_texts(request: Request, texts: Sequence[str], settings: Settings) -> None:
-    """Note how many texts a request has, for the log, and refuse too many or too long ones."""
-    request.scope["semclass.heads.texts"] = len(texts)
+def check_texts(request: Request, texts: Sequence[str], settings: Settings) -> None:
+    """Note for the log how many texts a request has, and refuse too many or too long ones."""
+    request.scope["semclass.texts"] = len(texts)
     if len(texts) > settings.max_texts:
-        raise TooLargeError(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
+        raise too_large(f"{len(texts)} texts are too many; at most {settings.max_texts} are read in one request")
     check_length(max(map(len, texts), default=0), settings)
 
 
 def check_length(longest: int, settings: Settings) -> None:
     """Refuse a text of too many characters."""
     if longest > settings.max_characters:
-        raise TooLargeError(
+        raise too_large(
             f"a text of {longest} characters is too long; at most {settings.max_characters} are read of one text"
         )
 
 
-def refusal(scope: Scope, status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Json:
-    """Make the answer of an error; all have the same body.
-
-    Clients of text-embeddings-inference read ``error`` and ``error_type``, those of Cohere ``message``, those of Jina
-    ``detail``.
-    """
-    request_id = scope.get("semclass.id", "")
-    body = {"error": message, "error_type": kind, "message": message, "detail": message, "request_id": request_id}
-    return Json(body, status, dict(headers or {}))
-
-
-def take_count(number: int | None, settings: Settings, name: str) -> None:
+def check_count(number: int | None, settings: Settings, name: str) -> None:
     """Refuse a number of hits above the limit."""
     if number is not None and number > settings.max_hits:
-        raise InvalidError(f"{name}: at most {settings.max_hits} are given; ask for fewer")
+        raise invalid(f"{name}: at most {settings.max_hits} are given; ask for fewer")

@@ -22,14 +22,15 @@ from fastapi import APIRouter, Request
 from pydantic import JsonValue
 
 import semclass
-from semclass.core.errors import SemclassError
 from semclass.core.types import Encoder, Passage, QuestionLabel
 from semclass.documents.chunking import count_words
 from semclass.encoders.onnx_encoder import MAX_WINDOWS, OnnxEncoder
 from semclass.heads.entailment import LABELS, EntailmentLabel
 from semclass.service import compat_schemas as schemas
-from semclass.service.bodies import InvalidError, Json, check_length, json_body, read, take_texts
+from semclass.service.answers import Json, ServiceError, invalid
+from semclass.service.bodies import check_length, check_texts, json_body, read
 from semclass.service.engine import Engine
+from semclass.service.queue import BATCH_TEXTS
 from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
 
@@ -49,15 +50,7 @@ LEAST = 1e-7
 WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
     424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
 }
-"""Describes the answer of a :class:`NoHeadsError`: a route's ``responses``."""
-
-
-class EmptyError(SemclassError):
-    """Nothing to rank."""
-
-
-class NoHeadsError(SemclassError):
-    """The served models lack the heads that a route needs."""
+"""For ``responses`` of a route that needs heads."""
 
 
 def router(engine: Engine) -> APIRouter:
@@ -73,7 +66,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def cohere_rerank(request: Request) -> Json:
         """Re-rank documents, as Cohere's v2 clients ask for it."""
-        body = await read(request, schemas.RerankRequest, engine.settings)
+        body = await read(request, schemas.RerankRequest)
         results = _results(await _scores(engine, request, body.query, _texts(body, engine.settings)), body.top_n)
         return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
 
@@ -86,7 +79,7 @@ def router(engine: Engine) -> APIRouter:
     )
     async def jina_rerank(request: Request) -> Json:
         """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
-        body = await read(request, schemas.RerankRequest, engine.settings)
+        body = await read(request, schemas.RerankRequest)
         texts = _texts(body, engine.settings)
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
@@ -106,7 +99,7 @@ def router(engine: Engine) -> APIRouter:
 
     async def tei_rerank(request: Request) -> Json:
         """Re-rank texts, as clients of text-embeddings-inference ask for it."""
-        body = await read(request, schemas.TeiRerankRequest, engine.settings)
+        body = await read(request, schemas.TeiRerankRequest)
         scores = await _scores(engine, request, body.query, body.texts)
         ranks = [
             {"index": place, "score": _log_odds(scores[place]) if body.raw_scores else scores[place]}
@@ -135,10 +128,10 @@ def router(engine: Engine) -> APIRouter:
     )
     async def tei_predict(request: Request) -> Json:
         """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
-        body = await read(request, schemas.PredictRequest, engine.settings)
+        body = await read(request, schemas.PredictRequest)
         inputs, one = _inputs(body.inputs)
         # a pair is one of the texts that a request may have, and each of its two as long as a text may be
-        take_texts(request, [max(item, key=len) for item in inputs], engine.settings)
+        check_texts(request, [max(item, key=len) for item in inputs], engine.settings)
         found = await _predictions(engine, inputs, raw=body.raw_scores)
         return Json(found[0] if one else found)
 
@@ -156,7 +149,7 @@ def _texts(body: schemas.RerankRequest, settings: Settings) -> list[str]:
     fields = tuple(dict.fromkeys(body.rank_fields or ()))
     for place, item in enumerate(body.documents):
         if not (fields or isinstance(item, str) or "text" in item.model_fields_set):
-            raise InvalidError(f"documents.{place}: Input should be {schemas.DOCUMENT}")
+            raise invalid(f"documents.{place}: Input should be {schemas.DOCUMENT}")
     return [item if isinstance(item, str) else _text(item, fields, settings) for item in body.documents]
 
 
@@ -176,21 +169,29 @@ def _told(document: str | schemas.Document, text: str) -> dict[str, Any]:
     return {"text": text, **document.model_dump(exclude_unset=True)}
 
 
+def check_classes(engine: Engine) -> None:
+    """Refuse to classify where there are no class heads."""
+    if not engine.models.has_classes:
+        raise _no_heads("class heads, so nothing can be classified; serve models with them")
+
+
 def check_pairs(engine: Engine) -> None:
     """Refuse to re-rank where there are no pair heads."""
     if engine.models.pair_heads is None:
-        raise NoHeadsError(
-            "the served models have no pair heads, so nothing can be re-ranked; serve models with a folder pairs/"
-        )
+        raise _no_heads("pair heads, so nothing can be re-ranked; serve models with a folder pairs/")
+
+
+def _no_heads(message: str) -> ServiceError:
+    return ServiceError(424, "backend", f"the served models have no {message}")
 
 
 async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[str]) -> list[float]:
     """P(text answers query) of each text, in [0, 1]; 0 for one that holds nothing but white space."""
     if not texts:
-        raise EmptyError("there is nothing to rank; give at least one text")
+        raise ServiceError(400, "empty", "there is nothing to rank; give at least one text")
     check_pairs(engine)
-    take_texts(request, [query], engine.settings)
-    take_texts(request, texts, engine.settings)
+    check_texts(request, [query], engine.settings)
+    check_texts(request, texts, engine.settings)
     scores = [0.0] * len(texts)
     passages = [Passage(str(place), text) for place, text in enumerate(texts) if text.strip()]
     if passages:
@@ -240,12 +241,10 @@ async def _predictions(engine: Engine, inputs: Sequence[Sequence[str]], *, raw: 
     """Labels of each input, most probable first."""
     questions = [item[0] for item in inputs if len(item) == 1]
     pairs = [(item[0], item[1]) for item in inputs if len(item) == 2]
-    if questions and not engine.models.has_classes:
-        raise NoHeadsError(
-            "the served models have no class heads, so no question can be classified; serve models with them"
-        )
+    if questions:
+        check_classes(engine)
     if pairs and engine.entailment is None:
-        raise NoHeadsError("the served models have no entailment head, so no pair can be judged; serve models with one")
+        raise _no_heads("entailment head, so no pair can be judged; serve models with one")
     # one after another: they share the same processors
     asked = iter(await engine.classify_questions(questions) if questions else ())
     judged = iter(await engine.entails(pairs) if pairs else ())
@@ -273,8 +272,8 @@ def _info(engine: Engine) -> dict[str, Any]:
         "model_type": {"reranker": {"id2label": {"0": LABELS[1]}, "label2id": {LABELS[1]: 0}}},
         "max_concurrent_requests": settings.max_requests,
         "max_input_length": pieces,
-        "max_batch_tokens": pieces * settings.batch_texts,
-        "max_batch_requests": settings.batch_texts,
+        "max_batch_tokens": pieces * BATCH_TEXTS,
+        "max_batch_requests": BATCH_TEXTS,
         "max_client_batch_size": settings.max_texts,
         "auto_truncate": True,
         "tokenization_workers": 1,

@@ -1,8 +1,6 @@
-"""The bodies of Cohere's, Jina's and text-embeddings-inference's re-ranking, as clients of these services know them.
+"""The bodies of Cohere's (``cohere`` 7.3), Jina's and text-embeddings-inference's (TEI 1.7) re-ranking.
 
-Fields are those of the ``cohere`` package 7.3 (``ClientV2.rerank`` and ``Client.rerank``), of Jina's ``/v1/rerank``, and of
-the OpenAPI document of text-embeddings-inference (TEI) 1.7. Unknown fields are passed over, as these services do, so that a
-client that is newer than this file goes on working.
+Unknown fields are ignored, as by these services, so that newer clients go on working.
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ _INPUTS = "a question, a pair [question, sentence], or a list of [question] and 
 
 
 class Sent(BaseModel):
-    """What clients send: each field of its own type, and others passed over."""
+    """What clients send: each field of its own type, and others ignored."""
 
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True, ser_json_inf_nan="strings")
 
@@ -68,7 +66,7 @@ class Document(Sent):
 
 
 def _expecting(expected: str) -> WrapValidator:
-    """Say in one line what is expected, in place of what each kind of value lacks."""
+    """Say in one line what is expected, not what each allowed type lacks."""
 
     def validate(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
         try:
@@ -212,7 +210,10 @@ class PredictRequest(Sent):
     """What TEI's clients send to ``/predict``."""
 
     inputs: Annotated[
-        Written | Alone | Pair | Annotated[list[Alone | Pair], Field(min_length=1, json_schema_extra=TEXTS)],
+        Written
+        | Alone
+        | Pair
+        | Annotated[list[Alone | Pair], Field(min_length=1, fail_fast=True, json_schema_extra=TEXTS)],
         _expecting(f"{_INPUTS}; three questions are written [[a], [b], [c]], and no text is empty"),
         Field(description=f"{_INPUTS[0].upper()}{_INPUTS[1:]}. Questions get classes, pairs are judged by entailment."),
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from semclass.core.errors import InputError
 from semclass.index.filters import ID
 from semclass.index.metadata import LONGEST
+from semclass.service.answers import invalid
 
 _NAME = r"^([^$_]|_$|_[^i]|_i$|_i[^d]|_id[\s\S])"
 """Names of fields: any but those of operators, which start with a dollar, and :data:`semclass.index.filters.ID`."""
@@ -39,7 +39,7 @@ def check_filter(where: Mapping[str, Any]) -> None:
         else:
             values += 1
     if conditions > MOST_CONDITIONS or values > MOST_VALUES:
-        raise InputError(
+        raise invalid(
             f"where has {conditions} conditions and {values} values; at most {MOST_CONDITIONS} and {MOST_VALUES} are "
             "read in one request"
         )

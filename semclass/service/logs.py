@@ -1,4 +1,4 @@
-"""One JSON line a request, without anything that users wrote, and without keys."""
+"""The log: one JSON line a request, without a user's text and without keys."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from semclass.core.errors import TruncationWarning
-from semclass.service.bodies import CLOSE, refusal
+from semclass.core.errors import ChangedFileError, TruncationWarning
+from semclass.service.answers import CLOSE, ServiceError, service_error, stopping
+from semclass.service.limits import ClientGoneError
 from semclass.service.metrics import Metrics
 
 LOGGER = logging.getLogger("semclass.service")
 
 UNKNOWN = "-"
-"""Stands for a path that the service does not have, and for a method that is none."""
+"""Logged for unknown paths and methods."""
 
 CLIENT_GONE = 499
-"""Stands in the log for the status of an answer that nobody waited for."""
+"""Logged as status where the client did not wait for the answer."""
 
 HEADERS = [
     (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
@@ -38,16 +39,13 @@ HEADERS = [
 """Headers of all answers."""
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-"""Request ids that are taken from clients."""
+"""Request ids that are accepted from clients."""
 
 _METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as a line of JSON: time, level, logger, what happened and its fields.
-
-    Of an exception there are its kind and where it was raised, but not its message, which may quote what a user wrote.
-    """
+    """Formats a record as a line of JSON; of an exception without its message, which may quote a user's text."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Give the line."""
@@ -62,51 +60,43 @@ class JsonLines(logging.Formatter):
 
 
 def fault_of(error: BaseException) -> dict[str, Any]:
-    """Kind of an exception, and the places that it went through, innermost last."""
+    """Kind of an exception, the places that it passed, innermost last, and the file that was changed, if it was that."""
     frames = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
-    cause = error.__cause__ or error.__context__
-    return {
-        "exception": type(error).__name__,
-        "trace": frames,
-        **({} if cause is None else {"cause": type(cause).__name__}),
-    }
+    fault: dict[str, Any] = {"exception": type(error).__name__, "trace": frames}
+    if cause := error.__cause__ or error.__context__:
+        fault["cause"] = type(cause).__name__
+    if isinstance(error, ChangedFileError):
+        fault["file"] = str(error.path)
+    return fault
 
 
 def configure() -> None:
-    """Write what the service, its server and anything else tell to standard error, as JSON lines."""
+    """Write all logs to standard error, as JSON lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     LOGGER.setLevel(logging.INFO)
-    # it warns of each request that is none: who sends such would fill the log
+    # it warns of each malformed request: clients could fill the log
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
 
 
 def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-    """Log the kind of a warning; those about texts, which come by the request, may quote them and are left out."""
-    if issubclass(category, TruncationWarning):
-        return
-    tell(str(message), logging.WARNING, kind=category.__name__)
+    """Log a warning; those about texts of requests may quote them, and are left out."""
+    if not issubclass(category, TruncationWarning):
+        log(str(message), logging.WARNING, kind=category.__name__)
 
 
-def tell(event: str, level: int = logging.INFO, **fields: Any) -> None:
+def log(event: str, level: int = logging.INFO, **fields: Any) -> None:
     """Log an event with fields."""
     LOGGER.log(level, event, extra={"fields": fields})
 
 
 class Watched:
-    """The outermost middleware: names each request, answers what failed unexpectedly, and tells log and metrics.
+    """The outermost middleware: it gives each request an id, answers every error, logs and counts.
 
-    Parameters
-    ----------
-    app
-        What is watched.
-    metrics
-        Where requests are counted.
-    routes
-        Paths that the service has; others are not told apart.
+    `routes` are the paths that the service has; others are logged and counted as one.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, routes: Collection[str]) -> None:
@@ -115,50 +105,46 @@ class Watched:
         self.routes = frozenset(routes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, and tell of it."""
+        """Answer a request, and log it."""
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         began = time.perf_counter()
         scope["semclass.id"] = request_id = _request_id(scope)
-        status = 0
+        status, fault = 0, {}
 
         async def named(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = message.get("headers", [])
-                names = {name for name, _ in own}
-                added = [item for item in HEADERS if item[0] not in names]
-                headers = [*own, *added, (b"x-request-id", request_id.encode())]
+                headers = [*message.get("headers", []), *HEADERS, (b"x-request-id", request_id.encode())]
                 message = {**message, "headers": headers}
             await send(message)
 
-        fault: dict[str, Any] = {}
+        async def refuse(refusal: ServiceError) -> None:
+            if not status:
+                await refusal.answer(scope)(scope, receive, named)
+
         self.metrics.open.inc()
         try:
             await self.app(scope, receive, named)
-        except asyncio.CancelledError:
-            # the server cuts off what is not done when the time of a stop is over
-            if not status:
-                await refusal(scope, 503, "stopping", "the service stopped before this was done; ask again", CLOSE)(
-                    scope, receive, named
-                )
+        except ClientGoneError:
+            status = CLIENT_GONE
+        except asyncio.CancelledError:  # the server cuts off what is not done in the time of a stop
+            await refuse(stopping("the service stopped before this was done; ask again", CLOSE))
         except Exception as error:  # noqa: BLE001 - nothing that goes wrong in one request may end the service
-            fault = fault_of(error)
-            if not status:
-                message = "something went wrong in the service; its log has more under the id of the request"
-                await refusal(scope, 500, "internal", message)(scope, receive, named)
+            refusal = service_error(error)
+            if refusal is not error and refusal.status >= 500:
+                fault = fault_of(error)
+            await refuse(refusal)
         finally:
             self.metrics.open.dec()
-            self._tell(scope, CLIENT_GONE if scope.get("semclass.gone") else status, began, fault)
-        return None
+            self._log(scope, status, time.perf_counter() - began, fault)
 
-    def _tell(self, scope: Scope, status: int, began: float, fault: dict[str, Any]) -> None:
-        seconds = time.perf_counter() - began
-        texts = scope.get("semclass.heads.texts", 0)
+    def _log(self, scope: Scope, status: int, seconds: float, fault: dict[str, Any]) -> None:
+        texts = scope.get("semclass.texts", 0)
         route = scope["path"] if scope["path"] in self.routes else UNKNOWN
         self.metrics.request(route, status, seconds, texts)
-        tell(
+        log(
             "request",
             logging.ERROR if fault else logging.INFO,
             request_id=scope["semclass.id"],

@@ -1,11 +1,11 @@
-"""The native API: what the library can do, with everything that it tells."""
+"""The native API: what the library can do, with all that it returns."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -17,8 +17,9 @@ from semclass.core.types import Hit, Passage, QuestionLabel
 from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
-from semclass.service.bodies import InvalidError, Json, json_body, read, take_count, take_texts
-from semclass.service.compat import WITHOUT_HEADS, NoHeadsError, check_pairs
+from semclass.service.answers import Json, invalid
+from semclass.service.bodies import check_count, check_texts, json_body, read
+from semclass.service.compat import WITHOUT_HEADS, check_classes, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 
@@ -39,11 +40,11 @@ def router(engine: Engine) -> APIRouter:
     )
     async def classify_questions(request: Request) -> Json:
         """Tell which type of answer each question asks for."""
-        body, began = await read(request, schemas.QuestionsRequest, settings), time.perf_counter()
-        take_texts(request, body.texts, settings)
-        _check_classes(engine)
+        body, began = await read(request, schemas.QuestionsRequest), time.perf_counter()
+        check_texts(request, body.texts, settings)
+        check_classes(engine)
         found = await engine.classify_questions(body.texts, min_probability=body.min_probability)
-        return Json({"results": found, "milliseconds": _since(began)})
+        return _timed(began, {"results": found})
 
     @routes.post(
         "/api/classify/passages",
@@ -53,36 +54,26 @@ def router(engine: Engine) -> APIRouter:
     )
     async def classify_passages(request: Request) -> Json:
         """Tell which types of answer each passage provides."""
-        body, began = await read(request, schemas.PassagesRequest, settings), time.perf_counter()
-        take_texts(request, body.texts, settings)
-        _check_classes(engine)
-        found = await engine.classify_passages(body.texts)
-        return Json({"results": found, "milliseconds": _since(began)})
+        body, began = await read(request, schemas.PassagesRequest), time.perf_counter()
+        check_texts(request, body.texts, settings)
+        check_classes(engine)
+        return _timed(began, {"results": await engine.classify_passages(body.texts)})
 
     @routes.post("/api/search", response_model=schemas.SearchAnswer, openapi_extra=json_body(schemas.SearchRequest))
     async def search(request: Request) -> Json:
         """Find the passages of the index that answer a question."""
-        body, began = await read(request, schemas.SearchRequest, settings), time.perf_counter()
-        take_texts(request, [body.question], settings)
-        take_count(body.k, settings, "k")
-        take_count(body.candidates, settings, "candidates")
+        body, began = await read(request, schemas.SearchRequest), time.perf_counter()
+        check_texts(request, [body.question], settings)
+        check_count(body.k, settings, "k")
+        check_count(body.candidates, settings, "candidates")
         check_filter(body.where or {})
         usual, method = engine.searched.weights, _check_method(engine, body)
-        options = body.model_dump(exclude={"question", "classify", "weights"})
-        options["weights"] = given = _given(body)
+        options = _options(body)
         # a method's own number may be above the limit
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
-        hits, asked = await _with_classes(
-            engine, body.question, engine.search(body.question, **options), wanted=body.classify
-        )
-        return Json(
-            {
-                "question": asked,
-                "hits": hits,
-                "weights": _used(method, {**usual, **given}),
-                "milliseconds": _since(began),
-            }
-        )
+        hits, question = await _with_classes(engine, body, engine.search(body.question, **options))
+        weights = _used(method, {**usual, **options["weights"]})
+        return _timed(began, {"question": question, "hits": hits, "weights": weights})
 
     @routes.post(
         "/api/rerank",
@@ -92,29 +83,28 @@ def router(engine: Engine) -> APIRouter:
     )
     async def rerank(request: Request) -> Json:
         """Re-rank passages for a question."""
-        body, began = await read(request, schemas.RerankRequest, settings), time.perf_counter()
+        body, began = await read(request, schemas.RerankRequest), time.perf_counter()
         given = [
             item if isinstance(item, schemas.PassageIn) else schemas.PassageIn(text=item) for item in body.passages
         ]
-        take_texts(request, [body.question], settings)
-        take_texts(request, [item.text for item in given], settings)
-        take_count(body.k, settings, "k")
+        check_texts(request, [body.question], settings)
+        check_texts(request, [item.text for item in given], settings)
+        check_count(body.k, settings, "k")
         check_pairs(engine)
-        method = _check_method(engine, body)
-        # places are ids here: those that clients give need not be unique
+        method, options = _check_method(engine, body), _options(body)
+        # places serve as ids: those of clients need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
-        options = {
-            "k": body.k,
-            "method": body.method,
-            "fusion": body.fusion,
-            "weights": _given(body),
-            "explain": body.explain,
-        }
-        hits, asked = await _with_classes(
-            engine, body.question, engine.rerank(body.question, passages, **options), wanted=body.classify
-        )
-        used = _used(method, {**engine.models.weights, **_given(body)})
-        return Json({"question": asked, "hits": _placed(hits, given), "weights": used, "milliseconds": _since(began)})
+        hits, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
+        placed = [
+            {
+                **vars(hit),
+                "id": given[int(hit.id)].id if given[int(hit.id)].id is not None else hit.id,
+                "index": int(hit.id),
+            }
+            for hit in hits
+        ]
+        weights = _used(method, {**engine.models.weights, **options["weights"]})
+        return _timed(began, {"question": question, "hits": placed, "weights": weights})
 
     @routes.get("/api/info", response_model=schemas.Info)
     async def info() -> Json:
@@ -124,50 +114,35 @@ def router(engine: Engine) -> APIRouter:
     return routes
 
 
-def _check_classes(engine: Engine) -> None:
-    if not engine.models.has_classes:
-        raise NoHeadsError(
-            "the served models have no class heads, so nothing can be classified; serve models with them"
-        )
-
-
 def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
-    """Refuse a method whose heads are not served; what the library says of that is for those who load the models."""
+    """Refuse a method whose heads are not served; the library's message is for those who load the models."""
     method = find_method(body.method, body.fusion)
     try:
         engine.models.require(method)
     except InputError:
-        raise InvalidError(
-            f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; ask by "
+        raise invalid(
+            f"method {json.dumps(body.method)}: the models that this service was started with have no heads for it; use "
             "one of the methods that GET /api/info lists, or start the service with models that have them: semclass serve "
             "--models MODELS"
         ) from None
     return method
 
 
+def _options(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, Any]:
+    """The options of a search or a re-ranking, as the library takes them."""
+    options = body.model_dump(exclude={"question", "passages", "classify", "weights"})
+    weights = {} if body.weights is None else body.weights.model_dump(by_alias=True, exclude_none=True)
+    return {**options, "weights": weights}
+
+
 async def _with_classes(
-    engine: Engine, question: str, ranking: Awaitable[list[Hit]], *, wanted: bool
+    engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest, ranking: Awaitable[list[Hit]]
 ) -> tuple[list[Hit], QuestionLabel | None]:
-    """Hits, and beside them what the question asks for; None without class heads, or where it is not wanted."""
-    if not (wanted and engine.models.has_classes):
+    """Hits, and the question's class; None without class heads, or where it is not wanted."""
+    if not (body.classify and engine.models.has_classes):
         return await ranking, None
-    hits, asked = await asyncio.gather(ranking, engine.classify_questions([question]))
-    return hits, asked[0]
-
-
-def _placed(hits: Sequence[Hit], given: Sequence[schemas.PassageIn]) -> list[dict[str, Any]]:
-    """Hits with the ids that were given, and their places in the request."""
-    found = []
-    for hit in hits:
-        place = int(hit.id)
-        name = given[place].id
-        found.append({**vars(hit), "id": hit.id if name is None else name, "index": place})
-    return found
-
-
-def _given(body: schemas.SearchRequest | schemas.RerankRequest) -> dict[str, float]:
-    """Weights of a request by name."""
-    return {} if body.weights is None else body.weights.model_dump(by_alias=True, exclude_none=True)
+    hits, labels = await asyncio.gather(ranking, engine.classify_questions([body.question]))
+    return hits, labels[0]
 
 
 def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
@@ -193,5 +168,5 @@ def _info(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _since(began: float) -> float:
-    return (time.perf_counter() - began) * 1000
+def _timed(began: float, answer: dict[str, Any]) -> Json:
+    return Json({**answer, "milliseconds": (time.perf_counter() - began) * 1000})

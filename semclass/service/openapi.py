@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from semclass.service.access import is_open
+from semclass.service.access import ALWAYS, is_open
 from semclass.service.bodies import LIMITS
 from semclass.service.filter_schema import FILTERS
-from semclass.service.limits import ALWAYS
 from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
 

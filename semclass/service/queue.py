@@ -1,95 +1,120 @@
-"""Who works next: a queue of requests before threads that run the models.
+"""Which request is worked on next: a queue before the threads that run the models.
 
-Requests wait in the order in which they came. Each worker is a thread; one that is free takes the oldest request, and with
-it those of the same kind with the same options, as far as they fit into a run: the more there is to do, the more share one.
+Small requests begin in the order in which they came; those of the same kind with the same options share a run. A request of
+more than one run is large: it is split into parts where it can be, and large and small requests take turns. One that cannot
+be split leaves a worker to the others, or works beside them where there is only one. What a request costs is known before
+it is taken (:mod:`semclass.service.pace`): what cannot be done in its time is refused at once. A run that nobody waits for
+any more ends before its next step.
 
-A request that is more than a run is large, and has a queue of its own; small ones do not wait for it. If it can be cut, it
-is cut into parts, of which the next one waits behind those who came in the meantime. One that cannot leaves a worker to the
-others, or works beside it where there is only one. What a request costs is known before it is taken, in characters that are
-read, and so is how long a character takes (:mod:`semclass.service.pace`): what could not be done in its time is refused at
-once. A run that nobody waits for any more ends before its next step, a tenth of a second later or so.
-
-All bookkeeping is done in the event loop, and needs no locks; workers run nothing but the library.
+All bookkeeping is done in the event loop, and needs no locks.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from itertools import islice
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeAlias
 
-from semclass.core.errors import SemclassError
-from semclass.service.jobs import Job, Kind, Run, work
-from semclass.service.pace import Pace, Taken
-from semclass.service.settings import Settings
+from semclass.core.errors import InputError, InputTypeError
+from semclass.encoders.batching import watched
+from semclass.service.answers import OverloadedError, stopping, too_large
+from semclass.service.pace import Pace
+from semclass.service.settings import MIB, Settings
+
+BATCH_TEXTS, BATCH_CHARACTERS = 64, 32_768
+"""Texts and characters that one run of the models reads at most; a request of more is large."""
+
+QUEUE_TEXTS, QUEUE_CHARACTERS = 4096, 16 * MIB
+"""Texts and characters that may wait for a run."""
 
 SURE = 0.5
-"""Share of the time of a request that may be planned with: the machine may have more to do soon, or texts cost more."""
+"""Share of a request's time that is planned with: the machine may have more to do soon, or texts may cost more."""
+
+Call: TypeAlias = Callable[[list[Any]], Sequence[Any]]
+
+Item: TypeAlias = tuple[Any, int, int, int]
+"""What a call takes, with its texts, its characters, and its cost: the characters that are read."""
 
 
-class Overloaded(SemclassError):  # noqa: N818 - states, as clients know them
-    """There is too much to do.
+@dataclass(frozen=True)
+class Kind:
+    """Work that may share a run: its name, for metrics, its options, and the call that does the items of many requests."""
 
-    Parameters
-    ----------
-    retry_after
-        Seconds after which there is likely to be a place.
-    fits
-        What of the request could be done now, in words; empty if nothing is known of that.
-    """
-
-    def __init__(self, retry_after: float, fits: str = "") -> None:
-        super().__init__(f"the service is busy; try again in {retry_after:.1f} s{fits}")
-        self.retry_after = retry_after
+    name: str
+    options: str
+    call: Call = field(compare=False)
+    away: bool = False  # mostly waits for a server; such runs have threads of their own
 
 
-class TooMuch(SemclassError):  # noqa: N818 - states, as clients know them
-    """A request that could not be done in its time, whatever else there is to do."""
+@dataclass(eq=False)
+class Part:
+    """Items of a request that are done in one run."""
+
+    items: list[Any] = field(default_factory=list)
+    texts: int = 0
+    characters: int = 0
+    cost: int = 0
+    done: asyncio.Future[list[Any]] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is more than a run should be, and cannot be split."""
+        return not _fits(self.texts, self.cost)
 
 
-class Stopping(SemclassError):  # noqa: N818 - states, as clients know them
-    """The service stops, and takes no more work."""
+@dataclass(eq=False)
+class Request:
+    """The parts of a request that have not begun."""
+
+    kind: Kind
+    parts: deque[Part]
+    large: bool
+
+
+@dataclass(eq=False)
+class Run:
+    """Parts that are done together."""
+
+    kind: Kind
+    parts: list[Part]
+    large: bool  # parts of a large request
+    ends: float  # when it probably will, by the loop's clock
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is more than a run should be."""
+        return self.parts[0].is_long
+
+    @property
+    def cost(self) -> int:
+        """Characters that are read."""
+        return sum(part.cost for part in self.parts)
 
 
 class Queue:
-    """Workers, and those who wait for them; all methods belong to one event loop.
-
-    Parameters
-    ----------
-    settings
-        Limits.
-    workers
-        Threads that run the models.
-
-    Attributes
-    ----------
-    pace
-        How long work takes.
-    on_batch
-        Called with the kind of work and the number of texts when a run begins, if it is set.
-    """
+    """Threads that run the models, and the requests that wait for them."""
 
     def __init__(self, settings: Settings, workers: int) -> None:
         self.settings = settings
         self.workers = workers
-        self.on_batch: Callable[[str, int], object] | None = None
         self.pace = Pace()
-        # long runs leave a worker to the others; if there is only one, they work beside it
-        self._for_long = max(self.workers - 1, 1)
-        self._was_large = False
-        self._running = False
-        self._queues: dict[tuple[Kind, bool], dict[Job, None]] = {}
+        self.on_batch: Callable[[str, int], object] | None = None
+        self._for_long = max(workers - 1, 1)
+        self._running = self._was_large = False
+        self._waiting: dict[bool, dict[Request, None]] = {False: {}, True: {}}  # by whether they are large
         self._open: set[asyncio.Future[list[Any]]] = set()
-        self._arrivals = 0
         self._runs: set[Run] = set()
-        self._waiting = {True: Counter[str](), False: Counter[str]()}
-        self._costs: Counter[tuple[str, bool]] = Counter()
         self._pool: ThreadPoolExecutor | None = None
-        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether work is taken."""
+        return self._running
 
     @property
     def at_work(self) -> bool:
@@ -99,213 +124,198 @@ class Queue:
     @property
     def waiting(self) -> int:
         """Texts that wait for a run."""
-        return sum(some["texts"] for some in self._waiting.values())
-
-    @property
-    def busy(self) -> int:
-        """Workers that are at work; those that wait for a server are not counted."""
-        return sum(not run.kind.away for run in self._runs)
-
-    @property
-    def running(self) -> bool:
-        """Whether work is taken."""
-        return self._running
+        return sum(part.texts for requests in self._waiting.values() for part in _parts(requests))
 
     async def start(self) -> None:
-        """Make ready."""
+        """Take work from now on."""
         self._pool = ThreadPoolExecutor(2 * self.workers + 1, thread_name_prefix="semclass-worker")
         self._running = True
 
     async def stop(self) -> None:
-        """Take no more work, and finish what was taken, within the settings' time; what is not done then is given up."""
+        """Take no more work, and finish what was taken within the settings' time."""
         self._running = False
         if self._open:
             await asyncio.wait(set(self._open), timeout=self.settings.stop_seconds)
         self.give_up()
-        if self._timer is not None:
-            self._timer.cancel()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def give_up(self) -> int:
-        """Take no more work, and tell those who wait that theirs is not done; gives how many parts of requests that is."""
+        """Take no more work, and refuse what is not done yet; gives how many parts of requests that is."""
         self._running = False
         waiting = [future for future in self._open if not future.done()]
         for future in waiting:
-            future.set_exception(Stopping("the service stopped before this was done; ask again"))
+            future.set_exception(stopping("the service stopped before this was done; ask again"))
         return len(waiting)
 
-    def fits(self, texts: int, cost: int) -> bool:
-        """Whether so much is no more than a run should be."""
-        return texts <= self.settings.batch_texts and cost <= self.settings.batch_characters
-
-    async def do(self, jobs: list[Job]) -> list[Any]:
-        """Queue the parts of a request, wait for all, and give their results one after another."""
+    async def do(self, kind: Kind, items: Iterable[Item]) -> list[Any]:
+        """Queue the items of a request, and give their results."""
         if not self._running:
-            raise Stopping("the service is not ready, or stops")
-        self._admit(jobs)
-        # a part begins: the next one goes to the end of the queue. As many as there are workers may run at a time
-        rest = iter(jobs)
-        for job in jobs:
-            job.rest = rest
-            self._count(job, 1)
-        futures = [job.done for job in jobs]
+            raise stopping("the service is not ready, or stops")
+        parts: deque[Part] = deque()
+        for item, texts, characters, cost in items:
+            if not parts or not _fits(parts[-1].texts + texts, parts[-1].cost + cost):
+                parts.append(Part())
+            part = parts[-1]
+            part.items.append(item)
+            part.texts, part.characters, part.cost = part.texts + texts, part.characters + characters, part.cost + cost
+        if not parts:
+            return []
+        request = Request(kind, parts, len(parts) > 1 or parts[0].is_long)
+        self._admit(request)
+        futures = [part.done for part in parts]
         self._open.update(futures)
-        for job in islice(rest, self.workers):
-            self._queue(job)
+        self._waiting[request.large][request] = None
         self._dispatch()
         try:
-            return [result for found in await asyncio.gather(*futures) for result in found]
+            return [result for results in await asyncio.gather(*futures) for result in results]
         finally:
             self._open.difference_update(futures)
-            for job in jobs:
-                self._leave(job)
+            self._waiting[request.large].pop(request, None)
 
-    def _admit(self, jobs: list[Job]) -> None:
+    def _admit(self, request: Request) -> None:
         """Refuse a request that has no place in the queue, or that could not be done in its time."""
-        settings, large = self.settings, any(job.large for job in jobs)
-        texts, characters = sum(job.texts for job in jobs), sum(job.characters for job in jobs)
-        before = [self._waiting[False], self._waiting[large]][: 1 + large]
-        waiting = sum(some["texts"] for some in before)
-        full = waiting and (
-            waiting + texts > settings.queue
-            or sum(some["characters"] for some in before) + characters > settings.queue_characters
+        before = [*_parts(self._waiting[False]), *(_parts(self._waiting[True]) if request.large else ())]
+        parts = [*before, *request.parts]
+        full = before and (
+            sum(part.texts for part in parts) > QUEUE_TEXTS or sum(part.characters for part in parts) > QUEUE_CHARACTERS
         )
-        ahead = self._backlog(large=large)
-        if large:
-            sure = SURE * settings.request_seconds
-            alone = sum(self.pace.alone(job.kind.name, job.cost) for job in jobs) / self._for_long
+        ahead = self._backlog(large=request.large)
+        if request.large:
+            sure = SURE * self.settings.request_seconds
+            characters = sum(part.characters for part in request.parts)
+            alone = self._seconds([request]) / self._for_long
             if alone > sure:
-                fits = _part(sure / alone, characters)
-                raise TooMuch(
-                    f"this would take about {alone:.0f} s, and what takes more than {sure:g} s is not begun{fits}"
-                )
+                fits = _share(sure / alone, characters)
+                raise too_large(f"this would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
             now = alone * self.pace.slowness
             if full or ahead + now > sure:
-                raise Overloaded(max(ahead, 1.0), _part((sure - ahead) / now if now else 0.0, characters))
-        # what is larger than the whole queue is taken when nothing else waits; what could not be done in time never waits
-        elif full or (waiting and ahead > settings.request_seconds):
-            raise Overloaded(ahead)
+                raise OverloadedError(max(ahead, 1.0), _share((sure - ahead) / now if now else 0.0, characters))
+        # what is larger than the whole queue is taken when nothing else waits
+        elif full or (before and ahead > self.settings.request_seconds):
+            raise OverloadedError(ahead)
 
-    def _queue(self, job: Job) -> None:
-        """Put a job at the end of its queue; what no other job fits beside has a queue of its own."""
-        self._arrivals += 1
-        job.number, job.arrived = self._arrivals, asyncio.get_running_loop().time()
-        self._queues.setdefault((job.kind, job.large), {})[job] = None
-
-    def _leave(self, job: Job) -> None:
-        """Take a job out of the queue, if it is in one: it begins, or nobody waits for it any more."""
-        if not job.waits:
-            return
-        job.waits = False
-        self._count(job, -1)
-        key = (job.kind, job.large)
-        queue = self._queues.get(key, {})
-        queue.pop(job, None)
-        if not queue:
-            self._queues.pop(key, None)
-
-    def _is_long(self, job: Job) -> bool:
-        return not self.fits(job.texts, job.cost)
-
-    def _count(self, job: Job, sign: int) -> None:
-        self._waiting[job.large].update(texts=sign * job.texts, characters=sign * job.characters)
-        self._costs[job.kind.name, job.large] += sign * job.cost
+    def _seconds(self, requests: Iterable[Request]) -> float:
+        """Processor time of what waits."""
+        return sum(self.pace.alone(request.kind.name, part.cost) for request in requests for part in request.parts)
 
     def _backlog(self, *, large: bool) -> float:
-        """Seconds until what comes now would begin: small work waits for small work alone, large work for all of it."""
-        seconds = {True: 0.0, False: 0.0}
-        for (name, of_large), cost in self._costs.items():
-            seconds[of_large] += self.pace.alone(name, cost) * self.pace.slowness
-        begun = [run.ends - asyncio.get_running_loop().time() for run in self._runs if run.large]
-        found = seconds[False] / self.workers
+        """Seconds until what comes now would begin: small requests wait for small ones alone, large ones for all."""
+        slowness, now = self.pace.slowness, asyncio.get_running_loop().time()
+        seconds = slowness * self._seconds(self._waiting[False]) / self.workers
         if large:
-            found += (seconds[True] + sum(left for left in begun if left > 0)) / self._for_long
-        return max(found, 0.1)
+            begun = sum(max(run.ends - now, 0) for run in self._runs if run.large)
+            seconds += (slowness * self._seconds(self._waiting[True]) + begun) / self._for_long
+        return max(seconds, 0.1)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
         """Give work to free workers."""
-        while batch := self._next():
-            self._begin(batch)
+        while request := self._next():
+            self._begin(request)
 
-    def _has_place(self, kind: Kind, *, long: bool) -> bool:
-        """Whether a run may begin: as many wait for a server at a time as there are workers beside them."""
-        if kind.away:
-            return len(self._runs) - self.busy < self.workers
-        at_work = sum(run.long and not run.kind.away for run in self._runs)
+    def _next(self) -> Request | None:
+        """The oldest request that has a place; small and large ones take turns."""
+        places = {
+            (away, long): self._has_place(away=away, long=long) for away in (True, False) for long in (True, False)
+        }
+        small_first = self._was_large or any(run.large for run in self._runs)
+        for large in (not small_first, small_first):
+            for request in self._waiting[large]:
+                if places[request.kind.away, request.parts[0].is_long]:
+                    return request
+        return None
+
+    def _has_place(self, *, away: bool, long: bool) -> bool:
+        """Whether a run may begin: as many wait for a server as there are workers, and a long run leaves one to others."""
+        if away:
+            return sum(run.kind.away for run in self._runs) < self.workers
+        at_work = [run for run in self._runs if not run.kind.away]
+        longs = sum(run.is_long for run in at_work)
         if long:
-            return at_work < self._for_long and (self.busy < self.workers or self.workers == 1)
-        return self.busy - at_work < max(self.workers - at_work, 1)
+            return longs < self._for_long and (len(at_work) < self.workers or self.workers == 1)
+        return len(at_work) - longs < max(self.workers - longs, 1)
 
-    def _next(self) -> list[Job]:
-        """The jobs of the next run: the oldest, with those that may share it; none if it is better to wait for more."""
-        loop, soonest = asyncio.get_running_loop(), float("inf")
-        # one of several workers is enough for large work, and one alone takes turns, while small work waits
-        behind = self._was_large or any(run.large for run in self._runs)
-        queues = [
-            (large and behind, next(iter(queue)).number, queue)
-            for (kind, large), queue in self._queues.items()
-            if self._has_place(kind, long=self._is_long(next(iter(queue))))
-        ]
-        for *_, queue in sorted(queues, key=itemgetter(0, 1)):
-            batch, full = self._fitting(queue)
-            # who comes while nobody is at work does not wait
-            due = batch[0].arrived + self.settings.batch_seconds if self._runs else 0.0
-            if full or due <= loop.time():
-                return batch
-            soonest = min(soonest, due)
-        if soonest < float("inf") and (self._timer is None or self._timer.when() <= loop.time()):
-            self._timer = loop.call_at(soonest, self._dispatch)
-        return []
-
-    def _fitting(self, queue: dict[Job, None]) -> tuple[list[Job], bool]:
-        """The first jobs of a queue that fit into a run, at least one, and whether it is full."""
-        batch: list[Job] = []
-        texts = cost = 0
-        for job in queue:
-            if batch and not self.fits(texts + job.texts, cost + job.cost):
-                return batch, True
-            batch.append(job)
-            texts, cost = texts + job.texts, cost + job.cost
-        return batch, not self.fits(texts + 1, cost + 1)
-
-    def _begin(self, batch: list[Job]) -> None:
-        kind, loop = batch[0].kind, asyncio.get_running_loop()
-        run = Run(batch, self._is_long(batch[0]), 0.0)
+    def _begin(self, first: Request) -> None:
+        """Begin a run: a part of a large request, or small requests of one kind as far as they fit."""
+        kind, waiting, loop = first.kind, self._waiting[first.large], asyncio.get_running_loop()
+        run = Run(kind, [], first.large, 0.0)
+        for request in [first] if first.large else [other for other in waiting if other.kind == kind]:
+            part, texts = request.parts[0], sum(part.texts for part in run.parts)
+            if run.parts and not _fits(texts + part.texts, run.cost + part.cost):
+                break
+            run.parts.append(request.parts.popleft())
+            del waiting[request]
+            if request.parts:
+                waiting[request] = None  # behind those that came in the meantime
         run.ends = loop.time() + self.pace.alone(kind.name, run.cost) * self.pace.slowness
         self._runs.add(run)
         self._was_large = run.large
-        for job in batch:
-            self._leave(job)
-            for later in islice(job.rest, 1):
-                self._queue(later)
         if self.on_batch is not None:
-            self.on_batch(kind.name, sum(job.texts for job in batch))
-        result = loop.run_in_executor(self._pool, work, kind.call, batch)
+            self.on_batch(kind.name, sum(part.texts for part in run.parts))
+        result = loop.run_in_executor(self._pool, _work, run)
         result.add_done_callback(lambda result: self._end(run, result))
 
-    def _end(self, run: Run, result: asyncio.Future[tuple[Taken, list[Any]]]) -> None:
+    def _end(self, run: Run, result: asyncio.Future[tuple[list[Any], float, float]]) -> None:
         self._runs.discard(run)
         if result.cancelled():
             return
-        taken, found = result.result()
+        results, seconds, processor = result.result()
         if not run.kind.away:
-            self.pace.learn(run.kind.name, run.cost, taken)
+            whole = not any(isinstance(found, Exception) for found in results)
+            self.pace.learn(run.kind.name, run.cost, seconds, processor, whole=whole)
         self._dispatch()
-        for job, results in zip(run.batch, found, strict=True):
-            if job.done.done():
+        for part, found in zip(run.parts, results, strict=True):
+            if part.done.done():
                 continue
-            if isinstance(results, Exception):
-                job.done.set_exception(results)
+            if isinstance(found, Exception):
+                part.done.set_exception(found)
             else:
-                job.done.set_result(results)
+                part.done.set_result(found)
 
 
-def _part(share: float, characters: int) -> str:
-    """Say which part of a request could be done."""
-    size = float(f"{max(share, 0.0) * characters:.1e}")
-    return (
-        f"; about {int(size):,} of its {characters:,} characters would fit, so send less at a time" if size >= 1 else ""
-    )
+class _Unwanted(Exception):  # noqa: N818 - a state, which never leaves this module
+    """Nobody waits for a run any more."""
+
+
+def _work(run: Run) -> tuple[list[Any], float, float]:
+    """Do a run in a worker, as long as anybody waits for it; gives its results, and its seconds by clock and processor."""
+
+    def between() -> None:
+        if all(part.done.done() for part in run.parts):
+            raise _Unwanted
+
+    began, processor = time.perf_counter(), time.thread_time()
+    with watched(between):
+        results = _results(run.kind.call, run.parts)
+    return results, time.perf_counter() - began, time.thread_time() - processor
+
+
+def _results(call: Call, parts: list[Part]) -> list[Any]:
+    """Results of each part, or an exception.
+
+    Refused input fails only its own part: then each is done by itself, if somebody waits for it. Any other error fails all.
+    """
+    try:
+        results = iter(call([item for part in parts for item in part.items]))
+        return [list(islice(results, len(part.items))) for part in parts]
+    except (InputError, InputTypeError) as error:
+        alone = len(parts) == 1
+        return [error] if alone else [None if part.done.done() else _results(call, [part])[0] for part in parts]
+    except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the requests
+        return [error] * len(parts)
+
+
+def _fits(texts: int, cost: int) -> bool:
+    return texts <= BATCH_TEXTS and cost <= BATCH_CHARACTERS
+
+
+def _parts(requests: Iterable[Request]) -> Iterable[Part]:
+    return (part for request in requests for part in request.parts)
+
+
+def _share(share: float, characters: int) -> str:
+    """Say how much of a request could be done."""
+    size = int(float(f"{max(share, 0.0) * characters:.1e}"))
+    return f"; about {size:,} of its {characters:,} characters would fit, so send less at a time" if size else ""

@@ -25,24 +25,14 @@ class Request(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _has_few_fields(cls, value: Any) -> Any:
-        """Refuse many unknown fields at once: each would be told."""
+        """Refuse many unknown fields at once: the error would name each."""
         if isinstance(value, dict) and len(value) > 2 * len(cls.model_fields):
             raise PydanticCustomError("fields", "Input should have no fields but its own")
         return value
 
 
 class ErrorBody(BaseModel):
-    """What every error answers.
-
-    Attributes
-    ----------
-    error, message, detail
-        What is wrong, and what to do.
-    error_type
-        Which kind of error.
-    request_id
-        Under which the log has the request.
-    """
+    """The body of every error: what is wrong and what to do, the kind of error, and the request's id in the log."""
 
     error: str
     error_type: str
@@ -51,17 +41,16 @@ class ErrorBody(BaseModel):
     request_id: str
 
 
-class QuestionsRequest(Request):
-    """Questions to classify."""
-
-    texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
-    min_probability: Probability = 0.0
-
-
 class PassagesRequest(Request):
     """Passages to classify."""
 
     texts: Annotated[list[Text], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
+
+
+class QuestionsRequest(PassagesRequest):
+    """Questions to classify."""
+
+    min_probability: Probability = 0.0
 
 
 class Weights(Request):
@@ -191,17 +180,7 @@ class PassagesAnswer(BaseModel):
 
 
 class Ranking(BaseModel):
-    """What the question asks for, where there are class heads, and the weights that the ranking was made with.
-
-    Attributes
-    ----------
-    question
-        Its classes; null without class heads, or where they were not asked for.
-    weights
-        Those that the method reads, by name.
-    milliseconds
-        Time of the work, waiting included.
-    """
+    """The question's classes, null without class heads or where not wanted, the weights that were used, and the time."""
 
     question: Question | None
     weights: dict[str, float]
@@ -215,15 +194,7 @@ class SearchAnswer(Ranking):
 
 
 class RerankedHit(HitOut):
-    """A passage that was handed in.
-
-    Attributes
-    ----------
-    index
-        Its place in the request, from 0.
-    id
-        As it was given; else its place, as a text.
-    """
+    """A passage that was sent: its place in the request, from 0, and its own id, or its place as a text."""
 
     index: int
 
@@ -259,17 +230,7 @@ class Limits(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served.
-
-    Attributes
-    ----------
-    encoder
-        Fingerprint of the encoder.
-    methods
-        Those that the served models have the heads for.
-    weights
-        Those that hold where a request gives none, by name.
-    """
+    """What is served: the encoder's fingerprint, the methods with heads for them, the weights where a request gives none."""
 
     version: str
     encoder: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -21,16 +22,18 @@ from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from semclass.core.errors import InputError
-from semclass.service.bodies import CLOSE, refusal
-from semclass.service.logs import HEADERS, tell
-from semclass.service.memory import settle
+from semclass.service.answers import CLOSE, malformed
+from semclass.service.logs import HEADERS, log
 from semclass.service.settings import Settings
 
-HEAD_BYTES = 32 * 1024
-"""Bytes that the line and the headers of a request may have."""
+HEAD_BYTES, HEAD_SECONDS = 32 * 1024, 10.0
+"""Bytes that the line and the headers of a request may have, and the time that a client has to send them."""
+
+IDLE_SECONDS = 15
+"""Time that a connection without requests is kept open."""
 
 _LATER = 2
-"""Seconds after the time of a stop at which also requests are cut off that wait for nothing of the engine."""
+"""Seconds after the time of a stop at which requests are cut off that wait for nothing of the engine."""
 
 BACKLOG = 2048
 """Connections that the system keeps until they are accepted."""
@@ -39,13 +42,10 @@ ACCEPTED = 16
 """Connections that are accepted at a time, before it is seen whether they are too many."""
 
 SPARE = 256
-"""Open files beside the connections that may be: those of the service itself, and of connections that are refused."""
+"""Open files besides the connections: those of the service itself, and of connections that are refused."""
 
-REFUSED = SPARE // 2
-"""Connections that are told that they are too many; further ones are cut off."""
-
-REFUSED_SECONDS = 1.0
-"""Time that these have to send a request's line and headers."""
+REFUSED, REFUSED_SECONDS = SPARE // 2, 1.0
+"""Connections too many that get an answer; further ones are cut off. And the time that they have to send a head."""
 
 
 def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
@@ -64,18 +64,18 @@ def run(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,
         backlog=ACCEPTED,  # asyncio accepts as many at a time as may wait
-        timeout_keep_alive=max(1, round(settings.idle_seconds)),
-        # requests are given up before, by the engine; this is for those that do not wait for it
+        timeout_keep_alive=IDLE_SECONDS,
+        # the engine gives up its requests before; this is for others
         timeout_graceful_shutdown=ceil(settings.stop_seconds) + _LATER,
         h11_max_incomplete_event_size=HEAD_BYTES,
     )
-    # uvicorn raises the signal again when it has stopped; for a service that was asked to stop, that is a success
+    # uvicorn raises the signal again when it has stopped; but a stop on request is a success
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     Server(config, app, settings).run([listener])
-    tell("stopped")
+    log("stopped")
     if app.state.engine.at_work:
-        # the interpreter would wait for runs that nobody waits for any more
+        # the interpreter would wait for abandoned runs
         logging.shutdown()
         os._exit(1)
 
@@ -96,46 +96,37 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Tells balancers before it stops, and finishes what it took.
-
-    Parameters
-    ----------
-    config
-        Of uvicorn.
-    app
-        Whose ``state.draining`` is set at the first signal.
-    settings
-        Times.
-    """
+    """Tells balancers before it stops, and finishes what it took."""
 
     def __init__(self, config: uvicorn.Config, app: FastAPI, settings: Settings) -> None:
         super().__init__(config)
         self._app = app
-        self._drain = settings.drain_seconds
-        self._stop = settings.stop_seconds
+        self._settings = settings
         self._stop_at = float("inf")
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Make ready and listen."""
         await super().startup(sockets)
-        settle()
+        # models and an index stay as long as the service: leave them out of the collection of cycles
+        gc.collect()
+        gc.freeze()
         for listener in sockets or ():
             listener.listen(BACKLOG)
             host, port = listener.getsockname()[:2]
             name = f"[{host}]" if ":" in host else host
-            tell("serving", host=host, port=port, url=f"http://{name}:{port}/")
+            log("serving", host=host, port=port, url=f"http://{name}:{port}/")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: the first one begins to stop, a second one does not wait for balancers."""
-        if self._drain and not self._app.state.draining:
-            self._stop_at = time.monotonic() + self._drain
+        if self._settings.drain_seconds and not self._app.state.draining:
+            self._stop_at = time.monotonic() + self._settings.drain_seconds
         else:
             super().handle_exit(sig, frame)
         self._app.state.draining = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what was taken; what is not done in time is told so."""
-        timer = asyncio.get_running_loop().call_later(self._stop, self._give_up)
+        """Finish what was taken; what is not done in time is refused."""
+        timer = asyncio.get_running_loop().call_later(self._settings.stop_seconds, self._give_up)
         try:
             await super().shutdown(sockets)
         finally:
@@ -143,7 +134,7 @@ class Server(uvicorn.Server):
 
     def _give_up(self) -> None:
         if parts := self._app.state.engine.give_up():
-            tell("cut off what was not done in the time of a stop", logging.WARNING, parts=parts)
+            log("cut off what was not done in the time of a stop", logging.WARNING, parts=parts)
 
     async def on_tick(self, counter: int) -> bool:
         """Look ten times a second whether to stop."""
@@ -152,30 +143,16 @@ class Server(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-class OneBody(H11Protocol):
-    """A protocol that answers what is no HTTP request, before the service sees it, with the body that all errors have."""
+class LimitedProtocol(H11Protocol):
+    """Closes connections whose clients do not send or read in time, bounds their number, and answers what is no HTTP.
 
-    def send_400_response(self, msg: str) -> None:
-        """Answer, and close."""
-        request_id = uuid.uuid4().hex
-        answer = refusal({"semclass.id": request_id}, 400, "malformed", msg, CLOSE)
-        headers = [*answer.raw_headers, *HEADERS, (b"x-request-id", request_id.encode())]
-        self.transport.write(self.conn.send(h11.Response(status_code=400, headers=headers, reason=b"Bad Request")))
-        self.transport.write(self.conn.send(h11.Data(data=bytes(answer.body))))
-        self.transport.write(self.conn.send(h11.EndOfMessage()))
-        self.transport.close()
-
-
-class LimitedProtocol(OneBody):
-    """A protocol that closes connections whose clients do not send or read in time, and bounds their number.
-
-    uvicorn waits without an end for a request's line and headers, so that a client could hold a connection with a byte now
-    and then; here their time runs from the first byte, or for a new connection from its beginning. asyncio waits as long
-    for a client to read, also where the connection is to be closed; here it is cut off.
+    uvicorn waits without end for a request's line and headers, so that a client could hold a connection with a byte now and
+    then; here their time runs from the first byte, or for a new connection from its beginning. asyncio waits as long for a
+    client to read, even where the connection is to be closed; here it is cut off.
 
     While all connections that may be are open, each is closed after its next answer, so that nobody keeps a place by asking
-    now and then. While more are, requests are marked, for :class:`semclass.service.limits.Entrance` to refuse them.
-    uvicorn would refuse probes as well, with a text of its own and without a word in the log.
+    now and then. While more are, requests are marked, and :class:`semclass.service.access.Gate` refuses them. uvicorn
+    itself would refuse probes as well, in a text of its own, and log nothing.
     """
 
     limits: Settings
@@ -183,15 +160,28 @@ class LimitedProtocol(OneBody):
     _head: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP request with the body that all errors have, and close."""
+        request_id = uuid.uuid4().hex
+        answer = malformed(msg, CLOSE).answer({"semclass.id": request_id})
+        headers = [*answer.raw_headers, *HEADERS, (b"x-request-id", request_id.encode())]
+        for event in (
+            h11.Response(status_code=400, headers=headers, reason=b"Bad Request"),
+            h11.Data(data=bytes(answer.body)),
+            h11.EndOfMessage(),
+        ):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
+
     def connection_made(self, transport: Any) -> None:
         """Take a connection."""
         super().connection_made(transport)
         self.app = self._answer
-        # so that writing is paused as long as anything is left to write
+        # writing is paused as long as anything is left to write
         transport.set_write_buffer_limits(0)
         too_many = len(self.connections) - self.limits.max_connections
-        seconds = self.limits.head_seconds
-        self._head = self.loop.call_later(seconds if too_many <= 0 else min(seconds, REFUSED_SECONDS), transport.close)
+        seconds = HEAD_SECONDS if too_many <= 0 else REFUSED_SECONDS
+        self._head = self.loop.call_later(seconds, transport.close)
         if too_many > REFUSED:
             transport.abort()
 
@@ -204,7 +194,7 @@ class LimitedProtocol(OneBody):
     def data_received(self, data: bytes) -> None:
         """Take what a client sends."""
         if self._head is None and not self._is_busy():
-            self._head = self.loop.call_later(self.limits.head_seconds, self.transport.close)
+            self._head = self.loop.call_later(HEAD_SECONDS, self.transport.close)
         super().data_received(data)
         if self._is_busy():
             self._disarm_head()
@@ -223,7 +213,7 @@ class LimitedProtocol(OneBody):
         """Answer a request, by how many connections there are when it comes."""
         number, most = len(self.connections), self.limits.max_connections
         if number >= most:
-            # as if the client had asked for it: uvicorn closes the connection after the answer, and tells so
+            # as if the client had sent it: uvicorn closes the connection after the answer, and says so
             scope["headers"].append((b"connection", b"close"))
             scope["semclass.crowded"] = number > most
         await self.config.loaded_app(scope, receive, send)
@@ -243,16 +233,12 @@ class LimitedProtocol(OneBody):
 
 
 def limited_protocol(settings: Settings) -> type[H11Protocol]:
-    """Make a protocol with limits."""
-
-    class Protocol(LimitedProtocol):
-        limits = settings
-
-    return Protocol
+    """Make a protocol with these limits."""
+    return type("Protocol", (LimitedProtocol,), {"limits": settings})
 
 
 def _allowed_connections(number: int) -> int:
-    """Raise the limit of open files, which is often 1,024, as far as needed and allowed; gives how many connections fit."""
+    """Raise the limit of open files, often 1,024, as far as needed and allowed; gives how many connections fit."""
     if sys.platform == "win32":
         return number
     import resource
@@ -267,5 +253,5 @@ def _allowed_connections(number: int) -> int:
     allowed = max(1, files - SPARE)
     if allowed < number:
         event = "fewer connections may be open, as the system allows few open files; raise its limit (ulimit -Hn)"
-        tell(event, logging.WARNING, max_connections=allowed, open_files=files)
+        log(event, logging.WARNING, max_connections=allowed, open_files=files)
     return allowed

@@ -18,8 +18,8 @@ from semclass import Models, Passage
 from semclass.core.types import Hit
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.ranking.reranker import Reranker
+from semclass.service.answers import OverloadedError
 from semclass.service.engine import Engine
-from semclass.service.queue import Overloaded
 from semclass.service.settings import Settings
 
 # what the clients' own packages warn of is theirs
@@ -43,7 +43,7 @@ class Flaky(Engine):
     async def rerank(self, question: str, passages: Any, **options: Any) -> list[Hit]:
         self.asked += question == QUESTION  # and not what a service asks itself before it is ready
         if question == QUESTION and self.asked <= 2:
-            raise Overloaded(0.2)
+            raise OverloadedError(0.2)
         return await super().rerank(question, passages, **options)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
 from dataclasses import replace
 from typing import Annotated
@@ -12,19 +11,20 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from asked import Lines, asked
+from asked import asked, logged
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from semclass import EntailmentClassifier, HybridRetriever, InputError, Models, PassageIndex
+from semclass import HybridRetriever, InputError, Models, PassageIndex
 from semclass.core.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
 from semclass.service.bodies import WRITTEN
 from semclass.service.engine import Engine
-from semclass.service.logs import LOGGER, JsonLines
 from semclass.service.settings import Settings
+
+log = pytest.fixture(logged)
 
 QUESTION = "Who built the bridge?"
 POSTS = ("/api/classify/questions", "/api/classify/passages", "/api/search", "/api/rerank")
@@ -45,17 +45,6 @@ def service(models, retriever=None, **limits):
 def client(models, retriever):
     with service(models, retriever) as found:
         yield found
-
-
-@pytest.fixture
-def log():
-    lines, level = Lines(), LOGGER.level
-    lines.setFormatter(JsonLines())
-    LOGGER.addHandler(lines)
-    LOGGER.setLevel(logging.INFO)
-    yield lines
-    LOGGER.removeHandler(lines)
-    LOGGER.setLevel(level)
 
 
 # -- answers ----------------------------------------------------------------------------------------------------------
@@ -85,7 +74,8 @@ def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
     assert answer["hits"][0]["explanation"]["parts"] == pytest.approx(dict(expected[0].explanation.parts), abs=1e-5)
     weights = retriever.weights
     assert answer["weights"] == {"bm25": weights["bm25"], "match_soft": 0.5}
-    default = client.post("/api/search", {"question": QUESTION}).json()
+    default = client.post("/api/search", {"question": QUESTION, "classify": False}).json()
+    assert default["question"] is None
     assert default["weights"] == {name: weights[name] for name in ("alpha", "entailment_convex")}
     assert answer["question"]["label"] == "HUM"
     assert answer["milliseconds"] > 0
@@ -96,10 +86,6 @@ def test_the_weights_of_an_answer_can_be_sent_again(client, retriever):
     found = client.post("/api/search", body).json()["weights"]
     assert found == {name: retriever.weights[name] for name in ("alpha", "class")}
     assert client.post("/api/search", {**body, "weights": found}).json()["weights"] == found
-
-
-def test_a_question_is_not_classified_where_that_is_not_wanted(client):
-    assert client.post("/api/search", {"question": QUESTION, "classify": False}).json()["question"] is None
 
 
 def test_passages_are_reranked_and_told_by_place_and_by_the_ids_that_were_given(client):
@@ -158,7 +144,6 @@ def test_an_encoder_without_heads_still_searches(fake_encoder, corpus):
         refused = client.post("/api/search", {"question": QUESTION})
         assert (refused.status_code, refused.json()["error_type"]) == (422, "validation")
         assert client.get("/api/info").json()["methods"] == ["bm25", "dense", "convex", "rrf", "hybrid"]
-        assert "GET /api/info lists" in refused.json()["message"]
         refused = client.post("/api/rerank", {"question": QUESTION, "passages": ["Ada built it."]})
         assert (refused.status_code, refused.json()["error_type"]) == (424, "backend")
         for path in ("/api/classify/questions", "/api/classify/passages"):
@@ -177,11 +162,7 @@ def test_a_method_whose_heads_are_not_served_is_refused_in_the_words_of_the_serv
             ("/api/search", asked),
             ("/api/search", {"question": QUESTION, "method": "match-soft"}),
         ]:
-            message = check_error(client.post(path, body), 422)
-            assert all(
-                part in message for part in ("method ", "no heads for it", "/api/info", "semclass serve --models")
-            )
-            assert "training/" not in message
+            assert "semclass serve --models" in check_error(client.post(path, body), 422)
         methods = client.get("/api/info").json()["methods"]
         assert "entail-stable" in methods
         assert "class-stable" not in methods
@@ -235,19 +216,6 @@ def test_what_is_no_request_is_refused(client, path, content, kind, status):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (" \n", "the body is empty"),
-        ('["Who?"]', "body: Input should be an object"),
-        ('{"question": "Who?", "where": []}', "where: Input should be an object"),
-    ],
-)
-def test_what_is_wrong_with_a_body_is_told_in_words_of_json(client, content, says):
-    answer = client.request("POST", "/api/search", content=content, headers={"content-type": "application/json"})
-    assert says in answer.json()["error"]
-
-
-@pytest.mark.parametrize(
     "body",
     [
         {"question": " \n"},
@@ -273,20 +241,16 @@ def test_options_that_are_not_allowed_are_named(client, body):
 @pytest.mark.parametrize(
     ("path", "field", "item"),
     [
-        ("/api/classify/questions", "texts", 1),
         ("/api/classify/passages", "texts", ""),
-        ("/api/rerank", "passages", 1),
         ("/api/rerank", "passages", {"text": 1, "id": 2, "other": 3}),
-        ("/v1/rerank", "documents", 1),
         ("/v2/rerank", "documents", {"image": 1}),
         ("/rerank", "texts", 1),
         ("/predict", "inputs", 1),
     ],
 )
-def test_of_many_wrong_items_the_first_is_told(client, path, field, item):
+def test_only_the_first_of_many_wrong_items_is_named(client, path, field, item):
     words = {"question" if "api" in path else "query": QUESTION} if "rerank" in path else {}
     assert f"{field}.1" not in check_error(client.post(path, {**words, field: [item] * 1000}), 422)
-    assert "at most 1000" in check_error(client.post(path, {**words, field: [item] * 1001}), 413)
 
 
 def test_of_many_unknown_fields_none_is_told(client):
@@ -359,7 +323,7 @@ def test_no_body_is_an_error_of_the_service(client, body):
 def test_an_unknown_path_and_a_wrong_method_are_told(client):
     assert "GET /openapi.json" in check_error(client.get("/api/nothing"), 404)
     wrong = client.get("/api/search")
-    assert "asked by POST" in check_error(wrong, 405)
+    assert "POST" in check_error(wrong, 405)
     assert wrong.headers["allow"] == "POST"
     check_error(client.get("/api/search/"), 404)
 
@@ -371,7 +335,7 @@ def test_what_fails_unexpectedly_tells_the_client_nothing_and_the_log_no_text(cl
     monkeypatch.setattr(Engine, "search", fail)
     answer = client.post("/api/search", {"question": QUESTION})
     assert "secret" not in check_error(answer, 500)
-    assert log.last["exception"] == "ZeroDivisionError"
+    assert (log.last["level"], log.last["exception"]) == ("error", "ZeroDivisionError")
     assert any("fail" in frame for frame in log.last["trace"])
     assert log.last["request_id"] == answer.json()["request_id"]
     assert not any("secret" in line or QUESTION in line for line in log.written)
@@ -383,6 +347,7 @@ def test_an_index_that_does_not_answer_is_unavailable(client, log, monkeypatch):
 
     monkeypatch.setattr(Engine, "search", fail)
     assert "password" not in check_error(client.post("/api/search", {"question": QUESTION}), 503)
+    assert log.last["exception"] == "ArtifactError"
     assert not any("password" in line for line in log.written)
 
 
@@ -419,18 +384,7 @@ def test_a_request_is_one_line_of_json_without_a_word_of_its_user(client, log):
 
 @pytest.mark.parametrize(
     "given_id",
-    [
-        "",
-        "x" * 65,
-        "x" * 100_000,
-        "a b",
-        'a"b',
-        "ä".encode(),
-        "a\n",
-        "a\r\nX-Forged: 1",
-        'a"}\n{"event": "stopped"}',
-        "a\x1b[2J",
-    ],
+    ["", "x" * 65, "a b", "ä".encode(), "a\r\nX-Forged: 1", 'a"}\n{"event": "stopped"}', "a\x1b[2J"],
 )
 def test_an_odd_request_id_is_replaced(client, log, given_id):
     answer = client.get("/health", headers={"x-request-id": given_id})
@@ -438,12 +392,6 @@ def test_an_odd_request_id_is_replaced(client, log, given_id):
     assert "x-forged" not in answer.headers
     assert [json.loads(line)["request_id"] for line in log.written] == [answer.headers["x-request-id"]]
     assert "\n" not in log.written[0]
-
-
-def test_of_several_request_ids_one_is_taken_or_none(client):
-    for ids, taken in ((["a-1", "b b"], "a-1"), (["b b", "a-1"], None)):
-        headers = [("x-request-id", one) for one in ids]
-        assert (client.get("/health", headers=headers).headers["x-request-id"] == taken) == (taken is not None)
 
 
 def test_paths_and_methods_that_the_service_does_not_have_are_not_told_apart(client, log):
@@ -472,7 +420,6 @@ def test_metrics_count_requests_by_route_and_status(models):
 def test_every_answer_tells_browsers_to_be_careful(client):
     for answer in (client.get("/"), client.get("/api/info"), client.get("/nothing")):
         assert "default-src 'self'" in answer.headers["content-security-policy"]
-        assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert "access-control-allow-origin" not in answer.headers
@@ -533,9 +480,8 @@ def test_a_key_is_asked_for_where_keys_are_set(models, key_file, log):
             refused = client.get(path)
             check_error(refused, 401)
             assert refused.headers["www-authenticate"] == "Bearer"
-        check_error(
-            client.post("/", {"query": QUESTION, "texts": ["a"]}), 401
-        )  # the page is open, re-ranking there is not
+        # the page is open, re-ranking at the same path is not
+        check_error(client.post("/", {"query": QUESTION, "texts": ["a"]}), 401)
         for value in (f"Bearer {KEY}", "bearer another-key-of-someone"):
             assert client.get("/api/info", headers={"authorization": value}).status_code == 200
         for value in (KEY, f"Basic {KEY}", f"Bearer {KEY}x", "Bearer", "Bearer # of the two teams", "Bearer \xff"):
@@ -563,11 +509,6 @@ def test_a_file_of_keys_that_everybody_can_read_is_warned_of(key_file):
         assert len(read_keys(key_file)) == 2
 
 
-def test_a_missing_file_of_keys_is_named(tmp_path):
-    with pytest.raises(ArtifactError, match="nowhere"):
-        read_keys(tmp_path / "nowhere")
-
-
 def test_another_name_than_the_services_is_refused(models):
     with service(models, hosts=("localhost", "127.0.0.1", "[::1]")) as client:
         for host in ("localhost", "LocalHost:8080", "127.0.0.1:1", "[::1]:8080", "[::1]"):
@@ -591,14 +532,6 @@ def test_which_addresses_are_this_machine_only():
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.1", "example.org", "")))  # noqa: S104
 
 
-def test_pairs_are_judged_where_the_head_is_there(models):
-    settings = Settings()
-    engine = Engine(models, None, settings, entailment=EntailmentClassifier.load(encoder=models.encoder))
-    with asked(create_app(engine, settings)) as client:
-        found = client.run(engine.entails([(QUESTION, "Ada built the bridge.")]))
-    assert found[0].label == "entailment"
-
-
 @pytest.mark.parametrize(
     "limits", [{"max_texts": 0}, {"request_seconds": -1.0}, {"drain_seconds": -0.1}, {"stop_seconds": float("inf")}]
 )
@@ -618,10 +551,6 @@ def test_a_start_that_fails_says_why_in_the_log(models, log, monkeypatch):
         pass
     told = json.loads(log.written[-1])
     assert (told["level"], told["message"]) == ("error", "the file weights.npz is damaged")
-
-
-def test_the_description_says_that_a_service_may_not_be_ready(client):
-    assert "503" in client.get("/openapi.json").json()["paths"]["/ready"]["get"]["responses"]
 
 
 def test_white_space_is_what_the_library_takes_for_it():

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="an open file cannot be 
 
 @contextmanager
 def serving(index):
-    """A running service: its process, its address, and what it tells."""
+    """A running service: its process, and what it logs."""
     command = [sys.executable, "-m", "semclass", "serve", str(index), "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     told, ready = [], threading.Event()
@@ -96,8 +96,6 @@ def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(models, co
                     assert ask() == right, path
             assert asked > 1000
             assert client.get("/health").status_code == 200
-    refused = [line for line in told if line["event"] == "unavailable"]
+    refused = [line for line in told if line["event"] == "request" and line["status"] == 503]
     assert {Path(line["file"]).name for line in refused} == BY_POSITION
-    answered = [line for line in told if line["event"] == "request" and line["status"] == 503]
-    assert len(refused) == len(answered), "one line for each"
     assert not [line for line in told if line.get("status") == 500]

@@ -1,24 +1,24 @@
-"""The HTTP service over an index that changes: what is new is found, and what is damaged is told of."""
+"""The HTTP service over an index that changes: new passages are found, damage is logged."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import weakref
 
 import pytest
 
 pytest.importorskip("fastapi")
 
-from asked import Lines, asked
+from asked import asked, logged
 
 from semclass import HybridRetriever, IndexWriter, Models, Passage, PassageIndex
 from semclass.service.app import create_app
 from semclass.service.engine import Engine
-from semclass.service.living import follow, look, may_change
-from semclass.service.logs import LOGGER, JsonLines
+from semclass.service.reload import follow, look
 from semclass.service.settings import Settings
+
+log = pytest.fixture(logged)
 
 NEWS = Passage("news", "The ferry to Zanzibar was painted purple by Otto Quill.")
 QUESTION = "Who painted the ferry to Zanzibar?"
@@ -33,17 +33,6 @@ def folder(tmp_path, models, corpus):
 @pytest.fixture
 def engine(folder, models):
     return Engine(models, HybridRetriever(PassageIndex.load(folder), models), Settings(refresh_seconds=0))
-
-
-@pytest.fixture
-def log():
-    lines, level = Lines(), LOGGER.level
-    lines.setFormatter(JsonLines())
-    LOGGER.addHandler(lines)
-    LOGGER.setLevel(logging.INFO)
-    yield lines
-    LOGGER.removeHandler(lines)
-    LOGGER.setLevel(level)
 
 
 def add(folder, models, *passages):
@@ -109,30 +98,19 @@ def test_an_index_of_another_encoder_is_not_served(engine, folder, fake_encoder,
     assert engine.retriever is before
 
 
-def test_the_folder_is_looked_at_after_each_pause_until_the_service_stops(engine, folder, models, corpus):
+def test_the_folder_is_looked_at_again_and_again(engine, folder, models, corpus):
     async def scene():
-        paused, go = asyncio.Semaphore(0), asyncio.Semaphore(0)
-
-        async def pause():
-            paused.release()
-            await go.acquire()
-
-        task = asyncio.create_task(follow(engine, pause))
+        task = asyncio.create_task(follow(engine, 0.01))
         for number in range(3):
-            await paused.acquire()
-            assert len(engine.retriever.index) == len(corpus) + number
             add(folder, models, Passage(f"new {number}", f"Text {number}."))
-            go.release()
-        await paused.acquire()
+            while len(engine.retriever.index) == len(corpus) + number:
+                await asyncio.sleep(0.01)
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert task.cancelled()
 
-    asyncio.run(scene())
-    assert len(engine.retriever.index) == len(corpus) + 3
+    asyncio.run(asyncio.wait_for(scene(), 60))
 
 
-def test_only_an_index_in_a_folder_is_followed(engine, models, corpus):
-    assert may_change(engine.retriever)
-    assert not may_change(None)
-    assert not may_change(HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models))
+def test_only_an_index_in_a_folder_is_followed(models, corpus):
+    memory = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+    for retriever in (None, memory):
+        asyncio.run(asyncio.wait_for(follow(Engine(models, retriever, Settings()), 0.01), 60))
