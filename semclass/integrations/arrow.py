@@ -1,14 +1,11 @@
 """Classifying and encoding tables that are cut into record batches, for any engine that does so (extra ``spark``).
 
-A :class:`Job` takes an iterator of Arrow record batches and gives an iterator of record batches: what Spark's
-``mapInArrow`` calls for each partition, and what Ray Data and Dask come to with one line. It is pickled as the few strings
-that it holds; the models are opened where the rows are, once for each worker process, from a folder that must be there.
-Whether it holds the same models as the folder that the job was made with is checked by their manifests.
+A :class:`Job` takes and gives Arrow record batches: Spark's ``mapInArrow`` calls it for each partition, Ray Data and Dask
+with one line more. It is pickled as the few strings that it holds; each worker process opens the models once, from a folder
+that must be there, and compares their manifests with those that the job was made with.
 
-One bad row among millions stops nothing: a text that is null, empty or not valid UTF-8 has null outputs, and the column
-``error`` says why. It is null in all other rows.
-
-Importing this module without pyarrow raises the error that names the extra.
+A text that is null, empty or not valid UTF-8 has null outputs, and the column ``error`` says why. It is null in all other
+rows.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,13 +22,12 @@ from semclass.core.checks import check_choice, check_positive, check_probability
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
 from semclass.encoders.batching import quietly
 from semclass.heads.texts import HUB
-from semclass.integrations.arrow_columns import EXTRA, array_of, arrow_type, fault_of, holds_strings, texts_of
-from semclass.integrations.arrow_models import Values, identity_of, models_root, open_model
+from semclass.integrations.arrow_models import identity_of, models_root, open_model, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 else:
-    pa = import_extra("pyarrow", EXTRA)
+    pa = import_extra("pyarrow", "spark")
 
 OUTPUTS: Mapping[str, Mapping[str, str]] = {
     "questions": {
@@ -63,65 +59,42 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "pairs": ("label", "probability"),
     "encode": ("vector",),
 }
-"""What each task gives if nothing else is asked for."""
+"""What each task gives unless `outputs` names others."""
 
 ERROR = "error"
 """Column that says why a row has no outputs."""
+
+_TYPES = {
+    "string": pa.string(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "array<string>": pa.list_(pa.string()),
+    "array<float>": pa.list_(pa.float32()),
+    "map<string,double>": pa.map_(pa.string(), pa.float64()),
+}
 
 
 @dataclass(frozen=True)
 class Job:
     """A function from record batches to record batches; made by :func:`classify_job` or :func:`encode_job`.
 
-    The rows come out in the order in which they went in, one for one, batch by batch, so nothing that an engine does with
-    partitions, batches and tasks that are tried again changes what a row gets, but for the last digits of a float.
-
-    Attributes
-    ----------
-    task
-        A key of :data:`OUTPUTS`.
-    columns
-        Columns that hold the texts: one, or two for pairs.
-    keep
-        Columns to copy, in this order; None for all.
-    outputs
-        Keys of ``OUTPUTS[task]``.
-    prefix
-        What the names of the added columns begin with.
-    models, encoder
-        As in :func:`classify_job`.
-    identity
-        SHA-256 over the models' manifests. A sentence-transformers model has none: heads know theirs by its weights, but
-        nothing compares the vectors of :func:`encode_job` between machines.
-    min_probability
-        As in :func:`classify_job`.
-    threads
-        Threads of the encoder in each worker process.
+    The rows come out in the order in which they went in, so nothing that an engine does with partitions, batches and tasks
+    that are tried again changes what a row gets, but for the last digits of a float.
     """
 
-    task: str
-    columns: tuple[str, ...]
-    keep: tuple[str, ...] | None
-    outputs: tuple[str, ...]
+    task: str  #: a key of :data:`OUTPUTS`
+    columns: tuple[str, ...]  #: columns that hold the texts: one, or two for pairs
+    keep: tuple[str, ...] | None  #: columns to copy, in this order; None for all
+    outputs: tuple[str, ...]  #: keys of ``OUTPUTS[task]``
     prefix: str
     models: str | None
     encoder: str | None
-    identity: str
+    identity: str  #: SHA-256 over the models' manifests; a sentence-transformers model has none
     min_probability: float | None
     threads: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Run on the record batches of one partition.
-
-        Parameters
-        ----------
-        batches
-            Any number of record batches of one schema, which holds the columns that are read and kept.
-
-        Yields
-        ------
-        pyarrow.RecordBatch
-            One for each that comes in, of the schema that :meth:`schema` gives.
+        """Run on the record batches of one partition, which have one schema; yields one for each, as :meth:`schema` says.
 
         Raises
         ------
@@ -136,48 +109,16 @@ class Job:
             yield pa.RecordBatch.from_arrays([*kept, *self._added(batch)], schema=schema)
 
     def table(self, table: pa.Table) -> pa.Table:
-        """Run on a whole table; a partition of Ray or Dask is one.
-
-        Parameters
-        ----------
-        table
-            Rows in any number of chunks.
-
-        Returns
-        -------
-        pyarrow.Table
-            As many rows, in the same order.
-
-        Raises
-        ------
-        ArtifactError, InputError
-            As for calling the job.
-        """
+        """Run on a whole table; a partition of Ray or Dask is one."""
         return pa.Table.from_batches(self(table.to_batches()), self.schema(table.schema))
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """Schema of what comes out.
-
-        Parameters
-        ----------
-        schema
-            Of what goes in.
-
-        Returns
-        -------
-        pyarrow.Schema
-            The kept columns as they are, then the added ones.
-
-        Raises
-        ------
-        InputError
-            As for calling the job.
-        """
+        """Schema of what comes out, given that of what goes in: the kept columns as they are, then the added ones."""
         kept = [schema.field(name) for name in self.kept(schema.names)]
         for name in self.columns:
-            if not holds_strings(schema.field(name).type):
+            if not _holds_strings(schema.field(name).type):
                 raise InputError(f"column {name!r} holds {schema.field(name).type}; texts must be strings")
-        return pa.schema([*kept, *(pa.field(name, arrow_type(kind)) for name, kind in self.added.items())])
+        return pa.schema([*kept, *(pa.field(name, _TYPES[kind]) for name, kind in self.added.items())])
 
     @property
     def added(self) -> dict[str, str]:
@@ -209,31 +150,33 @@ class Job:
 
     def _added(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The added columns of a batch."""
-        columns = [texts_of(batch.column(name)) for name in self.columns]
-        wrong = [[fault_of(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
-        error = [next(filter(None, faults), None) for faults in zip(*wrong, strict=True)]
+        columns = [_texts_of(batch.column(name)) for name in self.columns]
+        faults = [[_fault_of(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
+        error = [next(filter(None, each), None) for each in zip(*faults, strict=True)]
         rows = [row for row, fault in enumerate(error) if fault is None]
-        found = self._run([[texts[row] for row in rows] for texts in columns])
-        arrays = [array_of(found[name], rows, batch.num_rows, OUTPUTS[self.task][name]) for name in self.outputs]
+        # no models are opened where there is nothing to classify
+        values = self._run([[texts[row] for row in rows] for texts in columns]) if rows else {}
+        arrays = []
+        for name in self.outputs:
+            spread: list[Any] = [None] * batch.num_rows
+            for row, value in zip(rows, values.get(name, ()), strict=True):
+                spread[row] = value
+            arrays.append(pa.array(spread, _TYPES[OUTPUTS[self.task][name]]))
         return [*arrays, pa.array(error, pa.string())]
 
-    def _run(self, columns: list[list[str]]) -> Values:
-        """Outputs of texts without fault; no models are opened where there are none."""
-        if not columns[0]:
-            return {name: [] for name in self.outputs}
-        found = identity_of(self.task, self.models, self.encoder)
-        if found != self.identity:
+    def _run(self, columns: list[list[str]]) -> dict[str, list[Any]]:
+        """Outputs of valid texts."""
+        if identity_of(self.task, self.models, self.encoder) != self.identity:
             raise ArtifactError(
                 f"the models in {models_root(self.models)} are others than those that the job was made with: install the "
                 "same version of semclass, and the same models, on every machine"
             )
         model = open_model(self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity)
         if "truncated" not in self.outputs:
-            return model(*columns)
-        values, cut = quietly(lambda: model(*columns))
-        flags = np.zeros(len(columns[0]), np.bool_)
-        flags[cut] = True
-        return {**values, "truncated": flags.tolist()}
+            return values_of(model(*columns), self.outputs)
+        items, cut = quietly(lambda: model(*columns))
+        flags = np.isin(np.arange(len(columns[0])), cut)
+        return {**values_of(items, self.outputs), "truncated": flags.tolist()}
 
 
 def classify_job(
@@ -254,12 +197,12 @@ def classify_job(
     ----------
     what
         ``"questions"``: what kind of answer each asks for; ``"passages"``: which each provides; ``"texts"``: the classes
-        of a model of your own; ``"pairs"``: whether a sentence answers a question.
+        of a model of your own; ``"pairs"``: whether a sentence answers a question; ``"encode"``: see :func:`encode_job`.
     column
         The column of the texts, ``"text"`` if None; for pairs the columns of question and sentence,
         ``("question", "sentence")`` if None.
     models
-        Folder laid out like the shipped ``models/``, the shipped one if None. For ``"texts"``, the folder that
+        Folder laid out like the shipped ``models/``, the shipped one if None; for ``"texts"``, the folder that
         :meth:`semclass.TextClassifier.save` wrote. It must be at the same path on every machine.
     encoder
         Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``; that of the models if None.
@@ -286,7 +229,7 @@ def classify_job(
     ArtifactError
         If the models are missing or damaged, or a head was trained for another encoder.
     """
-    check_choice(what, [task for task in OUTPUTS if task != "encode"], "what")
+    check_choice(what, tuple(OUTPUTS), "what")
     if what == "texts" and models is None:
         raise InputError(
             "no classes of your own are shipped: name the folder that TextClassifier.save wrote as `models`"
@@ -295,59 +238,13 @@ def classify_job(
         if what not in ("questions", "texts"):
             raise InputError(f"min_probability is for questions and texts, not for {what}")
         check_probability(min_probability, "min_probability")
-    return _job(what, column, models, encoder, keep, outputs, prefix, min_probability, threads)
-
-
-def encode_job(
-    *,
-    column: str | None = None,
-    models: str | Path | None = None,
-    encoder: str | Path | None = None,
-    keep: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    prefix: str = "",
-    threads: int = 1,
-) -> Job:
-    """Make a job that gives the vectors of texts: the encoder's view ``pooled``, which retrieval compares, as float32.
-
-    Parameters
-    ----------
-    column, models, encoder, keep, outputs, prefix, threads
-        As for :func:`classify_job`.
-
-    Returns
-    -------
-    Job
-        Ready to be sent to the workers.
-
-    Raises
-    ------
-    InputError, InputTypeError, ArtifactError
-        As for :func:`classify_job`.
-    """
-    return _job("encode", column, models, encoder, keep, outputs, prefix, None, threads)
-
-
-def _job(
-    task: str,
-    column: str | Sequence[str] | None,
-    models: str | Path | None,
-    encoder: str | Path | None,
-    keep: Sequence[str] | None,
-    outputs: Sequence[str] | None,
-    prefix: str,
-    min_probability: float | None,
-    threads: int,
-) -> Job:
-    """Check the arguments, and open the models once."""
-    count = 2 if task == "pairs" else 1
-    usual = ("question", "sentence") if task == "pairs" else ("text",)
+    usual = ("question", "sentence") if what == "pairs" else ("text",)
     columns = usual if column is None else (column,) if isinstance(column, str) else _names(column, "column")
-    if len(columns) != count:
-        raise InputError(f"column names {len(columns)} columns, {short(columns)}; {task} needs {count}")
-    wanted = DEFAULTS[task] if outputs is None else _names(outputs, "outputs")
+    if len(columns) != len(usual):
+        raise InputError(f"column names {len(columns)} columns, {short(columns)}; {what} needs {len(usual)}")
+    wanted = DEFAULTS[what] if outputs is None else _names(outputs, "outputs")
     for name in wanted:
-        check_choice(name, tuple(OUTPUTS[task]), "outputs")
+        check_choice(name, tuple(OUTPUTS[what]), "outputs")
     if len(set(wanted)) < len(wanted) or not wanted:
         raise InputError(f"outputs is {short(wanted)}; name each once, and at least one")
     if not isinstance(prefix, str):
@@ -358,19 +255,32 @@ def _job(
     if used is not None and not used.startswith(HUB):
         used = str(Path(used).absolute())
     job = Job(
-        task=task,
+        task=what,
         columns=columns,
         keep=None if keep is None else _names(keep, "keep"),
         outputs=wanted,
         prefix=prefix,
         models=where,
         encoder=used,
-        identity=identity_of(task, where, used),
+        identity=identity_of(what, where, used),
         min_probability=min_probability,
         threads=check_positive(threads, "threads"),
     )
-    open_model(job.task, job.models, job.encoder, job.threads, job.min_probability, job.identity)
+    open_model(what, where, used, job.threads, min_probability, job.identity)
     return job
+
+
+def encode_job(**options: Any) -> Job:
+    """Make a job that gives the vectors of texts, float32, which retrieval compares: ``classify_job("encode", ...)``.
+
+    `options` are those of :func:`classify_job`. Vectors of a ``"hub:"`` model are not compared between machines.
+    """
+    return classify_job("encode", **options)
+
+
+def quoted(name: str) -> str:
+    """A name as it stands in a schema of Spark's."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def _names(names: Sequence[str], argument: str) -> tuple[str, ...]:
@@ -383,6 +293,33 @@ def _names(names: Sequence[str], argument: str) -> tuple[str, ...]:
     return found
 
 
-def quoted(name: str) -> str:
-    """A name as it stands in a schema of Spark's."""
-    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+def _holds_strings(kind: pa.DataType) -> bool:
+    """Whether a column may hold texts; one of nulls alone may."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind in (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def _texts_of(column: pa.Array) -> list[str | bytes | None]:
+    """Texts of a column: strings, None for nulls, and bytes where a text is not valid UTF-8."""
+    try:
+        texts: list[str | bytes | None] = column.to_pylist()
+    except UnicodeDecodeError:  # Spark and Parquet let any bytes pass as a string
+        return [_decoded(item) for item in column.cast(pa.large_binary()).to_pylist()]
+    return texts
+
+
+def _decoded(item: bytes | None) -> str | bytes | None:
+    try:
+        return None if item is None else item.decode()
+    except UnicodeDecodeError:
+        return item
+
+
+def _fault_of(text: str | bytes | None, name: str) -> str | None:
+    """What is wrong with a text of a column, if anything."""
+    if text is None:
+        return f"{name} is null"
+    if isinstance(text, bytes):
+        return f"{name} is not valid UTF-8"
+    return None if text.strip() else f"{name} is empty"

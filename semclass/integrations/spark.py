@@ -1,16 +1,13 @@
 """Classifying and encoding Spark data frames (extra ``spark``): a data frame in, a data frame with more columns out.
 
-Everything is done by :class:`semclass.integrations.arrow.Job`, which Spark's ``mapInArrow`` calls for each partition:
-rows never leave Arrow, neither pandas nor a second copy of them is needed. semclass must be installed on every machine
-of the cluster, for the Python that ``PYSPARK_PYTHON`` names: otherwise Spark takes the first ``python3``, in a virtual
-environment, too.
-
-Importing this module without pyspark raises the error that names the extra.
+Spark's ``mapInArrow`` calls a :class:`semclass.integrations.arrow.Job` for each partition: rows never leave Arrow. semclass
+must be installed on every machine of the cluster, for the Python that ``PYSPARK_PYTHON`` names: otherwise Spark takes the
+first ``python3``, in a virtual environment, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.heads.texts import HUB
-from semclass.integrations.arrow import Job, classify_job, encode_job, quoted
-from semclass.integrations.arrow_columns import EXTRA
+from semclass.integrations.arrow import Job, classify_job, quoted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,23 +23,18 @@ if TYPE_CHECKING:
     import pyspark.sql
     import pyspark.sql.types
 else:
-    pyspark = import_extra("pyspark", EXTRA)
-    import_extra("pyspark.sql.types", EXTRA)
-    import_extra("pandas", EXTRA)  # Spark asks for it wherever a Python function is run, needed or not
+    pyspark = import_extra("pyspark", "spark")
+    import_extra("pyspark.sql.types", "spark")
+    import_extra("pandas", "spark")  # Spark needs it wherever a Python function is run
 
 
 def classify(
     df: pyspark.sql.DataFrame,
     what: str = "questions",
     *,
-    column: str | Sequence[str] | None = None,
     models: str | Path | None = None,
     encoder: str | Path | None = None,
-    keep: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    prefix: str = "",
-    min_probability: float | None = None,
-    threads: int = 1,
+    **options: Any,
 ) -> pyspark.sql.DataFrame:
     """Classify the texts of a column.
 
@@ -53,18 +44,17 @@ def classify(
     ----------
     df
         Rows with the column, or for pairs the two columns, of type string.
-    what, column, encoder, keep, outputs, prefix, min_probability, threads
+    what, encoder, **options
         As for :func:`semclass.integrations.arrow.classify_job`.
     models
-        Folder of the models, the shipped ones if None; for ``"texts"`` the folder that
-        :meth:`semclass.TextClassifier.save` wrote. It is at the same path on every machine, or the session ships it: zip
-        its content to ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with
-        ``--archives my-head.zip``), and name it ``"my-head.zip"`` here.
+        As there. The folder is at the same path on every machine, or the session ships it: zip its content to
+        ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),
+        and name it ``"my-head.zip"`` here.
 
     Returns
     -------
     pyspark.sql.DataFrame
-        The kept columns, then those of the job. Nothing is computed until Spark is asked for rows.
+        The kept columns, then those of the job. Nothing is computed until Spark needs rows.
 
     Raises
     ------
@@ -78,70 +68,9 @@ def classify(
     >>> rows = spark.read.parquet("questions")  # doctest: +SKIP
     >>> classify(rows, "questions", column="question").write.parquet("classified")  # doctest: +SKIP
     """
-    _check_frame(df)
-    job = classify_job(
-        what,
-        column=column,
-        models=_located(models),
-        encoder=_located(encoder),
-        keep=keep,
-        outputs=outputs,
-        prefix=prefix,
-        min_probability=min_probability,
-        threads=threads,
-    )
-    return _mapped(df, job, models, encoder)
-
-
-def encode(
-    df: pyspark.sql.DataFrame,
-    *,
-    column: str | None = None,
-    models: str | Path | None = None,
-    encoder: str | Path | None = None,
-    keep: Sequence[str] | None = None,
-    outputs: Sequence[str] | None = None,
-    prefix: str = "",
-    threads: int = 1,
-) -> pyspark.sql.DataFrame:
-    """Encode the texts of a column: ``vector``, an array of floats, is what retrieval compares.
-
-    Parameters
-    ----------
-    df, column, models, encoder, keep, outputs, prefix, threads
-        As for :func:`classify`.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The kept columns, then ``vector`` and ``error``.
-
-    Raises
-    ------
-    InputError, InputTypeError, ArtifactError
-        As for :func:`classify`.
-    """
-    _check_frame(df)
-    job = encode_job(
-        column=column,
-        models=_located(models),
-        encoder=_located(encoder),
-        keep=keep,
-        outputs=outputs,
-        prefix=prefix,
-        threads=threads,
-    )
-    return _mapped(df, job, models, encoder)
-
-
-def _check_frame(df: object) -> None:
-    """Refuse what is no Spark data frame."""
     if not isinstance(df, pyspark.sql.DataFrame):
         raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")
-
-
-def _mapped(df: pyspark.sql.DataFrame, job: Job, models: str | Path | None, encoder: str | Path | None) -> Any:
-    """The data frame that the job makes of another; `models` and `encoder` as the caller named them."""
+    job = classify_job(what, models=_located(models), encoder=_located(encoder), **options)
     types = pyspark.sql.types
     kept = job.kept(df.columns)
     for name in job.columns:
@@ -159,8 +88,16 @@ def _mapped(df: pyspark.sql.DataFrame, job: Job, models: str | Path | None, enco
     return df.select(*map(quoted, read)).mapInArrow(partial(_run, sent), schema)
 
 
+def encode(df: pyspark.sql.DataFrame, **options: Any) -> pyspark.sql.DataFrame:
+    """Encode the texts of a column: adds ``vector``, an array of floats, which retrieval compares, and ``error``.
+
+    `options` are those of :func:`classify` but `what` and `min_probability`.
+    """
+    return classify(df, "encode", **options)
+
+
 def _run(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-    """What a worker does with a partition."""
+    """Run a job on a partition, in a worker."""
     return replace(job, models=_located(job.models), encoder=_located(job.encoder))(batches)
 
 
@@ -170,7 +107,7 @@ def _shipped(path: str | Path) -> Path | None:
         return None
     try:
         found = Path(pyspark.SparkFiles.get(str(path)))
-    except AssertionError:  # how it says that no session of this process has files, as with a remote one
+    except AssertionError:  # no session of this process has files, as with a remote one
         return None
     return found if found.exists() else None
 
@@ -183,5 +120,5 @@ def _located(path: str | Path | None) -> str | None:
 
 
 def _sent(path: str | Path | None) -> str | None:
-    """What a worker is told: the name of what the session ships, which each machine has elsewhere, or an absolute path."""
+    """What a job names on a worker: the name of what the session ships, or an absolute path."""
     return str(path) if path is not None and _shipped(path) else _located(path)
