@@ -6,8 +6,8 @@ inverse document frequencies are the values of a question's sparse vector, its c
 class alone) those of its class vector. See :mod:`semclass.integrations.qdrant_search` for the requests.
 
 The statistics of the corpus (N, document frequencies) live in the metadata of the collection. They follow each
-:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length in the sparse vectors stays that of the upload,
-for every vector holds it: a corpus whose passages grow much longer or shorter is better uploaded anew.
+:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length stays that of the upload, as every sparse vector
+holds it: a corpus whose passages grow much longer or shorter is better uploaded again.
 """
 
 from __future__ import annotations
@@ -21,34 +21,16 @@ import numpy as np
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
+from semclass.index import filters
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, no_evidence
-from semclass.integrations.qdrant_collection import (
-    PAGE,
-    SHOWN,
-    Server,
-    changed_by,
-    client_models,
-    count_terms,
-    open_client,
-    pack,
-    passage_of,
-    point_id,
-    read_filter,
-    read_record,
-    terms_by_point,
-    terms_of,
-    unpack,
-    write_record,
-)
-from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score
-from semclass.integrations.qdrant_upload import batches, create, send
+from semclass.integrations import qdrant_collection as stored
+from semclass.integrations.qdrant_filters import to_qdrant
+from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take
+from semclass.integrations.qdrant_upload import batches, create
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
-
-_DEPTH = 200
-"""Best passages of each route that are scored by all routes, by default."""
 
 _BATCH = 256
 """Points of a request while uploading, at most."""
@@ -65,13 +47,12 @@ class QdrantIndex:
     collection
         Name of the collection.
     encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
-        As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` where the codes stayed behind.
+        As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
     statistics
-        What BM25 has to know of all passages, as the collection said when it was opened or last changed here; but the
-        average length is that of the upload, which all sparse vectors were made with.
+        What BM25 has to know of all passages, as the collection said when it was opened or last changed here.
     depth
-        How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as are asked for. A
-        passage that is behind this place by both is not found, whatever the sum.
+        How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as a search wants.
+        A passage that is behind this place by both is not found, whatever the sum.
     exact
         Whether vectors are searched in full; if not, through the HNSW graph that a server builds.
     """
@@ -87,7 +68,7 @@ class QdrantIndex:
     codebooks: str
     statistics: Statistics
     tuned: Mapping[str, Any] = field(default_factory=dict)
-    depth: int = _DEPTH
+    depth: int = 200
     exact: bool = True
 
     def __len__(self) -> int:
@@ -100,12 +81,12 @@ class QdrantIndex:
         return self.statistics.idf
 
     @property
-    def _server(self) -> Server:
-        return Server(self.client)
+    def _server(self) -> stored.Server:
+        return stored.Server(self.client)
 
     @classmethod
     def connect(
-        cls, client: Any, collection: str, *, depth: int = _DEPTH, exact: bool = True, **options: Any
+        cls, client: Any, collection: str, *, depth: int = 200, exact: bool = True, **options: Any
     ) -> QdrantIndex:
         """Open a collection that :meth:`upload` filled.
 
@@ -118,7 +99,7 @@ class QdrantIndex:
         depth, exact
             See the attributes.
         **options
-            For ``QdrantClient`` beside the address, such as ``api_key``.
+            For ``QdrantClient`` besides the address, such as ``api_key``.
 
         Returns
         -------
@@ -130,17 +111,17 @@ class QdrantIndex:
         ArtifactError
             If the server does not answer, or the collection is not there, not complete, or of another protocol.
         """
-        client = open_client(client, options)
-        if not Server(client).collection_exists(collection):
+        client = stored.open_client(client, options)
+        if not stored.Server(client).collection_exists(collection):
             raise ArtifactError(f"there is no collection {collection!r}; upload an index (semclass index upload)")
-        record = read_record(Server(client), collection)
+        record, statistics = stored.read_record(stored.Server(client), collection)
         return cls(
             client=client,
             collection=collection,
-            **{name: str(record[name]) for name in ("encoder", "interaction", "similarity", "form", "codebooks")},
+            **{name: str(record[name]) for name in stored.NAMES},
             classes=tuple(record["classes"]),
             thresholds=np.array(record["thresholds"], np.float64),
-            statistics=unpack(record),
+            statistics=statistics,
             tuned=dict(record["tuned"]),
             depth=check_positive(depth, "depth"),
             exact=exact,
@@ -171,21 +152,21 @@ class QdrantIndex:
         collection
             Its name; it must not be there yet.
         codes
-            Whether the codes of tokens and sentences go along, as base64 in the payload; if not, candidates are read again
-            when they are re-ranked, as those of a lean index.
+            Whether the codes of tokens and sentences are stored, as base64 in the payload; if not, candidates are encoded
+            again when they are re-ranked, as those of a lean index.
         replace
             Whether a collection of that name is removed first.
         batch
             Points of a request, at most.
         progress
-            Called with the number of passages done, after each request.
+            Called with the number of passages of each request.
         settings
             For ``QdrantClient.create_collection``, such as ``shard_number``, ``hnsw_config`` and ``on_disk_payload``.
 
         Returns
         -------
         QdrantIndex
-            The collection. It can be opened by others from now on, not before: what describes it is written last.
+            The collection. Others can open it from now on, not before: what describes it is written last.
 
         Raises
         ------
@@ -196,13 +177,13 @@ class QdrantIndex:
         """
         check_text(collection, "collection")
         size = check_positive(batch, "batch")
-        client = open_client(client, options)
-        if Server(client).collection_exists(collection):
+        client = stored.open_client(client, options)
+        if stored.Server(client).collection_exists(collection):
             if not replace:
                 raise InputError(
                     f"there is a collection {collection!r} already; name another, or set replace=True (--replace)"
                 )
-            Server(client).delete_collection(collection)
+            stored.Server(client).delete_collection(collection)
         made = cls(
             client=client,
             collection=collection,
@@ -219,40 +200,41 @@ class QdrantIndex:
         dim = index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")
         create(made._server, collection, dim, 2 * len(made.classes), settings or {})
         made._send(index, size, progress)
-        made._describe()
-        return made
+        return made._described(index.statistics)
 
     def _send(self, index: PassageIndex, batch: int, progress: Callable[[int], object] | None = None) -> None:
-        """Upsert every passage of an index that fits this one."""
-        points = batches(index, batch, self.statistics.average, codes=self.form != "lean")
-        send(self._server, self.collection, points, progress)
+        """Upsert every passage of an index."""
+        models = stored.client_models()
+        for ids, vectors, payloads in batches(index, batch, self.statistics.average, codes=self.form != "lean"):
+            points = models.Batch(ids=ids, vectors=vectors, payloads=payloads)
+            self._server.upsert(self.collection, points, wait=True)
+            if progress is not None:
+                progress(len(ids))
 
-    def _describe(self) -> None:
-        """Write what :meth:`connect` reads."""
+    def _described(self, statistics: Statistics) -> QdrantIndex:
+        """The same with other statistics, which are written down with all that :meth:`connect` reads."""
         record = {
-            **{name: getattr(self, name) for name in ("encoder", "interaction", "similarity", "form", "codebooks")},
+            **{name: getattr(self, name) for name in stored.NAMES},
             "classes": list(self.classes),
             "thresholds": self.thresholds.tolist(),
-            "passages": self.statistics.passages,
-            "average_length": self.statistics.average,
-            "frequencies": pack(self.statistics),
             "tuned": dict(self.tuned),
         }
-        write_record(self._server, self.collection, record)
+        stored.write_record(self._server, self.collection, record, statistics)
+        return replace(self, statistics=statistics)
 
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
-        """Add passages; one whose id is there takes the old one's place.
+        """Add passages; one whose id is there replaces the old one.
 
-        Document frequencies and N are counted on from what the collection says, and written when all passages are there.
-        Who opened the collection before scores with what they know until they open it again. One process at a time may
-        change a collection; where several did, or one was stopped, :meth:`refresh_statistics` counts anew.
+        Document frequencies and N are updated from what the collection says, and written when all passages are there. Who
+        opened the collection before scores with the old ones. One process at a time may change a collection; where several
+        did, or one was stopped, :meth:`refresh_statistics` counts again.
 
         Parameters
         ----------
         passages
             At least one, as for :meth:`semclass.PassageIndex.build`.
-        reader
-            The models that read passages, those that the index was made with; the shipped ones if None.
+        passage_encoder
+            The models that the index was made with; the shipped ones if None.
 
         Returns
         -------
@@ -262,23 +244,18 @@ class QdrantIndex:
         Raises
         ------
         InputError, InputTypeError
-            As for :meth:`semclass.PassageIndex.build`, or if the reader is of other models.
+            As for :meth:`semclass.PassageIndex.build`, or if the models are others.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if (passage_encoder.encoder.fingerprint, passage_encoder.interaction) != (self.encoder, self.interaction):
-            raise InputError("the reader is of another encoder than the collection; load the models that made it")
+            raise InputError("the models are of another encoder than the collection; load those that made it")
         more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
-            raise InputError(
-                "the reader has other classes or codebooks than the collection; load the models that made it"
-            )
+            raise InputError("the models have other classes or codebooks than the collection; load those that made it")
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
-        old = terms_by_point(self._server, self.collection, names)
-        now = self._now()
-        now._send(more, _BATCH)
-        return now._written(
-            len(more) - len(old), more.statistics.document_frequencies - count_terms(old, len(self.statistics.is_term))
-        )
+        old = stored.terms_by_point(self._server, self.collection, names)
+        self._send(more, _BATCH)
+        return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
         """Delete passages, and take them out of the statistics; see :meth:`add` for who may do so when.
@@ -300,52 +277,41 @@ class QdrantIndex:
         """
         names = check_texts(ids, "ids")
         check_unique(names)
-        old = terms_by_point(self._server, self.collection, names)
-        if missing := [name for name in names if point_id(name) not in old]:
+        old = stored.terms_by_point(self._server, self.collection, names)
+        if missing := [name for name in names if stored.point_id(name) not in old]:
             raise InputError(f"there is no passage {missing[0]!r} in collection {self.collection!r}")
-        models, now = client_models(), self._now()
-        self._server.delete(self.collection, models.PointIdsList(points=list(old)), wait=True)
-        return now._written(-len(old), -count_terms(old, len(self.statistics.is_term)))
+        self._server.delete(self.collection, stored.client_models().PointIdsList(points=list(old)), wait=True)
+        return self._changed(0, 0, old)
+
+    def _changed(self, more: int, frequencies: IntArray | int, old: Mapping[int, IntArray]) -> QdrantIndex:
+        """The same with `more` passages of some document frequencies, and without those whose terms are in `old`."""
+        # the collection may have been changed since this was opened
+        _, now = stored.read_record(self._server, self.collection)
+        # concurrent changes may have been counted wrongly, but no number is below 0
+        counts = now.document_frequencies + frequencies - stored.count_terms(old, len(now.is_term))
+        passages = max(now.passages + more - len(old), 0)
+        return self._described(replace(now, passages=passages, document_frequencies=np.maximum(counts, 0)))
 
     def refresh_statistics(self) -> QdrantIndex:
-        """Count N and document frequencies anew, over every point, and write them down.
+        """Count N and document frequencies again, over every point, and write them down.
 
         The average length stays what the sparse vectors were made with.
         """
         size = len(self.statistics.is_term)
-        counts, n, offset = count_terms({}, size), 0, None
+        counts, n, offset = np.zeros(size, np.int64), 0, None
         while True:
             points, offset = self._server.scroll(
-                self.collection, limit=PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
+                self.collection, limit=stored.PAGE, offset=offset, with_payload=False, with_vectors=["bm25"]
             )
-            counts += count_terms({point.id: terms_of(point) for point in points}, size)
+            counts += stored.count_terms({point.id: stored.terms_of(point) for point in points}, size)
             n += len(points)
             if offset is None:
-                break
-        changed = replace(self, statistics=replace(self.statistics, passages=n, document_frequencies=counts))
-        changed._describe()
-        return changed
-
-    def _now(self) -> QdrantIndex:
-        """The same with the statistics as the collection has them: it may have been changed since this was opened."""
-        return replace(self, statistics=unpack(read_record(self._server, self.collection)))
-
-    def _written(self, more: int, frequencies: IntArray) -> QdrantIndex:
-        """The same with so many passages more, in which terms are so often; the collection says so, too."""
-        changed = replace(self, statistics=changed_by(self.statistics, more, frequencies))
-        changed._describe()
-        return changed
+                return self._described(replace(self.statistics, passages=n, document_frequencies=counts))
 
     def passages(self, rows: IntArray) -> list[Passage]:
-        """Read passages back, by their points, int64 of shape (m,).
-
-        Raises
-        ------
-        InputError
-            If one is not there any more.
-        """
-        points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(SHOWN))
-        found = {point.id: passage_of(point.payload) for point in points}
+        """Read passages back, by their points, int64 of shape (m,); an InputError if one is not there any more."""
+        points = self._server.retrieve(self.collection, rows.tolist(), with_payload=list(stored.SHOWN))
+        found = {point.id: stored.passage_of(point.payload) for point in points}
         if missing := [row for row in rows.tolist() if row not in found]:
             raise InputError(f"there is no point {missing[0]} in collection {self.collection!r}")
         return [found[row] for row in rows.tolist()]
@@ -364,28 +330,29 @@ class QdrantIndex:
         Raises
         ------
         InputError, InputTypeError
-            If Qdrant cannot apply the filter, see :func:`semclass.integrations.qdrant_filters.to_qdrant`.
+            If Qdrant cannot apply the filter.
         """
-        idf = self.idf
-        routes = routes_of(query, scoring, idf, self.similarity)
+        routes = routes_of(query, scoring, self.idf, self.similarity)
         codes = passage_encoder is not None and self.form != "lean"
         requests = Search(self._server, self.collection, self.exact, classes=bool(self.classes), codes=codes)
-        chosen, depth, linear = read_filter(where), max(fusion.DEPTH, n), scoring.fusion == "linear"
-        best = requests.best(routes, n, max(self.depth, n), chosen) if linear else None
-        found = requests.lists(routes, depth, chosen) if best is None else best
+        chosen = None if where is None else to_qdrant(filters.parse(where))
+        depth, linear = max(fusion.DEPTH, n), scoring.fusion == "linear"
+        found = (
+            requests.best(routes, n, max(self.depth, n), chosen) if linear else requests.lists(routes, depth, chosen)
+        )
         read = requests.components([point.id for point in found], routes)
         # a passage that another process deleted between the two requests is left out
         points = [point for point in found if point.id in read["dense"]]
-        scored = score(points, read, query, scoring, self.similarity, self.thresholds, None if linear else depth)
-        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -scored.score))[:n]
+        fields = score(points, read, query, scoring, self.similarity, self.thresholds, None if linear else depth)
+        order = np.lexsort((np.array([point.payload["_id"] for point in points], str), -fields["score"]))[:n]
         points = [points[place] for place in order]
         if not linear:
             points, kept = requests.read(points)
             order = order[kept]
-        passages = tuple(passage_of(point.payload) for point in points)
+        passages = tuple(stored.passage_of(point.payload) for point in points)
         tokens, sentences, terms = (
             no_evidence(len(points))
-            if passage_encoder is None
+            if passage_encoder is None or not points
             else read_evidence(points, passages, passage_encoder, form=self.form, quantised=bool(self.codebooks))
         )
         return Candidates(
@@ -394,7 +361,7 @@ class QdrantIndex:
             tokens=tokens,
             sentences=sentences,
             terms=terms,
-            idf=idf,
+            idf=self.idf,
             passages=passages,
-            **scored.take(order),
+            **{name: take(values, order) for name, values in fields.items()},
         )

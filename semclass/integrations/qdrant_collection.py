@@ -6,7 +6,7 @@ import base64
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,11 +16,9 @@ import numpy.typing as npt
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.types import IntArray, Passage
-from semclass.index import filters
-from semclass.integrations.qdrant_filters import to_qdrant
 from semclass.scoring.bm25 import Statistics
 
-KIND = "qdrant-index"
+_KIND = "qdrant-index"
 
 PAGE = 2048
 """Points of a request while statistics are counted."""
@@ -28,10 +26,8 @@ PAGE = 2048
 _RECORD = "semclass"
 """Key of the collection's metadata below which the index describes itself."""
 
-_FIELDS = (
-    *("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks"),
-    *("passages", "average_length", "frequencies", "tuned"),
-)
+NAMES = ("encoder", "interaction", "similarity", "form", "codebooks")
+"""Fields of the record that are texts."""
 
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
 
@@ -64,10 +60,10 @@ class Server:
 
     def __getattr__(self, name: str) -> Any:
         """A method of the client."""
-        return partial(_ask, self.client, name)
+        return partial(_request, self.client, name)
 
 
-def _ask(client: Any, name: str, *args: Any, **options: Any) -> Any:
+def _request(client: Any, name: str, *args: Any, **options: Any) -> Any:
     over_http = import_extra("qdrant_client.http.exceptions", "qdrant").ApiException
     over_grpc = import_extra("grpc", "qdrant").RpcError
     try:
@@ -81,38 +77,37 @@ def _ask(client: Any, name: str, *args: Any, **options: Any) -> Any:
         ) from error
 
 
-def read_record(server: Server, collection: str) -> dict[str, Any]:
-    """Read what a collection says of itself."""
+def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statistics]:
+    """Read what a collection says of itself, and its statistics."""
     record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
-    where = f"collection {collection!r}"
     if record is None:
-        raise ArtifactError(f"{where} holds no complete index of semclass; {_REMEDY}")
-    artifacts.check_protocol(record, where, KIND)
-    if missing := [name for name in _FIELDS if name not in record]:
-        raise ArtifactError(f"{where} has no field {missing[0]!r}; {_REMEDY}")
-    return record
-
-
-def write_record(server: Server, collection: str, record: Mapping[str, Any]) -> None:
-    """Write what a collection says of itself, in one step."""
-    described = {"protocol": artifacts.PROTOCOL, "kind": KIND, **record}
-    server.update_collection(collection, metadata={_RECORD: described})
-
-
-def pack(found: Statistics) -> str:
-    """Document frequencies as text: 32 bits each, one more than they are, or 0 for what is no term; compressed."""
-    numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
-    return base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode()
-
-
-def unpack(record: Mapping[str, Any]) -> Statistics:
-    """Read the statistics of a record."""
+        raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
+    artifacts.check_protocol(record, f"collection {collection!r}", _KIND)
+    if missing := [name for name in (*NAMES, "classes", "thresholds", "tuned") if name not in record]:
+        raise ArtifactError(f"collection {collection!r} has no field {missing[0]!r}; {_REMEDY}")
     try:
         numbers = np.frombuffer(zlib.decompress(base64.b64decode(record["frequencies"])), "<u4").astype(np.int64)
-    except (ValueError, zlib.error) as error:
+        counts = np.maximum(numbers - 1, 0)
+        return record, Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
+    except (KeyError, ValueError, zlib.error) as error:
         raise ArtifactError(f"the statistics of the collection are damaged ({error}); {_REMEDY}") from error
-    counts = np.maximum(numbers - 1, 0)
-    return Statistics(int(record["passages"]), float(record["average_length"]), counts, numbers > 0)
+
+
+def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
+    """Write what a collection says of itself, in one step.
+
+    Document frequencies have 32 bits each: one more than they are, or 0 for what is no term.
+    """
+    numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
+    described = {
+        "protocol": artifacts.PROTOCOL,
+        "kind": _KIND,
+        **record,
+        "passages": found.passages,
+        "average_length": found.average,
+        "frequencies": base64.b64encode(zlib.compress(numbers.tobytes(), 9)).decode(),
+    }
+    server.update_collection(collection, metadata={_RECORD: described})
 
 
 def point_id(name: str) -> int:
@@ -122,11 +117,6 @@ def point_id(name: str) -> int:
     the second is refused; within one upload it would take the first one's place.
     """
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
-
-
-def read_filter(where: Mapping[str, Any] | None) -> Any:
-    """A filter as the client takes it."""
-    return None if where is None else to_qdrant(filters.parse(where), key="metadata", point_id=point_id)
 
 
 def passage_of(payload: Mapping[str, Any]) -> Passage:
@@ -141,14 +131,12 @@ def terms_of(point: Any) -> npt.NDArray[Any]:
 
 
 def terms_by_point(server: Server, collection: str, names: Sequence[str]) -> dict[int, npt.NDArray[Any]]:
-    """Terms of the passages with these ids, by point, of those that are there."""
+    """Term ids of the passages with these ids that are there, by point."""
     numbers = {point_id(name): name for name in names}
     old = {}
     for start in range(0, len(names), PAGE):
-        points = server.retrieve(
-            collection, list(numbers)[start : start + PAGE], with_payload=["_id"], with_vectors=["bm25"]
-        )
-        for point in points:
+        some = list(numbers)[start : start + PAGE]
+        for point in server.retrieve(collection, some, with_payload=["_id"], with_vectors=["bm25"]):
             if point.payload["_id"] != numbers[point.id]:
                 raise InputError(
                     f"the ids {numbers[point.id]!r} and {point.payload['_id']!r} have the same hash; change one"
@@ -160,10 +148,3 @@ def terms_by_point(server: Server, collection: str, names: Sequence[str]) -> dic
 def count_terms(terms: Mapping[int, npt.NDArray[Any]], size: int) -> IntArray:
     """In how many of some passages each term is, int64 of shape (size,)."""
     return np.bincount(np.concatenate([np.zeros(0, np.int64), *terms.values()]), minlength=size)
-
-
-def changed_by(statistics: Statistics, more: int, frequencies: IntArray) -> Statistics:
-    """Statistics with so many passages more, in which terms are so often."""
-    # what several processes changed at a time may have been counted wrongly, but is never below 0
-    counts = np.maximum(statistics.document_frequencies + frequencies, 0)
-    return replace(statistics, passages=max(statistics.passages + more, 0), document_frequencies=counts)

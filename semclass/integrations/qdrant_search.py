@@ -1,14 +1,14 @@
 """Requests that search a collection of Qdrant, and what is read of the answers.
 
-One request has the server compute
+For linear fusion one request has the server compute
 
     dense + w * BM25 + lambda * match,
 
-as a linear formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by
-vector and the best by BM25, and every route scores all of them. A second request reads the components of the n best back,
-from which the score is summed here; the engine's own number, in float32, decides only which passages these are. For other
-fusions the server gives the two lists and the scores of all that is in either; they are fused here, and a third request
-reads the n best.
+a formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by vector and
+the best by BM25, and every route scores all of them. A second request reads the components of the n best, from which the
+score is summed here; the engine's own number, in float32, decides only which passages these are. For other fusions the
+server gives the two lists and the scores of all that is in either; they are fused here, and a third request reads the n
+best.
 """
 
 from __future__ import annotations
@@ -69,25 +69,32 @@ class Search:
     classes: bool  # points come with their class vectors
     codes: bool  # points come with the codes that re-ranking reads
 
+    @property
+    def _params(self) -> Any:
+        return client_models().SearchParams(exact=True) if self.exact else None
+
+    @property
+    def _payload(self) -> list[str]:
+        return [*SHOWN, *(CODES if self.codes else ())]
+
+    @property
+    def _vectors(self) -> Any:
+        return ["classes"] if self.classes else False
+
     def best(self, routes: Sequence[Route], n: int, depth: int, where: Any) -> list[Any]:
         """The one request that scores: points with payload and class vector, best first."""
-        models = client_models()
-        params = models.SearchParams(exact=True) if self.exact else None
+        models, params = client_models(), self._params
         counting = [route for route in routes if route.weight > 0]
         # thousands of passages share a class, so that the best by class are as good as any
         finding = [route for route in counting if route.using != "classes"]
-
-        def best() -> list[Any]:
-            return [
-                models.Prefetch(query=route.vector, using=route.using, filter=where, limit=depth, params=params)
-                for route in finding
-            ]
-
+        best = [
+            models.Prefetch(query=route.vector, using=route.using, filter=where, limit=depth, params=params)
+            for route in finding
+        ]
+        limit = len(finding) * depth
         # every route scores what any of them found: what a flat prefetch lacks would count as 0
         nested = [
-            models.Prefetch(
-                prefetch=best(), query=route.vector, using=route.using, limit=len(finding) * depth, params=params
-            )
+            models.Prefetch(prefetch=best, query=route.vector, using=route.using, limit=limit, params=params)
             for route in counting
         ]
         names = [f"$score[{place}]" for place in range(len(counting))]
@@ -98,8 +105,8 @@ class Search:
                 prefetch=nested,
                 query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
                 limit=n,
-                with_payload=[*SHOWN, *(CODES if self.codes else ())],
-                with_vectors=["classes"] if self.classes else False,
+                with_payload=self._payload,
+                with_vectors=self._vectors,
             ).points
         )
 
@@ -112,9 +119,9 @@ class Search:
                 using=route.using,
                 filter=where,
                 limit=depth,
-                params=models.SearchParams(exact=True) if self.exact else None,
+                params=self._params,
                 with_payload=["_id"],
-                with_vector=["classes"] if self.classes else False,
+                with_vector=self._vectors,
             )
             for route in routes
             if route.using != "classes"
@@ -124,12 +131,8 @@ class Search:
         return sorted(found.values(), key=lambda point: point.payload["_id"])
 
     def read(self, points: Sequence[Any]) -> tuple[list[Any], list[int]]:
-        """The same points with all that is shown, and which they are: one that was deleted meanwhile is left out."""
-        read = self.server.retrieve(
-            self.collection,
-            [point.id for point in points],
-            with_payload=[*SHOWN, *(CODES if self.codes else ())],
-        )
+        """The same points with their payloads, and their places: one that was deleted meanwhile is left out."""
+        read = self.server.retrieve(self.collection, [point.id for point in points], with_payload=self._payload)
         found = {point.id: point for point in read}
         kept = [place for place, point in enumerate(points) if point.id in found]
         return [found[points[place].id] for place in kept], kept
@@ -158,28 +161,6 @@ class Search:
         return read
 
 
-class Scored(NamedTuple):
-    """Scores of m points, each of shape (m,); probabilities of shape (m, n_classes)."""
-
-    dense: DoubleArray
-    bm25: DoubleArray
-    match: DoubleArray | None
-    parts: dict[str, DoubleArray]
-    score: DoubleArray
-    probabilities: FloatArray
-
-    def take(self, order: IntArray) -> dict[str, Any]:
-        """Scores of some points, as arguments of :class:`semclass.index.records.Candidates`."""
-        return {
-            "dense": self.dense[order],
-            "bm25": self.bm25[order],
-            "match": None if self.match is None else self.match[order],
-            "parts": {name: values[order] for name, values in self.parts.items()},
-            "score": self.score[order],
-            "probabilities": self.probabilities[order],
-        }
-
-
 def score(
     points: Sequence[Any],
     read: Mapping[str, Mapping[int, float]],
@@ -188,8 +169,11 @@ def score(
     similarity: str,
     thresholds: DoubleArray,
     depth: int | None,
-) -> Scored:
-    """Fuse the components that were read of points, as an embedded index does; `depth` is that of the lists."""
+) -> dict[str, Any]:
+    """Fuse the components that were read of points, as an embedded index does; `depth` is that of the lists.
+
+    Gives the fields of :class:`semclass.index.records.Candidates` that scoring knows, each of shape (m, ...).
+    """
     # a part of the similarity that is the same for all passages, see routes_of
     offset = 1 - float(query.pooled @ query.pooled) / 2 if similarity == "l2" else 0.0
     dense = np.array([read["dense"][point.id] for point in points], np.float64) + offset
@@ -198,32 +182,32 @@ def score(
     probabilities = np.array(classes, np.float32).reshape(len(points), len(thresholds))
     w, alpha = scoring.bm25_weight, scoring.alpha
     parts = fusion.fused(dense, lexical, scoring.fusion, weight=w, alpha=alpha, depth=depth).parts
-    matched = None
+    fields: dict[str, Any] = {"dense": dense, "bm25": lexical, "match": None, "parts": parts}
     if scoring.match is not None:
-        matched = class_match(query.probabilities, probabilities, thresholds, scoring.match)
-        parts["match"] = scoring.match_weight * matched
-    return Scored(dense, lexical, matched, parts, sum_of(parts), probabilities)
+        fields["match"] = class_match(query.probabilities, probabilities, thresholds, scoring.match)
+        parts["match"] = scoring.match_weight * fields["match"]
+    return {**fields, "score": sum_of(parts), "probabilities": probabilities}
+
+
+def take(value: Any, order: IntArray) -> Any:
+    """Some rows of what :func:`score` gives."""
+    if isinstance(value, dict):
+        return {name: take(part, order) for name, part in value.items()}
+    return None if value is None else value[order]
 
 
 def read_evidence(
     points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, *, form: str, quantised: bool
 ) -> tuple[Ragged, Ragged, Ragged]:
-    """What re-ranking needs of candidates, see :meth:`semclass.PassageIndex.evidence`."""
-    sizes = (
-        passage_encoder.encoder.views["tokens"]
-        if passage_encoder.token_encoder is None
-        else passage_encoder.token_encoder.dim,
-        passage_encoder.encoder.views["pooled"],
-    )
-    if not points:
-        tokens, sentences = (Ragged(np.zeros((0, size), np.float32), np.zeros(1, np.int64)) for size in sizes)
-        return tokens, sentences, Ragged(np.zeros(0, np.int64), np.zeros(1, np.int64))
+    """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
     if form == "lean":
         return passage_encoder.read_sentences([searchable(passage) for passage in passages])
+    views, reads = passage_encoder.encoder.views, passage_encoder.token_encoder
     books = passage_encoder.codebooks if quantised else None
     terms = _bytes(points, "terms", np.dtype("<u4"), 1)
-    tokens = _vectors(points, "tokens", None if books is None else books.tokens, sizes[0])
-    sentences = _vectors(points, "sentences", None if books is None else books.sentences, sizes[1])
+    dim = views["tokens"] if reads is None else reads.dim
+    tokens = _vectors(points, "tokens", None if books is None else books.tokens, dim)
+    sentences = _vectors(points, "sentences", None if books is None else books.sentences, views["pooled"])
     return tokens, sentences, Ragged(terms.values[:, 0], terms.offsets)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,20 +37,6 @@ def create(server: Server, collection: str, dim: int, classes: int, settings: Ma
         sparse_vectors_config={"bm25": models.SparseVectorParams()},
         **settings,
     )
-
-
-def send(
-    server: Server,
-    collection: str,
-    batches: Iterable[tuple[list[int], dict[str, Any], list[dict[str, Any]]]],
-    progress: Callable[[int], object] | None,
-) -> None:
-    """Upsert points, a request for each batch."""
-    models = client_models()
-    for ids, vectors, payloads in batches:
-        server.upsert(collection, models.Batch(ids=ids, vectors=vectors, payloads=payloads), wait=True)
-        if progress is not None:
-            progress(len(ids))
 
 
 def batches(
@@ -104,10 +90,7 @@ def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
 
 
 def _dense(segment: Segment, rows: IntArray, similarity: str) -> FloatArray:
-    """Vectors that an inner product compares, float32 of shape (m, dim), or (m, dim + 1) for ``"l2"``.
-
-    They are those that the index compares: not stretched to length 1 again, from which rounding took them.
-    """
+    """Vectors as the index compares them, rounded and not normalised again, (m, dim), or (m, dim + 1) for ``"l2"``."""
     codes = segment.pooled_codes[rows]
     vectors = codes if codes.dtype == np.float32 else from_int8(codes, segment.pooled_levels[rows])
     if similarity != "l2":

@@ -27,7 +27,6 @@ from semclass.cli import main
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.writer import IndexWriter
 from semclass.integrations import qdrant_upload
-from semclass.ranking.methods import find_method
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -37,16 +36,12 @@ QUESTIONS = ["Who designed the lighthouse?", "When was the museum opened?", "Why
 
 METHODS = [
     {},
-    {"method": "convex"},
     {"method": "convex", "weights": {"alpha": 0.3}},
     {"method": "match-hard", "fusion": "convex", "weights": {"match_hard": 0.2}},
     {"method": "match-soft", "weights": {"match_soft": 0.7}},
     {"method": "match-hard", "weights": {"match_hard": 0.2}},
     {"method": "hybrid", "weights": {"bm25": 0.0}},
-    {"method": "class-stable"},
-    {"method": "class-integrated"},
     {"method": "entail-integrated-hard"},
-    {"method": "match-soft"},
 ]
 
 
@@ -151,33 +146,15 @@ def assert_same_hits(found, wanted):
 
 
 @pytest.mark.parametrize("how", METHODS, ids=str)
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_every_method_gives_the_hits_of_the_embedded_index(retriever, embedded, question, how):
-    assert_same_hits(retriever.search(question, **how), embedded.search(question, **how))
-
-
-def test_parts_add_up_to_the_score(retriever):
-    for hit in retriever.search(QUESTIONS[0], method="match-soft", weights={"match_soft": 0.5}):
-        parts = hit.components
-        assert hit.score == pytest.approx(parts["dense"] + 0.1 * parts["bm25"] + 0.5 * parts["match"], abs=1e-9)
+def test_every_method_gives_the_hits_of_the_embedded_index(retriever, embedded, how):
+    for question in QUESTIONS:
+        assert_same_hits(retriever.search(question, **how), embedded.search(question, **how))
 
 
 def test_explanations_are_those_of_the_embedded_index(retriever, embedded):
     for mine, theirs in zip(*(found.search(QUESTIONS[0], k=3, explain=True) for found in (retriever, embedded))):  # noqa: B905
         assert mine.explanation.parts == pytest.approx(theirs.explanation.parts, abs=1e-4)
         assert [word.match for word in mine.explanation.words] == [word.match for word in theirs.explanation.words]
-
-
-def test_k_is_clamped_to_the_corpus(retriever, corpus):
-    assert len(retriever.index) == len(corpus)
-    assert {hit.id for hit in retriever.search(QUESTIONS[0], k=1000)} == {passage.id for passage in corpus}
-
-
-def test_passages_are_read_back_by_their_rows(retriever, corpus):
-    (query,) = retriever.encode(QUESTIONS[:1])
-    found = retriever.index.passages(retriever.retrieve(query, 3, find_method("default")))
-    assert len(found) == 3
-    assert all(passage in corpus for passage in found)
 
 
 def test_passages_come_with_the_scores(remote):
@@ -390,7 +367,7 @@ def test_what_is_no_complete_index_is_refused(client, collection, index):
         client.update_collection(collection, metadata={"semclass": {**record, **change}})
         with pytest.raises(ArtifactError, match=says):
             QdrantIndex.connect(client, collection)
-    made._describe()
+    made._described(made.statistics)
     assert len(QdrantIndex.connect(client, collection)) == len(index)
 
 
