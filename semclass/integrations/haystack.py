@@ -1,9 +1,9 @@
 """Components for Haystack 3 (extra ``haystack``): a ranker and a retriever.
 
-They follow Haystack's conventions. Constructors load nothing: models are loaded by ``warm_up`` or the first run, shared by
-all components that name the same encoder, and dropped by ``close``. Documents are copied, never changed. ``run_async``
-runs in a thread. What is saved are names and numbers, so that a pipeline can be written as YAML. To read it, Haystack must
-be told to trust these modules: ``Pipeline.loads(text, allowed_modules=["semclass.integrations.*"])``, or the variable
+Constructors load nothing: models are loaded by ``warm_up`` or the first run, shared by all components that name the same
+encoder, and dropped by ``close``. Documents are copied, never changed. ``run_async`` runs in a thread. What is saved are
+names and numbers, so that a pipeline can be written as YAML. To read it, Haystack must be told to trust these modules:
+``Pipeline.loads(text, allowed_modules=["semclass.integrations.*"])``, or the variable
 ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the folders and models that it opens: read only pipelines from
 people whom you would let choose them.
 """
@@ -80,10 +80,8 @@ class SemclassRanker(HaystackComponent):
 
     Parameters
     ----------
-    models, encoder
-        Folder of the heads, and their encoder, see :meth:`semclass.Models.load`; the shipped ones if None.
-    threads
-        Threads of the encoder.
+    models, encoder, threads
+        Folder of the heads, their encoder and its threads, see :meth:`semclass.Models.load`; the shipped ones if None.
     top_k
         How many documents to give, at least 1.
     score_threshold
@@ -94,7 +92,7 @@ class SemclassRanker(HaystackComponent):
     meta_fields_to_embed
         Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``, where a document has them.
     details
-        Whether ``meta["semclass"]`` of each copy has the details of its score: ``rank`` and ``rank_before``, from 1,
+        Whether ``meta["semclass"]`` of each copy has the other fields of a hit: ``rank`` and ``rank_before``, from 1,
         ``labels`` (the answer types that the document provides), ``probabilities`` and ``components``.
 
     Raises
@@ -139,27 +137,10 @@ class SemclassRanker(HaystackComponent):
         top_k: int | None = None,
         score_threshold: float | None = None,
     ) -> dict[str, list[Document]]:
-        """Re-rank documents.
+        """Give ``documents``: copies with their new scores, best first.
 
-        Parameters
-        ----------
-        query
-            A non-empty text.
-        documents
-            In the order that they came in. Of several with one id the one with the highest score stays. Those without text
-            come last, without a score, or not at all where there is a threshold.
-        top_k, score_threshold
-            As for the constructor, whose values hold where None is given.
-
-        Returns
-        -------
-        dict
-            ``documents``: copies with their new scores, best first; empty for none.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the query is empty, `top_k` is less than 1, or the heads of the method are not there.
+        Of several with one id the one with the highest score stays. Those without text come last, without a score, or not
+        at all where there is a threshold. `top_k` and `score_threshold` are those of the constructor if None.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         threshold = self.score_threshold if score_threshold is None else _threshold(score_threshold)
@@ -169,18 +150,12 @@ class SemclassRanker(HaystackComponent):
         unique = _deduplicated(documents)
         texts = [shared.Text(self._text(item)) for item in unique]
         hits = shared.rerank(self._model(), query, texts, limit, threshold, {"method": self.method})
-        ranked = [
-            replace(
-                unique[place],
-                score=hit.score,
-                meta={**unique[place].meta, **shared.details_of(hit, wanted=self.details)},
-            )
-            for place, hit in hits
-        ]
+        ranked = []
+        for place, hit in hits:
+            meta = {**unique[place].meta, **shared.details_of(hit, wanted=self.details)}
+            ranked.append(replace(unique[place], score=hit.score, meta=meta))
         if threshold is None:
-            ranked += [
-                replace(item, score=None) for item, read in zip(unique, texts, strict=True) if not read.text.strip()
-            ]
+            ranked += [replace(item, score=None) for item, text in zip(unique, texts, strict=True) if not text.there]
         return {"documents": ranked[:limit]}
 
     run_async = in_thread(run, name="run_async")
@@ -205,15 +180,13 @@ class SemclassRetriever(HaystackComponent):
     ----------
     index
         Folder that :meth:`semclass.PassageIndex.save` or ``semclass index build`` wrote.
-    models, encoder
-        Heads, and the encoder that the index was built with, see :meth:`semclass.Models.load`.
-    threads
-        Threads of the encoder.
+    models, encoder, threads
+        As for :class:`SemclassRanker`; the encoder is the one that the index was built with.
     filters
         Which passages may be found, in Haystack's filter language, see
         :func:`semclass.integrations.haystack_filters.to_where`; all if None.
     filter_policy
-        ``"replace"``: filters of a run take the place of these; ``"merge"``: both must match, always. (Haystack's own merge
+        ``"replace"``: filters of a run replace these; ``"merge"``: both must match, always. (Haystack's own merge
         forgets these where a run's filters are of the same field, or joined by ``OR``.)
     top_k
         How many documents to give, at least 1.
@@ -264,50 +237,22 @@ class SemclassRetriever(HaystackComponent):
     def run(
         self, query: str, filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, list[Document]]:
-        """Find documents.
+        """Give ``documents``: passages with their ids, texts, metadata and scores, best first.
 
-        Parameters
-        ----------
-        query
-            A non-empty text.
-        filters
-            In Haystack's filter language; `filter_policy` says what becomes of those of the constructor.
-        top_k
-            How many to give, at least 1; as the constructor has it if None.
-
-        Returns
-        -------
-        dict
-            ``documents``: passages with their ids, texts, metadata and scores, best first.
-
-        Raises
-        ------
-        FilterInputError
-            If a filter cannot be applied; it is Haystack's ``FilterError``, too.
-        InputError, InputTypeError
-            If the query is empty or `top_k` is less than 1.
+        `filter_policy` says what `filters` do to those of the constructor; a filter that cannot be applied is a
+        ``FilterInputError``, which is Haystack's ``FilterError``, too. `top_k` is that of the constructor if None.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
-        asked = filters or self.filters
+        chosen = filters or self.filters
         if filters and self.filters and self.filter_policy is FilterPolicy.MERGE:
-            asked = {"operator": "AND", "conditions": [self.filters, filters]}
-        options = {
-            "method": self.method,
-            "candidates": self.candidates,
-            "where": to_where(asked) if asked else None,
-        }
-        hits = shared.search(self._model(), query, limit, options)
-        return {
-            "documents": [
-                Document(
-                    id=hit.id,
-                    content=hit.text,
-                    meta={**hit.metadata, **shared.details_of(hit, wanted=self.details)},
-                    score=hit.score,
-                )
-                for hit in hits
-            ]
-        }
+            chosen = {"operator": "AND", "conditions": [self.filters, filters]}
+        where = to_where(chosen) if chosen else None
+        options = {"method": self.method, "candidates": self.candidates, "where": where}
+        documents = []
+        for hit in shared.search(self._model(), query, limit, options):
+            meta = {**hit.metadata, **shared.details_of(hit, wanted=self.details)}
+            documents.append(Document(id=hit.id, content=hit.text, meta=meta, score=hit.score))
+        return {"documents": documents}
 
     run_async = in_thread(run, name="run_async")
 
@@ -316,44 +261,15 @@ class SemclassRetriever(HaystackComponent):
 
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
-    """Make passages of documents, for :meth:`semclass.PassageIndex.build` and :class:`semclass.IndexWriter`.
+    """Make passages of documents with content, for :meth:`semclass.PassageIndex.build` and :class:`semclass.IndexWriter`.
 
-    Parameters
-    ----------
-    documents
-        n documents with content; JSON must be able to hold their ``meta``. A ``title`` in it is read before the content.
-
-    Returns
-    -------
-    list of Passage
-        With the ids, contents and metadata of the documents, in their order.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If one is no document, or has no text.
+    They have the ids, contents and metadata of the documents. A ``title`` in ``meta`` is read before the content.
     """
     return [Passage(hit.id, hit.text, hit.metadata) for hit in to_hits(documents)]
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context` and its steps.
-
-    Parameters
-    ----------
-    documents
-        n documents with content, as a retriever or a ranker gives them.
-
-    Returns
-    -------
-    list of Hit
-        With ranks from 1, and the score 0 where a document has none.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If one is no document, or has no text.
-    """
+    """Make hits of documents with content, best first, for :func:`semclass.build_context`; 0 stands for a missing score."""
     given = shared.check_items(documents, Document, "documents")
     texts = [check_text(item.content or "", f"content of document {item.id!r}") for item in given]
     return [
@@ -376,10 +292,7 @@ def _deduplicated(documents: Iterable[Document]) -> list[Document]:
     """Keep of each id the document with the highest score, the first of equals, where the first of them stands."""
     best: dict[str, Document] = {}
     for item in shared.check_items(documents, Document, "documents"):
-        if item.id not in best or _score(item) > _score(best[item.id]):
+        other = best.setdefault(item.id, item)
+        if item.score is not None and (other.score is None or item.score > other.score):
             best[item.id] = item
     return list(best.values())
-
-
-def _score(document: Document) -> float:
-    return -math.inf if document.score is None else float(document.score)

@@ -1,6 +1,6 @@
 """Components for Haystack 3 (extra ``haystack``): a router and a classifier of queries, by the answer type they ask for.
 
-They keep to what :mod:`semclass.integrations.haystack` says of its components.
+They follow the conventions in :mod:`semclass.integrations.haystack`.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from semclass.core.asynchronous import in_thread
-from semclass.core.checks import check_probability, check_text, check_texts, check_unique
+from semclass.core.checks import check_probability, check_texts, check_unique
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN, COARSE
 from semclass.heads.questions import QuestionClassifier
@@ -28,8 +28,20 @@ UNMATCHED = "unmatched"
 """Output of a router for queries that go to no other, as Haystack's own routers call it."""
 
 
+class _Classifying(HaystackComponent):
+    """A component that classifies queries."""
+
+    def _take_classifier(self, model: str | Path | None, min_probability: float | None) -> None:
+        self.model = shared.path_text(model, "model")
+        given = min_probability
+        self.min_probability = None if given is None else check_probability(given, "min_probability")
+
+    def _model(self) -> QuestionClassifier | TextModel:
+        return self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)
+
+
 @component
-class SemclassQueryRouter(HaystackComponent):
+class SemclassQueryRouter(_Classifying):
     """Sends a query to the output of its class: there is one output for each class, and ``unmatched``.
 
     Parameters
@@ -41,10 +53,8 @@ class SemclassQueryRouter(HaystackComponent):
         Folder that :meth:`semclass.TextClassifier.save` wrote: a taxonomy of your own, whose classes must then be named.
     min_probability
         In [0, 1]; a query whose class is less probable goes to ``unmatched``. None keeps the limit of the `model`.
-    models, encoder
-        Folder of the shipped taxonomy's heads, and the encoder, see :meth:`semclass.Models.load`.
-    threads
-        Threads of the encoder.
+    models, encoder, threads
+        Folder of the shipped taxonomy's heads, their encoder and its threads, see :meth:`semclass.Models.load`.
 
     Raises
     ------
@@ -71,6 +81,7 @@ class SemclassQueryRouter(HaystackComponent):
         threads: int = 1,
     ) -> None:
         self._take_models(models, encoder, threads)
+        self._take_classifier(model, min_probability)
         if classes is None and model is not None:
             raise InputError(f"name the classes of {model} that have an output: classes=[...]")
         self.classes = list(COARSE) if classes is None else check_texts(classes, "classes")
@@ -79,45 +90,24 @@ class SemclassQueryRouter(HaystackComponent):
             raise InputError(
                 f"classes has {min(reserved)!r}, which is no class; queries of no class go to {UNMATCHED!r}"
             )
-        self.model = shared.path_text(model, "model")
-        self.min_probability = _limit(min_probability)
         component.set_output_types(self, **dict.fromkeys([*self.classes, UNMATCHED], str))
 
     def run(self, query: str) -> dict[str, str]:
-        """Send a query on.
-
-        Parameters
-        ----------
-        query
-            A non-empty text.
-
-        Returns
-        -------
-        dict
-            The query, under the name of one output.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the query is empty or not a string.
-        """
-        found = _classified(self._model(), query, self.min_probability)
-        labels = [found["fine_label"], found["label"]] if "fine_label" in found else [found["label"]]
-        return {next((name for name in labels if name in self.classes), UNMATCHED): query}
+        """Give a non-empty query under the name of one output."""
+        found = shared.classify(self._model(), query, self.min_probability)
+        name, _ = shared.route(found, self.classes, self.min_probability)
+        return {name if name in self.classes else UNMATCHED: query}
 
     run_async = in_thread(run, name="run_async")
 
     def _model(self) -> QuestionClassifier | TextModel:
-        found = self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)
-        known = [str(name) for name in found.classes]
-        known += found.fine_classes if isinstance(found, QuestionClassifier) else ()
-        if missing := [name for name in self.classes if name not in known]:
-            raise InputError(f"classes has {missing[0]!r}, which the model does not have; it has {', '.join(known)}")
+        found = _Classifying._model(self)
+        shared.check_classes(found, self.classes, "classes")
         return found
 
 
 @component
-class SemclassQueryClassifier(HaystackComponent):
+class SemclassQueryClassifier(_Classifying):
     """Tells which type of answer a query asks for, with calibrated probabilities.
 
     Its outputs can be conditions of a ``ConditionalRouter``, or part of a prompt.
@@ -154,59 +144,20 @@ class SemclassQueryClassifier(HaystackComponent):
         threads: int = 1,
     ) -> None:
         self._take_models(models, encoder, threads)
-        self.model = shared.path_text(model, "model")
-        self.min_probability = _limit(min_probability)
+        self._take_classifier(model, min_probability)
         outputs: dict[str, Any] = {"label": str, "probability": float, "probabilities": dict[str, float]}
         fine = {f"fine_{name}": kind for name, kind in outputs.items()} if model is None else {}
         component.set_output_types(self, **outputs, **fine)
 
     def run(self, query: str) -> dict[str, Any]:
-        """Classify a query.
-
-        Parameters
-        ----------
-        query
-            A non-empty text.
+        """Classify a non-empty query.
 
         Returns
         -------
         dict
             ``label``, its ``probability``, and ``probabilities``, those of all classes; for the shipped taxonomy also
             ``fine_label``, ``fine_probability`` and ``fine_probabilities``.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the query is empty or not a string.
         """
-        return _classified(self._model(), query, self.min_probability)
+        return shared.classify(self._model(), query, self.min_probability)
 
     run_async = in_thread(run, name="run_async")
-
-    def _model(self) -> QuestionClassifier | TextModel:
-        return self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)
-
-
-def _classified(model: QuestionClassifier | TextModel, query: str, least: float | None) -> dict[str, Any]:
-    """Classify a query, as the outputs of a classifier name the results."""
-    check_text(query, "query")
-    if isinstance(model, TextModel):
-        (text,) = model.predict([query], min_probability=least)
-        return {
-            "label": str(text.label),
-            "probability": text.probability,
-            "probabilities": {str(name): value for name, value in text.probabilities.items()},
-        }
-    (found,) = model.predict([query], min_probability=least or 0.0)
-    return {
-        "label": found.label,
-        "probability": found.probability,
-        "probabilities": dict(found.probabilities),
-        "fine_label": found.fine,
-        "fine_probability": found.fine_probability,
-        "fine_probabilities": dict(found.fine_probabilities),
-    }
-
-
-def _limit(value: float | None) -> float | None:
-    return None if value is None else check_probability(value, "min_probability")

@@ -1,11 +1,8 @@
 """LangChain: a retriever, and a compressor that re-ranks what any retriever found.
 
-They follow LangChain's conventions. A score stands in ``metadata["relevance_score"]`` of a copy; documents that are handed
-in stay as they are, and copies keep ids and metadata. Documents come best first. ``invoke``, ``ainvoke``, ``batch``,
-``stream``, callbacks, tags and ``configurable_fields`` work as for any runnable.
-
-Models are loaded when they are first needed. What is set by paths can be pickled and, by ``langchain_core.load.dumps``,
-written as JSON; what holds loaded objects cannot. Copies share loaded models.
+Documents come best first, as copies that keep ids and metadata, with the score in ``metadata["relevance_score"]``. Models
+are loaded when they are first needed, and copies share them. What is set by paths can be pickled and, by
+``langchain_core.load.dumps``, written as JSON; what holds loaded objects cannot.
 """
 
 from __future__ import annotations
@@ -26,7 +23,7 @@ from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever
 
 try:
-    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
+    from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict, Field, field_validator, model_validator
@@ -46,7 +43,7 @@ def path_field(path: Any, info: Any) -> str | None:
 class SemclassRetriever(BaseRetriever):
     """Finds the passages that answer a question, in an index of semclass.
 
-    Its invocations take `k` and the options of :meth:`semclass.HybridRetriever.search` too, which hold for that call:
+    Its invocations take `k` and the options of :meth:`semclass.HybridRetriever.search` too, for that call:
     ``retriever.invoke("Who built it?", k=2, where={"page": {"$gte": 3}})``.
 
     Attributes
@@ -62,8 +59,8 @@ class SemclassRetriever(BaseRetriever):
     search_kwargs
         Other options of :meth:`semclass.HybridRetriever.search`, such as ``{"rerank": None, "where": {...}}``.
     details
-        Whether ``metadata["semclass"]`` tells the rest of a hit: ``labels``, ``probabilities``, ``components``, ``rank``,
-        ``rank_before``; with the option ``explain`` also the ``explanation``.
+        Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
+        ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -82,26 +79,9 @@ class SemclassRetriever(BaseRetriever):
     def from_documents(
         cls, documents: Iterable[Document], *, models: Models | None = None, **fields: Any
     ) -> SemclassRetriever:
-        """Index documents in memory.
+        """Index documents in memory, see :func:`to_passages`; `fields` are those of the retriever, such as `k`.
 
-        Parameters
-        ----------
-        documents
-            See :func:`to_passages`.
-        ranker
-            The models; the shipped ones if None.
-        fields
-            Fields of the retriever, such as `k`.
-
-        Returns
-        -------
-        SemclassRetriever
-            Ready to use; ``retriever.retriever.index.save("my-index")`` keeps the index.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If there are no documents, one has no text, an id comes twice, or metadata are not JSON.
+        ``retriever.retriever.index.save("my-index")`` keeps the index. The shipped models are used if None are given.
         """
         used = Models.load() if models is None else models
         index = PassageIndex.build(to_passages(documents), passage_encoder=used.passage_encoder)
@@ -120,11 +100,11 @@ class SemclassRetriever(BaseRetriever):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Whether LangChain may write this as JSON: yes, where it is set by paths."""
+        """Whether LangChain may write this as JSON."""
         return True
 
     def to_json(self) -> Any:
-        """Give what LangChain writes: the fields; of a loaded retriever no more than that it cannot be written."""
+        """Give what LangChain writes: the fields; a loaded retriever cannot be written."""
         return self.to_json_not_implemented() if self.retriever is not None else super().to_json()
 
     def batch(self, inputs: list[str], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any) -> Any:
@@ -135,7 +115,7 @@ class SemclassRetriever(BaseRetriever):
     async def abatch(
         self, inputs: list[str], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any
     ) -> Any:
-        """Search for several questions, which are encoded together, before the run of each begins."""
+        """Await :meth:`batch`."""
         found = await in_thread(SemclassRetriever._search_many)(self, inputs, kwargs)
         return await super().abatch(inputs, config, return_exceptions=return_exceptions, found=found, **kwargs)
 
@@ -147,25 +127,16 @@ class SemclassRetriever(BaseRetriever):
         found: Mapping[str, list[Hit]] | None = None,
         **options: Any,
     ) -> list[Document]:
-        hits = found[query] if found else self._search(query, options)
+        if found:
+            hits = found[query]
+        else:
+            hits = shared.search(self._opened(), query, options.get("k", self.k), self._options(options))
         return [_document(hit, details=self.details) for hit in hits]
 
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        found: Mapping[str, list[Hit]] | None = None,
-        **options: Any,
-    ) -> list[Document]:
-        hits = found[query] if found else await in_thread(SemclassRetriever._search)(self, query, options)
-        return [_document(hit, details=self.details) for hit in hits]
-
-    def _search(self, query: str, given: Mapping[str, Any]) -> list[Hit]:
-        return shared.search(self._opened(), query, given.get("k", self.k), self._options(given))
+    _aget_relevant_documents = in_thread(_get_relevant_documents)
 
     def _search_many(self, queries: Sequence[str], given: Mapping[str, Any]) -> dict[str, list[Hit]]:
-        """Search for all; nothing where one is refused, so that its own run reports the error."""
+        """Search for all; gives nothing if one is refused, so that its own run reports the error."""
         try:
             found = self._opened().search_many(queries, given.get("k", self.k), **self._options(given))
         except SemclassError:
@@ -174,15 +145,13 @@ class SemclassRetriever(BaseRetriever):
 
     def _options(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a call; `verbose` is LangChain's own."""
-        asked = {name: value for name, value in given.items() if name not in ("k", "verbose")}
-        shared.check_options(asked, HybridRetriever.search, "invoke")
-        return {**self.search_kwargs, **asked}
+        options = {name: value for name, value in given.items() if name not in ("k", "verbose")}
+        shared.check_options(options, HybridRetriever.search, "invoke")
+        return {**self.search_kwargs, **options}
 
     def _opened(self) -> HybridRetriever:
-        load = shared.load_retriever
-        used: HybridRetriever = self.retriever or self.loaded.get(
-            load, self.index, self.models, self.encoder, self.threads
-        )
+        paths = self.index, self.models, self.encoder, self.threads
+        used: HybridRetriever = self.retriever or self.loaded.get(shared.load_retriever, *paths)
         return used
 
 
@@ -232,29 +201,11 @@ class SemclassCompressor(BaseDocumentCompressor):
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
-        """Give the documents that answer the question best.
-
-        Parameters
-        ----------
-        documents
-            In the order in which they were found.
-        query
-            The question.
-        callbacks
-            Not used: what is computed here calls nothing that could tell of itself.
-
-        Returns
-        -------
-        list of Document
-            Copies, best first, with ``metadata["relevance_score"]``. Empty for no documents.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If the question is empty, or an option is not allowed.
-        """
+        """Give copies of the documents that answer the question, best first; `callbacks` are not used."""
         texts = [shared.Text(document.page_content, document.metadata) for document in documents]
-        hits = shared.rerank(self._opened(), query, texts, self.top_n, self.score_threshold, self.rerank_kwargs)
+        paths = self.models, self.encoder, self.threads
+        used = self.reranker or self.loaded.get(shared.load_reranker, *paths)
+        hits = shared.rerank(used, query, texts, self.top_n, self.score_threshold, self.rerank_kwargs)
         return [
             documents[place].model_copy(update={"metadata": _metadata(hit, details=self.details)})
             for place, hit in hits
@@ -262,24 +213,12 @@ class SemclassCompressor(BaseDocumentCompressor):
 
     acompress_documents = in_thread(compress_documents)
 
-    def _opened(self) -> Reranker:
-        used: Reranker = self.reranker or self.loaded.get(shared.load_reranker, self.models, self.encoder, self.threads)
-        return used
-
 
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
     """Make passages of documents, to index them.
 
-    Parameters
-    ----------
-    documents
-        n documents. One without id gets one that follows from its text and metadata, so that it has the same one the next
-        time; equal documents are told apart by a number.
-
-    Returns
-    -------
-    list of Passage
-        In the order of `documents`.
+    A document without id gets one that follows from its text and metadata, so that it has the same one the next time; equal
+    documents are told apart by a number.
     """
     given = shared.check_items(documents, Document, "documents")
     return [
@@ -289,18 +228,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
-    """Make hits of documents, best first, for :func:`semclass.build_context` and its steps.
-
-    Parameters
-    ----------
-    documents
-        n documents, as a retriever or a compressor gives them.
-
-    Returns
-    -------
-    list of Hit
-        With ranks from 1, and the score 0 where a document tells none.
-    """
+    """Make hits of documents, best first, for :func:`semclass.build_context`; their score is 0 where they have none."""
     given = shared.check_items(documents, Document, "documents")
     return [
         shared.read_hit(name, item.page_content, item.metadata, item.metadata.get(SCORE), rank, drop=[SCORE])
@@ -325,8 +253,8 @@ def _ids(documents: Sequence[Document]) -> list[str]:
         name = document.id
         if name is None:
             content = json.dumps([document.page_content, document.metadata], sort_keys=True, default=str)
-            name = hashlib.sha256(content.encode()).hexdigest()[:16]
-            seen[name] += 1
-            name = name if seen[name] == 1 else f"{name}-{seen[name]}"
+            digest = hashlib.sha256(content.encode()).hexdigest()[:16]
+            seen[digest] += 1
+            name = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
         names.append(name)
     return names

@@ -1,4 +1,4 @@
-"""LangChain: a router by answer type, beside the retriever and the compressor of :mod:`semclass.integrations.langchain`."""
+"""LangChain: a router by answer type."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import QuestionLabel
 from semclass.heads.questions import QuestionClassifier
 from semclass.integrations import shared
 from semclass.integrations.langchain import path_field
@@ -37,11 +36,11 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     min_probability
         In [0, 1]; the probability that a class must have to choose its route.
     input_key
-        Where the question stands in an input that is a mapping; an input that is a string is the question.
+        Key of the question in an input that is a mapping; an input that is a string is the question.
     models, threads
         See :meth:`semclass.QuestionClassifier.load`.
     classifier
-        A loaded classifier in place of a path: ``ranker.questions`` shares one encoder with the rest.
+        A loaded classifier in place of a path: ``models.questions`` shares one encoder with the rest.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -57,16 +56,13 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
 
     _paths = field_validator("models", mode="before")(path_field)
 
-    @field_validator("routes", mode="before")
+    @field_validator("routes", "default", mode="before")
     @classmethod
-    def _coerce_routes(cls, routes: Any) -> Any:
-        is_table = isinstance(routes, Mapping)
-        return {name: coerce_to_runnable(step) for name, step in routes.items()} if is_table else routes
-
-    @field_validator("default", mode="before")
-    @classmethod
-    def _coerce_default(cls, default: Any) -> Any:
-        return None if default is None else coerce_to_runnable(default)
+    def _coerce(cls, value: Any, info: Any) -> Any:
+        if info.field_name == "routes":
+            is_table = isinstance(value, Mapping)
+            return {name: coerce_to_runnable(step) for name, step in value.items()} if is_table else value
+        return None if value is None else coerce_to_runnable(value)
 
     @model_validator(mode="after")
     def _check(self) -> SemclassRouter:
@@ -76,11 +72,11 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
 
     @classmethod
     def is_lc_serializable(cls) -> bool:
-        """Whether LangChain may write this as JSON: yes, where it is set by a path."""
+        """Whether LangChain may write this as JSON."""
         return True
 
     def to_json(self) -> Any:
-        """Give what LangChain writes: the fields; of a loaded classifier no more than that it cannot be written."""
+        """Give what LangChain writes: the fields; a loaded classifier cannot be written."""
         return self.to_json_not_implemented() if self.classifier is not None else super().to_json()
 
     @property
@@ -100,21 +96,11 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         """Choose a route and await it."""
         return await self._step().ainvoke(input, config, **kwargs)
 
-    def stream(
-        self,
-        input: Any,  # noqa: A002
-        config: Any = None,
-        **kwargs: Any,
-    ) -> Iterator[Any]:
+    def stream(self, input: Any, config: Any = None, **kwargs: Any) -> Iterator[Any]:  # noqa: A002
         """Choose a route and give what it streams."""
         yield from self._step().stream(input, config, **kwargs)
 
-    async def astream(
-        self,
-        input: Any,  # noqa: A002
-        config: Any = None,
-        **kwargs: Any,
-    ) -> AsyncIterator[Any]:
+    async def astream(self, input: Any, config: Any = None, **kwargs: Any) -> AsyncIterator[Any]:  # noqa: A002
         """Choose a route and give what it streams."""
         async for chunk in self._step().astream(input, config, **kwargs):
             yield chunk
@@ -124,53 +110,32 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         return RunnableLambda(self._choose, name=self.get_name())
 
     def _choose(self, value: Any, **kwargs: Any) -> Runnable:
-        label = self._opened().predict([self._question(value)], min_probability=self.min_probability)[0]
-        sure = label.label != ABSTAIN
-        fine = sure and label.fine in self.routes and label.fine_probability >= self.min_probability
-        name = label.fine if fine else label.label
+        load = shared.load_classifier
+        model = self.classifier or self.loaded.get(load, self.models, None, self.threads)
+        shared.check_classes(model, self.routes, "routes")
+        found = shared.classify(model, self._question(value), self.min_probability)
+        name, probability = shared.route(found, self.routes, self.min_probability)
         step = self.routes.get(name, self.default)
         if step is None:
-            raise InputError(_lost(label, self.routes))
-        chance = label.fine_probability if fine else label.probability
+            best = max(found["probabilities"], key=found["probabilities"].__getitem__)
+            unsure, routes = "less certain than min_probability", ", ".join(map(repr, self.routes)) or "none"
+            why = unsure if name == ABSTAIN else f"for which there is no route among {routes}"
+            raise InputError(f"the question asks for {best} ({found['probability']:.2f}), {why}; give a default")
         bound = step.bind(**kwargs) if kwargs else step
         return bound.with_config(
             tags=[f"route:{name if name in self.routes else 'default'}"],
-            metadata={"semclass_label": name, "semclass_probability": chance},
+            metadata={"semclass_label": name, "semclass_probability": probability},
         )
 
-    def _question(self, value: Any) -> str:
+    def _question(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return value
         if not isinstance(value, Mapping):
-            return value if isinstance(value, str) else _refused(value, self.input_key)
+            kind = type(value).__name__
+            raise InputTypeError(f"the input must be a question or a mapping with {self.input_key!r}, not {kind}")
         if self.input_key not in value:
+            keys = ", ".join(map(repr, value)) or "nothing"
             raise InputError(
-                f"the input has no {self.input_key!r}, only {', '.join(map(repr, value)) or 'nothing'}; name the key of "
-                "the question with input_key="
+                f"the input has no {self.input_key!r}, only {keys}; name the key of the question with input_key="
             )
-        question: str = value[self.input_key]
-        return question
-
-    def _opened(self) -> QuestionClassifier:
-        used: QuestionClassifier = self.classifier or self.loaded.get(
-            shared.load_classifier, self.models, None, self.threads
-        )
-        known = {*used.classes, *used.fine_classes}
-        if unknown := [name for name in self.routes if name not in known]:
-            raise InputError(
-                f"routes has {', '.join(map(repr, unknown))}, which is no class of the models; they have "
-                f"{', '.join(sorted(known))}"
-            )
-        return used
-
-
-def _lost(label: QuestionLabel, routes: Mapping[str, Any]) -> str:
-    best = max(label.probabilities, key=label.probabilities.__getitem__)
-    why = (
-        "less certain than min_probability"
-        if label.label == ABSTAIN
-        else f"for which there is no route among {', '.join(map(repr, routes)) or 'none'}"
-    )
-    return f"the question asks for {best} ({label.probability:.2f}), {why}; give a default"
-
-
-def _refused(value: object, key: str) -> str:
-    raise InputTypeError(f"the input must be a question or a mapping with {key!r}, not {type(value).__name__}")
+        return value[self.input_key]

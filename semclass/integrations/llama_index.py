@@ -1,7 +1,6 @@
-"""LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks.
+"""LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks; both give copies of nodes.
 
-Nodes that are handed in are never changed: what comes back are copies. See
-:mod:`semclass.integrations.llama_index_nodes` for what is read of them.
+:mod:`semclass.integrations.llama_index_nodes` says what is read of a node.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
@@ -12,8 +11,8 @@ from copy import deepcopy
 from typing import Any
 
 from semclass.core.asynchronous import in_thread
-from semclass.core.checks import check_positive
-from semclass.core.errors import InputError, import_extra
+from semclass.core.checks import check_positive, short
+from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.types import Hit
 from semclass.integrations import shared
 from semclass.ranking.reranker import Reranker
@@ -28,12 +27,24 @@ from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle
-from llama_index.core.vector_stores.types import MetadataFilters
+from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
 
-from semclass.integrations.llama_index_filters import to_where
-from semclass.integrations.llama_index_nodes import RETRIEVAL_SCORE, has_text, note, read, to_node
+from semclass.integrations.llama_index_nodes import has_text, note, read, to_node
 
 _dispatcher = get_dispatcher(__name__)
+
+_OPERATORS = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.ANY: "$in",
+    FilterOperator.CONTAINS: "$eq",
+}
 
 _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 """What of a node can be changed in place."""
@@ -44,11 +55,11 @@ class SemclassRetriever(BaseRetriever):
 
     Nodes have the ids of passages. Those that ``to_passages`` made an index of come back as they were, with the
     metadata that the index has of them now; other passages as ``TextNode``, whose source is the document that their
-    metadata name (``document`` or ``doc``). Scores are those of :class:`semclass.Hit`.
+    metadata name (``document`` or ``doc``).
 
     Texts that stand in for the question, as ``HyDEQueryTransform`` writes them, choose the candidates: the mean of their
-    vectors takes the place of the question's. What is re-ranked is re-ranked for the question itself. A vector that a
-    ``QueryBundle`` brings is not looked at: it may come from another encoder.
+    vectors replaces the question's. They are re-ranked for the question itself. The vector of a ``QueryBundle`` is not
+    used: it may come from another encoder.
 
     Parameters
     ----------
@@ -57,13 +68,12 @@ class SemclassRetriever(BaseRetriever):
     similarity_top_k
         How many nodes to give, at least 1.
     filters
-        Which passages may be found, see :func:`semclass.integrations.llama_index_filters.to_where`; together with `where`,
-        if both are there.
+        Which passages may be found, see :func:`to_where`; together with `where`, if both are given.
     details
-        Whether ``metadata["semclass"]`` has the rest of a hit: ``labels``, ``probabilities``, ``components``, ``rank``,
-        ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.
+        Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
+        ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.
     callback_manager, object_map, objects, verbose
-        As other retrievers of LlamaIndex take them.
+        As for other retrievers of LlamaIndex.
     **options
         Any of :meth:`semclass.HybridRetriever.search` but `k`, such as ``rerank=None`` or ``candidates=20``.
 
@@ -100,9 +110,11 @@ class SemclassRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         texts = query_bundle.custom_embedding_strs or ()
         hits = shared.search(self._retriever, query_bundle.query_str, self._top_k, self._options, texts)
-        nodes = [NodeWithScore(node=to_node(hit), score=hit.score) for hit in hits]
-        for node, hit in zip(nodes, hits, strict=True):
-            note(node.node, shared.details_of(hit, wanted=self._details))
+        nodes = []
+        for hit in hits:
+            node = to_node(hit)
+            note(node, shared.details_of(hit, wanted=self._details))
+            nodes.append(NodeWithScore(node=node, score=hit.score))
         return nodes
 
     _aretrieve = in_thread(_retrieve)
@@ -117,15 +129,12 @@ class SemclassRerank(BaseNodePostprocessor):
     Parameters
     ----------
     reranker
-        Models that are loaded already, to share with others; such a postprocessor cannot be written as JSON, and `models`,
-        `encoder` and `threads` are not for it.
+        Loaded models in place of `models`, `encoder` and `threads`; such a postprocessor cannot be written as JSON.
     top_n
         How many nodes to give, at least 1.
     score_threshold
         Least probability that a node answers the question, in [0, 1], or least score where the method has no probability
         (``{"by": "class"}``).
-    keep_retrieval_score
-        Whether ``metadata["retrieval_score"]`` keeps the score that a node had before. No model reads it.
     details
         As for :class:`SemclassRetriever`.
     models, encoder, threads
@@ -136,7 +145,7 @@ class SemclassRerank(BaseNodePostprocessor):
     Raises
     ------
     ValueError
-        If a field is not allowed, as pydantic tells it, or there is no question, or it is empty.
+        If a field is not allowed, or there is no question, or it is empty.
     ArtifactError
         When nodes are first re-ranked: if a model folder is damaged.
     """
@@ -145,7 +154,6 @@ class SemclassRerank(BaseNodePostprocessor):
 
     top_n: int = Field(default=10, ge=1)
     score_threshold: float | None = Field(default=None, allow_inf_nan=False)
-    keep_retrieval_score: bool = False
     details: bool = False
     models: str | None = None
     encoder: str | None = None
@@ -175,17 +183,17 @@ class SemclassRerank(BaseNodePostprocessor):
 
     @model_serializer(mode="wrap")
     def custom_model_dump(self, handler: Any, info: Any) -> dict[str, Any]:
-        """Write the fields; models that were handed in have no folder that could be written."""
-        self._check_written()
+        """Write the fields; loaded models cannot be written."""
+        self._check_paths()
         written: dict[str, Any] = super().custom_model_dump(handler, info)
         return written
 
     def __getstate__(self) -> dict[str, Any]:
-        self._check_written()
+        self._check_paths()
         state: dict[str, Any] = super().__getstate__()
         return state
 
-    def _check_written(self) -> None:
+    def _check_paths(self) -> None:
         if self._loaded.given is not None:
             raise InputError(
                 "this SemclassRerank was made with a reranker that is in memory, so it cannot be written; name folders "
@@ -197,19 +205,18 @@ class SemclassRerank(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise InputError("there is no question to re-rank for; give query_bundle or query_str")
-        given = list(nodes)
-        if not given:
+        if not nodes:
             return []
         name, query = self.class_name(), query_bundle.query_str
-        _dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=given, top_n=self.top_n, model_name=name))
+        _dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, top_n=self.top_n, model_name=name))
         payload = {
-            EventPayload.NODES: given,
+            EventPayload.NODES: nodes,
             EventPayload.MODEL_NAME: name,
             EventPayload.QUERY_STR: query,
             EventPayload.TOP_K: self.top_n,
         }
         with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            ranked = self._ranked(given, query)
+            ranked = self._ranked(nodes, query)
             event.on_end(payload={EventPayload.NODES: ranked})
         _dispatcher.event(ReRankEndEvent(nodes=ranked))
         return ranked
@@ -220,16 +227,59 @@ class SemclassRerank(BaseNodePostprocessor):
         hits = shared.rerank(model, question, texts, self.top_n, self.score_threshold, self.options)
         ranked = [self._copy(nodes[place], hit) for place, hit in hits]
         if self.score_threshold is None:
-            ranked += [
-                self._copy(node, None) for node, read_ in zip(nodes, texts, strict=True) if not read_.text.strip()
-            ]
+            ranked += [self._copy(node, None) for node, text in zip(nodes, texts, strict=True) if not text.there]
         return ranked[: self.top_n]
 
     def _copy(self, found: NodeWithScore, hit: Hit | None) -> NodeWithScore:
         """Copy a node; the object that an index node leads to stays the same one."""
         node = found.node.model_copy(update={name: deepcopy(getattr(found.node, name)) for name in _CONTAINERS})
-        if self.keep_retrieval_score:
-            note(node, {RETRIEVAL_SCORE: None if found.score is None else float(found.score)})
         if hit is not None:
             note(node, shared.details_of(hit, wanted=self.details))
         return NodeWithScore(node=node, score=None if hit is None else hit.score)
+
+
+def to_where(filters: MetadataFilters) -> dict[str, Any]:
+    """Write LlamaIndex's metadata filters in the language of :mod:`semclass.index.filters`.
+
+    Parameters
+    ----------
+    filters
+        With any operators but ``text_match`` and ``text_match_insensitive``; nested ones are fine. ``any``, ``all`` and
+        ``contains`` look at the elements of a list. ``not`` is true where none of its filters is.
+
+    Returns
+    -------
+    dict
+        What `where` of a search takes.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If a filter cannot be translated, a key begins with ``$``, or `filters` are no ``MetadataFilters``.
+    """
+    if not isinstance(filters, MetadataFilters):
+        raise InputTypeError(f"filters must be LlamaIndex MetadataFilters, not {short(filters)}")
+    parts = [to_where(each) if isinstance(each, MetadataFilters) else _term(each) for each in filters.filters]
+    if not parts:
+        return {}
+    if filters.condition in (None, FilterCondition.AND):
+        return parts[0] if len(parts) == 1 else {"$and": parts}
+    return {"$or": parts} if filters.condition == FilterCondition.OR else {"$not": {"$or": parts}}
+
+
+def _term(term: MetadataFilter) -> dict[str, Any]:
+    key, value, operator = term.key, term.value, term.operator
+    if not key or key.startswith("$"):
+        raise InputError(f"a filter has the key {key!r}; keys must be names of fields, which do not begin with '$'")
+    if operator == FilterOperator.IS_EMPTY:
+        return {key: {"$exists": False}}
+    if operator == FilterOperator.ALL:
+        if not isinstance(value, list) or not value:
+            raise InputError(f"the filter on {key!r} is {operator.value!r} of {short(value)}; give a list of values")
+        return {"$and": [{key: {"$eq": each}} for each in value]}
+    if operator not in _OPERATORS:
+        raise InputError(
+            f"the filter on {key!r} is {operator.value!r}, and texts are compared as a whole here; allowed are "
+            f"{', '.join(repr(each.value) for each in (*_OPERATORS, FilterOperator.ALL, FilterOperator.IS_EMPTY))}"
+        )
+    return {key: {_OPERATORS[operator]: value}}

@@ -1,8 +1,7 @@
 """LlamaIndex's nodes as passages and hits, and passages as nodes.
 
 Texts are read as LlamaIndex's own embedding models read them, with the metadata that ``excluded_embed_metadata_keys``
-leaves (``MetadataMode.EMBED``), so that a context in a chunk's metadata counts. A title stands alone before the text, as
-everywhere in semclass.
+leaves (``MetadataMode.EMBED``), so that a context in a chunk's metadata counts. A title is read alone before the text.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
@@ -32,21 +31,16 @@ from llama_index.core.schema import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-RETRIEVAL_SCORE = "retrieval_score"
-"""Metadata that keeps a node's score from before, under the name that LlamaIndex's own postprocessors give it."""
-
 _NODE, _TYPE, _SOURCE = "_node_content", "_node_type", "ref_doc_id"
 """Keys under which LlamaIndex's vector stores keep what a node is besides its text and metadata."""
 
 _DOCUMENT_KEYS = ("document", "doc")
-"""Metadata that names the document of a passage that was no node; :func:`semclass.documents.chunking.cut` writes the
-first."""
+"""Metadata that names the document of a passage; :func:`semclass.documents.chunking.cut` writes the first."""
 
 _PLACES = ("start", "end", "paragraph", "sentence", "window", "section", "headings", "table", "duplicate_of")
 """Metadata of chunking and of duplicates, which are of no use to a language model."""
 
 _TITLE = "title"
-"""Metadata that is read before the text, as BEIR does."""
 
 
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
@@ -60,17 +54,15 @@ def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
     Returns
     -------
     list of Passage
-        In the same order, with the nodes' ids. The text is what LlamaIndex's embedding models would read, but for the
-        title. Metadata is the node's, as JSON has it, so that filters find it; ``ref_doc_id``, the node's document, if it
-        has one; and ``_node_content`` and ``_node_type``, what the node is besides, as vector stores of LlamaIndex keep it.
-        The object that an ``IndexNode`` leads to is not kept: hand it to the retriever (`objects`). Vectors are not kept.
+        With the nodes' ids, and the texts that LlamaIndex's embedding models would read, but for the title. Metadata is the
+        node's, so that filters find it; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the
+        rest of the node, as vector stores of LlamaIndex keep it. Vectors, and the object that an ``IndexNode`` leads to,
+        are not kept: give the object to the retriever (`objects`).
 
     Raises
     ------
-    InputError
-        If a node has no text: leave pictures and empty pages out.
-    InputTypeError
-        If something is not a node.
+    InputError, InputTypeError
+        If a node has no text, or something is not a node.
     """
     return [_passage(_checked(node)) for node in nodes]
 
@@ -86,8 +78,8 @@ def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
     Returns
     -------
     list of Hit
-        With ranks from 1, and the score 0 where a node has none. Texts are those that the nodes have for language models
-        without metadata; ``document`` is the node's document, unless its metadata name one.
+        With the score 0 where a node has none, and the texts without metadata; ``document`` is the node's document, unless
+        its metadata name one.
 
     Raises
     ------
@@ -100,7 +92,7 @@ def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
         source = {} if node.ref_doc_id is None else {_DOCUMENT_KEYS[0]: node.ref_doc_id}
         text, metadata = node.get_content(metadata_mode=MetadataMode.NONE), {**source, **deepcopy(node.metadata)}
         score = given.get_score() if isinstance(given, NodeWithScore) else None
-        hits.append(shared.read_hit(node.node_id, text, metadata, score, rank, drop=[RETRIEVAL_SCORE]))
+        hits.append(shared.read_hit(node.node_id, text, metadata, score, rank))
     return hits
 
 

@@ -1,10 +1,10 @@
-"""What the adapters for frameworks share: loading models, passing options on, checks, and hits as metadata."""
+"""What the adapters for frameworks share: loading models, options, searching, routing, and hits as metadata."""
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn, TypeVar
@@ -60,17 +60,12 @@ def load_classifier(
     models: str | None, encoder: str | None, threads: int, model: str | None = None
 ) -> QuestionClassifier | TextModel:
     """Load the question classifier, or the text model in the folder `model`, over the shared encoder."""
-    shared = load_encoder(models, encoder, threads)
-    if model is not None:
-        return TextModel.load(model, encoder=shared)
-    return QuestionClassifier.load(models, encoder=shared)
+    used = load_encoder(models, encoder, threads)
+    return QuestionClassifier.load(models, encoder=used) if model is None else TextModel.load(model, encoder=used)
 
 
 class Lazy:
-    """Loads a value once, whichever thread asks first; copies share it, and a pickle holds none.
-
-    A value that is `given` is never loaded.
-    """
+    """Loads a value once, in whichever thread is first, unless one is `given`; copies share it, and a pickle holds none."""
 
     def __init__(self, given: Any = None) -> None:
         self.given = given
@@ -79,13 +74,10 @@ class Lazy:
 
     def get(self, load: Callable[..., T], *key: Any) -> T:
         """Give the value of ``load(*key)``, which is called at the first time only."""
-        if self.given is not None:
-            given: T = self.given
-            return given
         with self._lock:
-            if key not in self._values:
+            if self.given is None and key not in self._values:
                 self._values[key] = load(*key)
-            value: T = self._values[key]
+            value: T = self._values[key] if self.given is None else self.given
             return value
 
     def clear(self) -> None:
@@ -153,22 +145,21 @@ def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: 
 def search(
     retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any], stand_ins: Sequence[str] = ()
 ) -> list[Hit]:
-    """Search; where texts stand in for the question (HyDE), the mean of their vectors chooses the candidates."""
+    """Search; where texts stand in for the question (HyDE), candidates are those nearest to the mean of their vectors."""
     if not stand_ins or list(stand_ins) == [question]:
         return retriever.search(question, k, **options)
     check_text(question, "question")
     method = find_method(options.get("method", DEFAULT), options.get("fusion"))
     if method.rerank is None and options.get("explain"):
         raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
-    encode, weights = retriever.models.encode, retriever.used(options.get("weights"))
+    encode, weights, where = retriever.models.encode, retriever.used(options.get("weights")), options.get("where")
     vectors = [read.pooled for read in encode([check_text(each) for each in stand_ins], classes=False, tokens=False)]
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
-    asked = encode([question], classes=method.match is not None, tokens=False)
-    query = replace(asked[0], pooled=mean)
-    given = options.get("candidates")
+    (read,) = encode([question], classes=method.match is not None, tokens=False)
+    query, given = replace(read, pooled=mean), options.get("candidates")
     wanted = method.candidates if given is None else check_positive(given, "candidates")
     depth = k if method.rerank is None else max(k, wanted)
-    found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=options.get("where"))
+    found = retriever.candidates(query, depth, method, weights=weights, evidence=False, where=where)
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
     if method.rerank is None:
         ranked = retriever.models.order(query, found, method)
@@ -183,6 +174,11 @@ class Text(NamedTuple):
     text: str
     metadata: Mapping[str, Any] = {}
 
+    @property
+    def there(self) -> bool:
+        """Whether there is any text to judge."""
+        return bool(self.text.strip())
+
 
 def rerank(
     reranker: Reranker,
@@ -194,16 +190,59 @@ def rerank(
 ) -> list[tuple[int, Hit]]:
     """Re-rank texts, best first: the place of each in `texts` and its hit; those that are blank are left out."""
     # documents may lack ids or share them: their places are unique
-    passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.text.strip()]
+    passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.there]
     hits = reranker.rerank(question, passages, k=k, **options)
     return [(int(hit.id), hit) for hit in at_least(hits, threshold)]
+
+
+# -- routing ----------------------------------------------------------------------------------------------------------
+
+
+def class_names(model: QuestionClassifier | TextModel) -> list[str]:
+    """Names of the classes that a classifier knows, coarse ones first."""
+    return [*map(str, model.classes), *(model.fine_classes if isinstance(model, QuestionClassifier) else ())]
+
+
+def check_classes(model: QuestionClassifier | TextModel, names: Iterable[str], argument: str) -> None:
+    """Refuse names that are no classes of a model."""
+    known = class_names(model)
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(f"{argument} has {unknown[0]!r}, which is no class of the model; it has {', '.join(known)}")
+
+
+def classify(model: QuestionClassifier | TextModel, question: str, least: float | None) -> dict[str, Any]:
+    """Classify a question: ``label``, its ``probability``, ``probabilities`` of all; ``fine_...`` where there are any."""
+    texts = [check_text(question, "question")]
+    if isinstance(model, TextModel):
+        (text,) = model.predict(texts, min_probability=least)
+        probabilities = {str(name): value for name, value in text.probabilities.items()}
+        return {"label": str(text.label), "probability": text.probability, "probabilities": probabilities}
+    (found,) = model.predict(texts, min_probability=least or 0.0)
+    return {
+        "label": found.label,
+        "probability": found.probability,
+        "probabilities": dict(found.probabilities),
+        "fine_label": found.fine,
+        "fine_probability": found.fine_probability,
+        "fine_probabilities": dict(found.fine_probabilities),
+    }
+
+
+def route(found: Mapping[str, Any], names: Container[str], least: float | None) -> tuple[str, float]:
+    """The class that decides on a route, with its probability.
+
+    It is the fine class if there is a route of this name and its probability reaches `least`, otherwise the coarse one.
+    """
+    if found.get("fine_label") in names and found["fine_probability"] >= (least or 0.0):
+        return found["fine_label"], found["fine_probability"]
+    return found["label"], found["probability"]
 
 
 # -- hits and metadata ------------------------------------------------------------------------------------------------
 
 
 def details_of(hit: Hit, *, wanted: bool) -> dict[str, Any]:
-    """Give the metadata that tell the rest of a hit, as JSON can hold it: none unless they or explanations are wanted."""
+    """Give the other fields of a hit as metadata, if they are `wanted` or there is an explanation."""
     if not wanted and hit.explanation is None:
         return {}
     details = {

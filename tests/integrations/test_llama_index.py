@@ -58,8 +58,7 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
-from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever
-from semclass.integrations.llama_index_filters import to_where
+from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever, to_where
 from semclass.integrations.llama_index_nodes import to_hits, to_passages
 from semclass.integrations.llama_index_selector import SemclassSelector
 
