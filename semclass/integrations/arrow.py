@@ -29,28 +29,36 @@ if TYPE_CHECKING:
 else:
     pa = import_extra("pyarrow", "spark")
 
-OUTPUTS: Mapping[str, Mapping[str, str]] = {
-    "questions": {
-        "label": "string",
-        "probability": "double",
-        "fine": "string",
-        "fine_probability": "double",
-        "probabilities": "map<string,double>",
-        "fine_probabilities": "map<string,double>",
-        "truncated": "boolean",
-    },
-    "passages": {"labels": "array<string>", "probabilities": "map<string,double>", "truncated": "boolean"},
-    "texts": {
-        "label": "string",
-        "probability": "double",
-        "labels": "array<string>",
-        "probabilities": "map<string,double>",
-        "truncated": "boolean",
-    },
-    "pairs": {"label": "string", "probability": "double"},
-    "encode": {"vector": "array<float>", "truncated": "boolean"},
+TYPES: Mapping[str, tuple[str, pa.DataType]] = {
+    "label": ("string", pa.string()),
+    "labels": ("array<string>", pa.list_(pa.string())),
+    "probability": ("double", pa.float64()),
+    "probabilities": ("map<string,double>", pa.map_(pa.string(), pa.float64())),
+    "fine": ("string", pa.string()),
+    "fine_probability": ("double", pa.float64()),
+    "fine_probabilities": ("map<string,double>", pa.map_(pa.string(), pa.float64())),
+    "vector": ("array<float>", pa.list_(pa.float32())),
+    "truncated": ("boolean", pa.bool_()),
+    "error": ("string", pa.string()),
 }
-"""What each task can give, with its type in Spark's words; named and computed as in the results of the classifiers."""
+"""Type of each output, in Spark's words and in Arrow's; ``error`` says why a row has no outputs."""
+
+OUTPUTS: Mapping[str, tuple[str, ...]] = {
+    "questions": (
+        "label",
+        "probability",
+        "fine",
+        "fine_probability",
+        "probabilities",
+        "fine_probabilities",
+        "truncated",
+    ),
+    "passages": ("labels", "probabilities", "truncated"),
+    "texts": ("label", "probability", "labels", "probabilities", "truncated"),
+    "pairs": ("label", "probability"),
+    "encode": ("vector", "truncated"),
+}
+"""What each task can give; named and computed as in the results of the classifiers."""
 
 DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "questions": ("label", "probability"),
@@ -60,18 +68,6 @@ DEFAULTS: Mapping[str, tuple[str, ...]] = {
     "encode": ("vector",),
 }
 """What each task gives unless `outputs` names others."""
-
-ERROR = "error"
-"""Column that says why a row has no outputs."""
-
-_TYPES = {
-    "string": pa.string(),
-    "double": pa.float64(),
-    "boolean": pa.bool_(),
-    "array<string>": pa.list_(pa.string()),
-    "array<float>": pa.list_(pa.float32()),
-    "map<string,double>": pa.map_(pa.string(), pa.float64()),
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +81,7 @@ class Job:
     task: str  #: a key of :data:`OUTPUTS`
     columns: tuple[str, ...]  #: columns that hold the texts: one, or two for pairs
     keep: tuple[str, ...] | None  #: columns to copy, in this order; None for all
-    outputs: tuple[str, ...]  #: keys of ``OUTPUTS[task]``
+    outputs: tuple[str, ...]  #: some of ``OUTPUTS[task]``
     prefix: str
     models: str | None
     encoder: str | None
@@ -98,10 +94,8 @@ class Job:
 
         Raises
         ------
-        ArtifactError
-            If the models are not where the job runs, are damaged, or are others than those it was made with.
-        InputError
-            If a column is missing, holds no strings, or has the name of a column that is added.
+        ArtifactError, InputError
+            If the models are missing, damaged or others than those the job was made with, or columns do not fit.
         """
         for batch in batches:
             schema = self.schema(batch.schema)
@@ -118,18 +112,17 @@ class Job:
         for name in self.columns:
             if not _holds_strings(schema.field(name).type):
                 raise InputError(f"column {name!r} holds {schema.field(name).type}; texts must be strings")
-        return pa.schema([*kept, *(pa.field(name, _TYPES[kind]) for name, kind in self.added.items())])
+        return pa.schema([*kept, *(pa.field(name, TYPES[output][1]) for name, output in self.added.items())])
 
     @property
     def added(self) -> dict[str, str]:
-        """Names of the added columns, with their types in Spark's words."""
-        kinds = OUTPUTS[self.task]
-        return {**{self.prefix + name: kinds[name] for name in self.outputs}, self.prefix + ERROR: "string"}
+        """The added columns: keys of :data:`TYPES` by their names."""
+        return {self.prefix + output: output for output in (*self.outputs, "error")}
 
     @property
     def ddl(self) -> str:
         """The added columns as Spark writes a schema, such as ``"label string, probability double, error string"``."""
-        return ", ".join(f"{quoted(name)} {kind}" for name, kind in self.added.items())
+        return ", ".join(f"{quoted(name)} {TYPES[output][0]}" for name, output in self.added.items())
 
     def kept(self, names: Sequence[str]) -> Sequence[str]:
         """Names of the columns to copy, once all names are checked."""
@@ -150,7 +143,7 @@ class Job:
 
     def _added(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The added columns of a batch."""
-        columns = [_texts_of(batch.column(name)) for name in self.columns]
+        columns: list[list[Any]] = [_texts_of(batch.column(name)) for name in self.columns]
         faults = [[_fault_of(text, name) for text in texts] for name, texts in zip(self.columns, columns, strict=True)]
         error = [next(filter(None, each), None) for each in zip(*faults, strict=True)]
         rows = [row for row, fault in enumerate(error) if fault is None]
@@ -161,7 +154,7 @@ class Job:
             spread: list[Any] = [None] * batch.num_rows
             for row, value in zip(rows, values.get(name, ()), strict=True):
                 spread[row] = value
-            arrays.append(pa.array(spread, _TYPES[OUTPUTS[self.task][name]]))
+            arrays.append(pa.array(spread, TYPES[name][1]))
         return [*arrays, pa.array(error, pa.string())]
 
     def _run(self, columns: list[list[str]]) -> dict[str, list[Any]]:
@@ -224,10 +217,8 @@ def classify_job(
 
     Raises
     ------
-    InputError, InputTypeError
-        If an argument is not allowed.
-    ArtifactError
-        If the models are missing or damaged, or a head was trained for another encoder.
+    InputError, InputTypeError, ArtifactError
+        If an argument is not allowed, or the models are missing, damaged, or trained for another encoder.
     """
     check_choice(what, tuple(OUTPUTS), "what")
     if what == "texts" and models is None:
@@ -244,7 +235,7 @@ def classify_job(
         raise InputError(f"column names {len(columns)} columns, {short(columns)}; {what} needs {len(usual)}")
     wanted = DEFAULTS[what] if outputs is None else _names(outputs, "outputs")
     for name in wanted:
-        check_choice(name, tuple(OUTPUTS[what]), "outputs")
+        check_choice(name, OUTPUTS[what], "outputs")
     if len(set(wanted)) < len(wanted) or not wanted:
         raise InputError(f"outputs is {short(wanted)}; name each once, and at least one")
     if not isinstance(prefix, str):

@@ -1,11 +1,10 @@
 """Components for Haystack 3 (extra ``haystack``): a ranker and a retriever.
 
 Constructors load nothing: models are loaded by ``warm_up`` or the first run, shared by all components that name the same
-encoder, and dropped by ``close``. Documents are copied, never changed. ``run_async`` runs in a thread. What is saved are
-names and numbers, so that a pipeline can be written as YAML. To read it, Haystack must be told to trust these modules:
-``Pipeline.loads(text, allowed_modules=["semclass.integrations.*"])``, or the variable
-``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the folders and models that it opens: read only pipelines from
-people whom you would let choose them.
+encoder, and dropped by ``close``. Documents are copied. What is saved are names and numbers, so that a pipeline can be
+written as YAML. To read it, Haystack must be told to trust these modules: ``Pipeline.loads(text,
+allowed_modules=["semclass.integrations.*"])``, or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the
+folders and models that it opens: read only pipelines from people whom you would let choose them.
 """
 
 # ruff: noqa: E402 - import_extra says how Haystack is installed, before it is imported
@@ -95,11 +94,6 @@ class SemclassRanker(HaystackComponent):
         Whether ``meta["semclass"]`` of each copy has the other fields of a hit: ``rank`` and ``rank_before``, from 1,
         ``labels`` (the answer types that the document provides), ``probabilities`` and ``components``.
 
-    Raises
-    ------
-    InputError, InputTypeError
-        If an argument is not allowed.
-
     Examples
     --------
     >>> from haystack import Document
@@ -173,8 +167,8 @@ class SemclassRanker(HaystackComponent):
 class SemclassRetriever(HaystackComponent):
     """Finds the passages of a saved index that answer a query: BM25 and vectors, then re-ranking.
 
-    It is a text retriever in Haystack's sense (``run(query, filters, top_k)``), such as ``MultiQueryTextRetriever`` takes.
-    An open index stays as it was opened until ``close()``.
+    It is a text retriever (``run(query, filters, top_k)``), as ``MultiQueryTextRetriever`` takes it. An open index stays as
+    it was opened until ``close()``.
 
     Parameters
     ----------
@@ -196,11 +190,6 @@ class SemclassRetriever(HaystackComponent):
         One of :data:`semclass.ranking.methods.METHODS`; ``"convex"`` where a ranker follows.
     details
         As for :class:`SemclassRanker`.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If an argument is not allowed.
     """
 
     def __init__(
@@ -247,9 +236,9 @@ class SemclassRetriever(HaystackComponent):
         if filters and self.filters and self.filter_policy is FilterPolicy.MERGE:
             chosen = {"operator": "AND", "conditions": [self.filters, filters]}
         where = to_where(chosen) if chosen else None
-        options = {"method": self.method, "candidates": self.candidates, "where": where}
+        found = self._model().search(query, limit, method=self.method, candidates=self.candidates, where=where)
         documents = []
-        for hit in shared.search(self._model(), query, limit, options):
+        for hit in found:
             meta = {**hit.metadata, **shared.details_of(hit, wanted=self.details)}
             documents.append(Document(id=hit.id, content=hit.text, meta=meta, score=hit.score))
         return {"documents": documents}
@@ -270,7 +259,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
     """Make hits of documents with content, best first, for :func:`semclass.build_context`; 0 stands for a missing score."""
-    given = shared.check_items(documents, Document, "documents")
+    given = shared.check_items(documents, "documents", Document)
     texts = [check_text(item.content or "", f"content of document {item.id!r}") for item in given]
     return [
         shared.read_hit(item.id, text, item.meta, item.score, rank)
@@ -291,7 +280,7 @@ def _threshold(value: object) -> float | None:
 def _deduplicated(documents: Iterable[Document]) -> list[Document]:
     """Keep of each id the document with the highest score, the first of equals, where the first of them stands."""
     best: dict[str, Document] = {}
-    for item in shared.check_items(documents, Document, "documents"):
+    for item in shared.check_items(documents, "documents", Document):
         other = best.setdefault(item.id, item)
         if item.score is not None and (other.score is None or item.score > other.score):
             best[item.id] = item

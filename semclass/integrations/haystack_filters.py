@@ -35,11 +35,6 @@ def to_where(filters: Mapping[str, Any]) -> dict[str, Any]:
         ``{"field": ..., "operator": ..., "value": ...}`` with one of ``== != > >= < <= in`` and ``not in``, or
         ``{"operator": ..., "conditions": [...]}`` with ``AND``, ``OR`` or ``NOT``, which holds where not all conditions do.
 
-    Returns
-    -------
-    dict
-        For :meth:`semclass.HybridRetriever.search`.
-
     Raises
     ------
     FilterInputError
@@ -71,17 +66,16 @@ def _where(condition: object, at: str, depth: int) -> dict[str, Any]:
         raise FilterInputError(f"{at} must be a mapping, not {short(condition)}")
     if depth > _DEPTH:
         raise FilterInputError(f"the filter is nested more than {_DEPTH} deep; write it flatter")
-    keys, allowed = ("operator", "conditions"), _LOGIC
-    if "field" in condition:
-        keys, allowed = ("operator", "value"), _OPERATORS
+    of_field = "field" in condition
+    keys = ("operator", "value" if of_field else "conditions")
     if missing := [key for key in keys if key not in condition]:
         raise FilterInputError(f"{at} has no {missing[0]!r}: {short(dict(condition))}")
     operator, value = (condition[key] for key in keys)
-    if operator not in allowed:
+    if operator not in (allowed := _OPERATORS if of_field else _LOGIC):
         raise FilterInputError(f"{at} has the operator {short(operator)}; allowed here are {allowed}")
-    if operator in (*_LOGIC, "in", "not in") and not isinstance(value, (list, tuple)):
+    if operator in (*_LOGIC, "in", "not in") and not isinstance(value, list if of_field else (list, tuple)):
         raise FilterInputError(f"{at}[{keys[1]!r}] must be a list for {operator!r}, not {short(value)}")
-    if "field" in condition:
+    if of_field:
         return _comparison(_path(condition["field"], at), operator, value, at)
     inside = [_where(part, f"{at}['conditions'][{place}]", depth + 1) for place, part in enumerate(value)]
     if not inside:

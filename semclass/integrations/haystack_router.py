@@ -56,11 +56,6 @@ class SemclassQueryRouter(_Classifying):
     models, encoder, threads
         Folder of the shipped taxonomy's heads, their encoder and its threads, see :meth:`semclass.Models.load`.
 
-    Raises
-    ------
-    InputError, InputTypeError
-        If an argument is not allowed; for a class that the model does not have, when it is loaded.
-
     Examples
     --------
     >>> router = SemclassQueryRouter(["NUM", "HUM"], min_probability=0.5)
@@ -115,17 +110,11 @@ class SemclassQueryClassifier(_Classifying):
     Parameters
     ----------
     model
-        Folder that :meth:`semclass.TextClassifier.save` wrote: a taxonomy of your own, which has no fine classes. The
-        shipped taxonomy if None.
+        As for the router; it has no fine classes. The shipped taxonomy if None.
     min_probability
         In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None keeps the limit of the `model`.
     models, encoder, threads
         As for :class:`SemclassQueryRouter`.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If an argument is not allowed.
 
     Examples
     --------
@@ -150,13 +139,9 @@ class SemclassQueryClassifier(_Classifying):
         component.set_output_types(self, **outputs, **fine)
 
     def run(self, query: str) -> dict[str, Any]:
-        """Classify a non-empty query.
+        """Give ``label``, ``probability`` and ``probabilities``; for the shipped taxonomy also those of the fine classes.
 
-        Returns
-        -------
-        dict
-            ``label``, its ``probability``, and ``probabilities``, those of all classes; for the shipped taxonomy also
-            ``fine_label``, ``fine_probability`` and ``fine_probabilities``.
+        The latter are ``fine_label``, ``fine_probability`` and ``fine_probabilities``.
         """
         return shared.classify(self._model(), query, self.min_probability)
 

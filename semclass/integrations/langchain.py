@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from semclass.core.asynchronous import in_thread
 from semclass.core.errors import InputError, SemclassError, import_extra
@@ -26,7 +26,7 @@ try:
     from langchain_core.callbacks import CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import ConfigDict, Field, field_validator, model_validator
+    from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 except ImportError:
     import_extra("langchain_core", "langchain")  # names the extra
     raise
@@ -35,9 +35,8 @@ SCORE = "relevance_score"
 """Metadata of a document: its score, as LangChain's other re-rankers name it."""
 
 
-def path_field(path: Any, info: Any) -> str | None:
-    """Write the path in a field of a model as text."""
-    return shared.path_text(path, info.field_name)
+PathText = Annotated[str | None, BeforeValidator(lambda path, info: shared.path_text(path, info.field_name))]
+"""A path, written as text."""
 
 
 class SemclassRetriever(BaseRetriever):
@@ -48,16 +47,12 @@ class SemclassRetriever(BaseRetriever):
 
     Attributes
     ----------
-    index
-        Folder of an index, as ``semclass index build`` writes it.
-    models, encoder, threads
-        See :meth:`semclass.HybridRetriever.load`.
+    index, models, encoder, threads
+        As for :meth:`semclass.HybridRetriever.load`.
     retriever
         A loaded retriever in place of a folder: one over a :class:`semclass.QdrantIndex`, say.
-    k
-        How many documents to give; fewer if the index holds fewer.
-    search_kwargs
-        Other options of :meth:`semclass.HybridRetriever.search`, such as ``{"rerank": None, "where": {...}}``.
+    k, search_kwargs
+        Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``.
     details
         Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
         ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``.
@@ -65,9 +60,9 @@ class SemclassRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    index: str | None = None
-    models: str | None = None
-    encoder: str | None = None
+    index: PathText = None
+    models: PathText = None
+    encoder: PathText = None
     threads: int = Field(default=1, ge=1)
     retriever: Any = Field(default=None, exclude=True, repr=False)
     k: int = Field(default=10, ge=1)
@@ -86,8 +81,6 @@ class SemclassRetriever(BaseRetriever):
         used = Models.load() if models is None else models
         index = PassageIndex.build(to_passages(documents), passage_encoder=used.passage_encoder)
         return cls(retriever=HybridRetriever(index, used), **fields)
-
-    _paths = field_validator("index", "models", "encoder", mode="before")(path_field)
 
     @model_validator(mode="after")
     def _check(self) -> SemclassRetriever:
@@ -121,16 +114,15 @@ class SemclassRetriever(BaseRetriever):
 
     def _get_relevant_documents(
         self,
+        /,
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
         found: Mapping[str, list[Hit]] | None = None,
         **options: Any,
     ) -> list[Document]:
-        if found:
-            hits = found[query]
-        else:
-            hits = shared.search(self._opened(), query, options.get("k", self.k), self._options(options))
+        k = options.get("k", self.k)
+        hits = found[query] if found else self._opened().search(query, k, **self._options(options))
         return [_document(hit, details=self.details) for hit in hits]
 
     _aget_relevant_documents = in_thread(_get_relevant_documents)
@@ -163,24 +155,23 @@ class SemclassCompressor(BaseDocumentCompressor):
     Attributes
     ----------
     models, encoder, threads
-        See :meth:`semclass.Reranker.load`.
+        As for :meth:`semclass.Reranker.load`.
     reranker
         A loaded re-ranker in place of paths.
     top_n
         How many documents to give; None for all.
     score_threshold
-        Documents that answer the question with a lower probability are left out, or with a lower score where the method
-        has no probability (``by="class"``); None keeps all.
+        Least probability that a document answers the question; least score where the method has no probability.
     rerank_kwargs
-        Options of :meth:`semclass.Reranker.rerank`, such as ``{"rerank": "integrated"}``.
+        Options of :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     details
         As for :class:`SemclassRetriever`; ``rank_before`` counts the documents that have text.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    models: str | None = None
-    encoder: str | None = None
+    models: PathText = None
+    encoder: PathText = None
     threads: int = Field(default=1, ge=1)
     reranker: Any = Field(default=None, exclude=True, repr=False)
     top_n: int | None = Field(default=3, ge=1)
@@ -188,8 +179,6 @@ class SemclassCompressor(BaseDocumentCompressor):
     rerank_kwargs: dict[str, Any] = Field(default_factory=dict)
     details: bool = False
     loaded: Any = Field(default_factory=shared.Lazy, exclude=True, repr=False)
-
-    _paths = field_validator("models", "encoder", mode="before")(path_field)
 
     @model_validator(mode="after")
     def _check(self) -> SemclassCompressor:
@@ -220,7 +209,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
     A document without id gets one that follows from its text and metadata, so that it has the same one the next time; equal
     documents are told apart by a number.
     """
-    given = shared.check_items(documents, Document, "documents")
+    given = shared.check_items(documents, "documents", Document)
     return [
         Passage(name, document.page_content, dict(document.metadata))
         for name, document in zip(_ids(given), given, strict=True)
@@ -229,7 +218,7 @@ def to_passages(documents: Iterable[Document]) -> list[Passage]:
 
 def to_hits(documents: Iterable[Document]) -> list[Hit]:
     """Make hits of documents, best first, for :func:`semclass.build_context`; their score is 0 where they have none."""
-    given = shared.check_items(documents, Document, "documents")
+    given = shared.check_items(documents, "documents", Document)
     return [
         shared.read_hit(name, item.page_content, item.metadata, item.metadata.get(SCORE), rank, drop=[SCORE])
         for rank, (name, item) in enumerate(zip(_ids(given), given, strict=True), 1)

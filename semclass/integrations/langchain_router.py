@@ -9,7 +9,7 @@ from semclass.core.errors import InputError, InputTypeError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.heads.questions import QuestionClassifier
 from semclass.integrations import shared
-from semclass.integrations.langchain import path_field
+from semclass.integrations.langchain import PathText
 
 try:
     from langchain_core.runnables import ConfigurableFieldSpec, Runnable, RunnableLambda, RunnableSerializable
@@ -49,12 +49,10 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     default: Runnable | None = None
     min_probability: float = Field(default=0.0, ge=0, le=1)
     input_key: str = "question"
-    models: str | None = None
+    models: PathText = None
     threads: int = Field(default=1, ge=1)
     classifier: Any = Field(default=None, exclude=True, repr=False)
     loaded: Any = Field(default_factory=shared.Lazy, exclude=True, repr=False)
-
-    _paths = field_validator("models", mode="before")(path_field)
 
     @field_validator("routes", "default", mode="before")
     @classmethod

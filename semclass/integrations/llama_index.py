@@ -22,7 +22,6 @@ import_extra("llama_index.core", "llama-index")
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_serializer
-from llama_index.core.callbacks import CBEventType, EventPayload
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -53,9 +52,8 @@ _CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "exc
 class SemclassRetriever(BaseRetriever):
     """Retrieves from a semclass index.
 
-    Nodes have the ids of passages. Those that ``to_passages`` made an index of come back as they were, with the
-    metadata that the index has of them now; other passages as ``TextNode``, whose source is the document that their
-    metadata name (``document`` or ``doc``).
+    Nodes that ``to_passages`` made an index of come back as they were, with the metadata that the index has of them now;
+    other passages as ``TextNode``, whose source is the document that their metadata name (``document`` or ``doc``).
 
     Texts that stand in for the question, as ``HyDEQueryTransform`` writes them, choose the candidates: the mean of their
     vectors replaces the question's. They are re-ranked for the question itself. The vector of a ``QueryBundle`` is not
@@ -73,14 +71,9 @@ class SemclassRetriever(BaseRetriever):
         Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
         ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.
     callback_manager, object_map, objects, verbose
-        As for other retrievers of LlamaIndex.
+        As for any retriever of LlamaIndex.
     **options
-        Any of :meth:`semclass.HybridRetriever.search` but `k`, such as ``rerank=None`` or ``candidates=20``.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If an option is not known, or something is of the wrong kind.
+        Those of :meth:`semclass.HybridRetriever.search` but `k`, such as ``method="convex"`` or ``candidates=20``.
     """
 
     def __init__(
@@ -98,18 +91,20 @@ class SemclassRetriever(BaseRetriever):
     ) -> None:
         shared.check_kind(retriever, HybridRetriever, "retriever")
         shared.check_options(options, HybridRetriever.search, "SemclassRetriever")
-        wheres = [options["where"]] if options.get("where") is not None else []
         if filters is not None:
-            wheres.append(to_where(filters))
+            options["where"] = {"$and": [to_where(filters), options.get("where") or {}]}
         self._retriever = retriever
         self._top_k = check_positive(similarity_top_k, "similarity_top_k")
         self._details = details
-        self._options = {**options, "where": {"$and": wheres} if len(wheres) > 1 else wheres[0] if wheres else None}
+        self._options = options
         super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        texts = query_bundle.custom_embedding_strs or ()
-        hits = shared.search(self._retriever, query_bundle.query_str, self._top_k, self._options, texts)
+        question, texts = query_bundle.query_str, query_bundle.custom_embedding_strs
+        if texts and texts != [question]:
+            hits = shared.search_by_texts(self._retriever, question, self._top_k, self._options, texts)
+        else:
+            hits = self._retriever.search(question, self._top_k, **self._options)
         nodes = []
         for hit in hits:
             node = to_node(hit)
@@ -123,8 +118,8 @@ class SemclassRetriever(BaseRetriever):
 class SemclassRerank(BaseNodePostprocessor):
     """Re-ranks nodes by what the question asks and what they answer, with :class:`semclass.Reranker`.
 
-    Nodes without text, such as pictures, cannot be judged: they come after the others, in their order and without a score,
-    and not at all where there is a `score_threshold`. A node that comes twice is ranked twice.
+    Nodes without text, such as pictures, come after the others, in their order and without a score, and not at all where
+    there is a `score_threshold`. A node that comes twice is ranked twice.
 
     Parameters
     ----------
@@ -133,21 +128,13 @@ class SemclassRerank(BaseNodePostprocessor):
     top_n
         How many nodes to give, at least 1.
     score_threshold
-        Least probability that a node answers the question, in [0, 1], or least score where the method has no probability
-        (``{"by": "class"}``).
+        Least probability that a node answers the question, in [0, 1], or least score where the method has no probability.
     details
         As for :class:`SemclassRetriever`.
     models, encoder, threads
-        What :meth:`semclass.Reranker.load` takes, as strings; loaded when nodes are first re-ranked.
+        As for :meth:`semclass.Reranker.load`, as strings; loaded when nodes are first re-ranked.
     options
-        Options of :meth:`semclass.Reranker.rerank` but `k`, such as ``{"rerank": "integrated"}``.
-
-    Raises
-    ------
-    ValueError
-        If a field is not allowed, or there is no question, or it is empty.
-    ArtifactError
-        When nodes are first re-ranked: if a model folder is damaged.
+        Options of :meth:`semclass.Reranker.rerank` but `k`, such as ``{"method": "default"}``.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -195,10 +182,7 @@ class SemclassRerank(BaseNodePostprocessor):
 
     def _check_paths(self) -> None:
         if self._loaded.given is not None:
-            raise InputError(
-                "this SemclassRerank was made with a reranker that is in memory, so it cannot be written; name folders "
-                "instead: SemclassRerank(models=..., encoder=...)"
-            )
+            raise InputError("loaded models cannot be written; name folders instead, by models= and encoder=")
 
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
@@ -207,17 +191,9 @@ class SemclassRerank(BaseNodePostprocessor):
             raise InputError("there is no question to re-rank for; give query_bundle or query_str")
         if not nodes:
             return []
-        name, query = self.class_name(), query_bundle.query_str
+        name = self.class_name()
         _dispatcher.event(ReRankStartEvent(query=query_bundle, nodes=nodes, top_n=self.top_n, model_name=name))
-        payload = {
-            EventPayload.NODES: nodes,
-            EventPayload.MODEL_NAME: name,
-            EventPayload.QUERY_STR: query,
-            EventPayload.TOP_K: self.top_n,
-        }
-        with self.callback_manager.event(CBEventType.RERANKING, payload=payload) as event:
-            ranked = self._ranked(nodes, query)
-            event.on_end(payload={EventPayload.NODES: ranked})
+        ranked = self._ranked(nodes, query_bundle.query_str)
         _dispatcher.event(ReRankEndEvent(nodes=ranked))
         return ranked
 
@@ -241,16 +217,8 @@ class SemclassRerank(BaseNodePostprocessor):
 def to_where(filters: MetadataFilters) -> dict[str, Any]:
     """Write LlamaIndex's metadata filters in the language of :mod:`semclass.index.filters`.
 
-    Parameters
-    ----------
-    filters
-        With any operators but ``text_match`` and ``text_match_insensitive``; nested ones are fine. ``any``, ``all`` and
-        ``contains`` look at the elements of a list. ``not`` is true where none of its filters is.
-
-    Returns
-    -------
-    dict
-        What `where` of a search takes.
+    All operators but ``text_match`` and ``text_match_insensitive`` can be translated. ``any``, ``all`` and ``contains``
+    look at the elements of a list. ``not`` is true where none of its filters is.
 
     Raises
     ------
@@ -263,7 +231,7 @@ def to_where(filters: MetadataFilters) -> dict[str, Any]:
     if not parts:
         return {}
     if filters.condition in (None, FilterCondition.AND):
-        return parts[0] if len(parts) == 1 else {"$and": parts}
+        return {"$and": parts}
     return {"$or": parts} if filters.condition == FilterCondition.OR else {"$not": {"$or": parts}}
 
 
@@ -278,8 +246,5 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
             raise InputError(f"the filter on {key!r} is {operator.value!r} of {short(value)}; give a list of values")
         return {"$and": [{key: {"$eq": each}} for each in value]}
     if operator not in _OPERATORS:
-        raise InputError(
-            f"the filter on {key!r} is {operator.value!r}, and texts are compared as a whole here; allowed are "
-            f"{', '.join(repr(each.value) for each in (*_OPERATORS, FilterOperator.ALL, FilterOperator.IS_EMPTY))}"
-        )
+        raise InputError(f"the filter on {key!r} is {operator.value!r}; texts are compared as a whole here, as by '=='")
     return {key: {_OPERATORS[operator]: value}}

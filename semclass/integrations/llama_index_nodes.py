@@ -14,7 +14,7 @@ from copy import deepcopy
 from typing import Any
 
 from semclass.core.checks import short
-from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.errors import InputError, import_extra
 from semclass.core.types import Hit, Passage
 from semclass.integrations import shared
 
@@ -44,51 +44,25 @@ _TITLE = "title"
 
 
 def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
-    """Make passages of nodes, for an index whose hits a ``SemclassRetriever`` gives back as the same nodes.
+    """Make passages of nodes or documents, for an index whose hits a ``SemclassRetriever`` gives back as the same nodes.
 
-    Parameters
-    ----------
-    nodes
-        As a node parser such as ``SentenceSplitter`` gives them, documents, or what a retriever found.
-
-    Returns
-    -------
-    list of Passage
-        With the nodes' ids, and the texts that LlamaIndex's embedding models would read, but for the title. Metadata is the
-        node's, so that filters find it; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the
-        rest of the node, as vector stores of LlamaIndex keep it. Vectors, and the object that an ``IndexNode`` leads to,
-        are not kept: give the object to the retriever (`objects`).
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If a node has no text, or something is not a node.
+    The text is what LlamaIndex's embedding models would read, but for the title. Metadata is the node's, so that filters
+    find it; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the rest of the node, as vector
+    stores of LlamaIndex keep it. Vectors, and the object that an ``IndexNode`` leads to, are not kept: give the object to
+    the retriever (`objects`). A node without text, such as a picture, is an ``InputError``.
     """
-    return [_passage(_checked(node)) for node in nodes]
+    return [_passage(_bare(node)) for node in _items(nodes)]
 
 
 def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
-    """Make hits of nodes, best first, for :func:`semclass.build_context` and the steps of :mod:`semclass.context`.
+    """Make hits of nodes, best first, for :func:`semclass.build_context`; ids must be unique.
 
-    Parameters
-    ----------
-    nodes
-        As a retriever or a postprocessor gives them. Ids must be unique.
-
-    Returns
-    -------
-    list of Hit
-        With the score 0 where a node has none, and the texts without metadata; ``document`` is the node's document, unless
-        its metadata name one.
-
-    Raises
-    ------
-    InputTypeError
-        If something is not a node.
+    The score is 0 where a node has none. Texts are without metadata; ``document`` is the node's document, unless its
+    metadata name one.
     """
     hits = []
-    for rank, given in enumerate(nodes, 1):
-        node = _checked(given)
+    for rank, given in enumerate(_items(nodes), 1):
+        node = _bare(given)
         source = {} if node.ref_doc_id is None else {_DOCUMENT_KEYS[0]: node.ref_doc_id}
         text, metadata = node.get_content(metadata_mode=MetadataMode.NONE), {**source, **deepcopy(node.metadata)}
         score = given.get_score() if isinstance(given, NodeWithScore) else None
@@ -103,11 +77,12 @@ def note(node: BaseNode, values: dict[str, Any]) -> None:
         keys.extend(key for key in values if key not in keys)
 
 
-def _checked(node: object) -> BaseNode:
-    found = node.node if isinstance(node, NodeWithScore) else node
-    if not isinstance(found, BaseNode):
-        raise InputTypeError(f"nodes must be a sequence of LlamaIndex nodes, and one is {short(node)}")
-    return found
+def _items(nodes: Iterable[BaseNode | NodeWithScore]) -> list[BaseNode | NodeWithScore]:
+    return shared.check_items(nodes, "nodes", BaseNode, NodeWithScore)
+
+
+def _bare(node: BaseNode | NodeWithScore) -> BaseNode:
+    return node.node if isinstance(node, NodeWithScore) else node
 
 
 def has_text(node: BaseNode) -> bool:
@@ -125,7 +100,6 @@ def read(node: BaseNode) -> shared.Text:
 
 
 def _passage(node: BaseNode) -> Passage:
-    """Make a passage to index."""
     if isinstance(node, IndexNode):
         node = node.model_copy(update={"obj": None})
     if not has_text(node):
@@ -165,7 +139,7 @@ def to_node(hit: Hit) -> BaseNode:
 
 
 def _plain_node(hit: Hit, metadata: dict[str, Any]) -> TextNode:
-    """Make a node of a passage that was none."""
+    """Make a node of a passage that was not made of one."""
     document = next((metadata[key] for key in _DOCUMENT_KEYS if isinstance(metadata.get(key), str)), None)
     source = {} if document is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
     start, end = (metadata.get(name) if type(metadata.get(name)) is int else None for name in ("start", "end"))

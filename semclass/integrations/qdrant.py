@@ -1,13 +1,12 @@
 """An index that Qdrant keeps, for corpora that outgrow one machine: the server finds candidates, re-ranking is done here.
 
-A passage is a point with three vectors: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1) / (tf + k1 * (1 - b + b *
-|d| / avgdl)); and ``classes``, P(class | passage) and then the labels of 0 and 1. All are compared by inner product:
-inverse document frequencies are the values of a question's sparse vector, its class probabilities (or its most probable
-class alone) those of its class vector. See :mod:`semclass.integrations.qdrant_search` for the requests.
+A passage is a point with three vectors, compared by inner product: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1)
+/ (tf + k1 * (1 - b + b * |d| / avgdl)), for a question's inverse document frequencies; and ``classes``, P(class | passage)
+and then the labels of 0 and 1. See :mod:`semclass.integrations.qdrant_search` for the requests.
 
-The statistics of the corpus (N, document frequencies) live in the metadata of the collection. They follow each
-:meth:`QdrantIndex.add` and :meth:`QdrantIndex.delete`. The average length stays that of the upload, as every sparse vector
-holds it: a corpus whose passages grow much longer or shorter is better uploaded again.
+The statistics of the corpus (N, document frequencies) live in the metadata of the collection, and follow ``add`` and
+``delete``. The average length stays that of the upload, as every sparse vector holds it: a corpus whose passages grow much
+longer or shorter is better uploaded again.
 """
 
 from __future__ import annotations
@@ -28,12 +27,8 @@ from semclass.index.records import Candidates, Query, Scoring, no_evidence
 from semclass.integrations import qdrant_collection as stored
 from semclass.integrations.qdrant_filters import to_qdrant
 from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take
-from semclass.integrations.qdrant_upload import batches, create
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
-
-_BATCH = 256
-"""Points of a request while uploading, at most."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +37,12 @@ class QdrantIndex:
 
     Attributes
     ----------
-    client
-        A ``qdrant_client.QdrantClient``.
-    collection
-        Name of the collection.
+    client, collection
+        A ``qdrant_client.QdrantClient``, and the name of the collection.
     encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
         As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
     statistics
-        What BM25 has to know of all passages, as the collection said when it was opened or last changed here.
+        N and document frequencies for BM25, as of when the collection was opened or last changed here.
     depth
         How many of the best by vector, and as many by BM25, are scored by all routes; at least as many as a search wants.
         A passage that is behind this place by both is not found, whatever the sum.
@@ -94,17 +87,10 @@ class QdrantIndex:
         ----------
         client
             Address of a server, such as ``"http://localhost:6333"``, or a ``qdrant_client.QdrantClient``.
-        collection
-            Its name.
-        depth, exact
+        collection, depth, exact
             See the attributes.
         **options
             For ``QdrantClient`` besides the address, such as ``api_key``.
-
-        Returns
-        -------
-        QdrantIndex
-            Ready to be searched.
 
         Raises
         ------
@@ -136,7 +122,6 @@ class QdrantIndex:
         *,
         codes: bool = True,
         replace: bool = False,
-        batch: int = _BATCH,
         progress: Callable[[int], object] | None = None,
         settings: Mapping[str, Any] | None = None,
         **options: Any,
@@ -145,19 +130,13 @@ class QdrantIndex:
 
         Parameters
         ----------
-        index
-            What was built here.
         client, **options
             As for :meth:`connect`.
-        collection
-            Its name; it must not be there yet.
         codes
             Whether the codes of tokens and sentences are stored, as base64 in the payload; if not, candidates are encoded
             again when they are re-ranked, as those of a lean index.
         replace
             Whether a collection of that name is removed first.
-        batch
-            Points of a request, at most.
         progress
             Called with the number of passages of each request.
         settings
@@ -166,17 +145,14 @@ class QdrantIndex:
         Returns
         -------
         QdrantIndex
-            The collection. Others can open it from now on, not before: what describes it is written last.
+            The collection. Others can open it from now on: what describes it is written last.
 
         Raises
         ------
-        ArtifactError
-            If the server does not answer.
-        InputError
-            If the collection is there and `replace` is not set.
+        ArtifactError, InputError
+            If the server does not answer, or the collection is there and `replace` is not set.
         """
         check_text(collection, "collection")
-        size = check_positive(batch, "batch")
         client = stored.open_client(client, options)
         if stored.Server(client).collection_exists(collection):
             if not replace:
@@ -197,19 +173,19 @@ class QdrantIndex:
             statistics=index.statistics,
             tuned=index.tuned,
         )
-        dim = index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")
-        create(made._server, collection, dim, 2 * len(made.classes), settings or {})
-        made._send(index, size, progress)
+        dims = {"dense": index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")}
+        if made.classes:
+            dims["classes"] = 2 * len(made.classes)
+        stored.create(made._server, collection, dims, settings or {})
+        made._send(index, progress)
         return made._described(index.statistics)
 
-    def _send(self, index: PassageIndex, batch: int, progress: Callable[[int], object] | None = None) -> None:
+    def _send(self, index: PassageIndex, progress: Callable[[int], object] | None = None) -> None:
         """Upsert every passage of an index."""
-        models = stored.client_models()
-        for ids, vectors, payloads in batches(index, batch, self.statistics.average, codes=self.form != "lean"):
-            points = models.Batch(ids=ids, vectors=vectors, payloads=payloads)
+        for points in stored.batches(index, self.statistics.average, codes=self.form != "lean"):
             self._server.upsert(self.collection, points, wait=True)
             if progress is not None:
-                progress(len(ids))
+                progress(len(points.ids))
 
     def _described(self, statistics: Statistics) -> QdrantIndex:
         """The same with other statistics, which are written down with all that :meth:`connect` reads."""
@@ -223,11 +199,11 @@ class QdrantIndex:
         return replace(self, statistics=statistics)
 
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
-        """Add passages; one whose id is there replaces the old one.
+        """Add passages, and give the collection as it is now; a passage whose id is there replaces the old one.
 
-        Document frequencies and N are updated from what the collection says, and written when all passages are there. Who
-        opened the collection before scores with the old ones. One process at a time may change a collection; where several
-        did, or one was stopped, :meth:`refresh_statistics` counts again.
+        Statistics are updated from what the collection says, and written when all passages are there. Who opened it before
+        scores with the old ones. One process at a time may change a collection; where several did, or one was stopped,
+        :meth:`refresh_statistics` counts again.
 
         Parameters
         ----------
@@ -235,11 +211,6 @@ class QdrantIndex:
             At least one, as for :meth:`semclass.PassageIndex.build`.
         passage_encoder
             The models that the index was made with; the shipped ones if None.
-
-        Returns
-        -------
-        QdrantIndex
-            The collection as it is now.
 
         Raises
         ------
@@ -254,26 +225,16 @@ class QdrantIndex:
             raise InputError("the models have other classes or codebooks than the collection; load those that made it")
         names = [passage.id for passage in more.passages(np.arange(len(more)))]
         old = stored.terms_by_point(self._server, self.collection, names)
-        self._send(more, _BATCH)
+        self._send(more)
         return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages, and take them out of the statistics; see :meth:`add` for who may do so when.
-
-        Parameters
-        ----------
-        ids
-            Of passages that are there, none twice.
-
-        Returns
-        -------
-        QdrantIndex
-            The collection as it is now.
+        """Delete passages by their ids, and give the collection as it is now; see :meth:`add` for who may do so when.
 
         Raises
         ------
         InputError, InputTypeError
-            If one is not there; nothing is deleted then.
+            If one is not there or comes twice; nothing is deleted then.
         """
         names = check_texts(ids, "ids")
         check_unique(names)
@@ -293,10 +254,7 @@ class QdrantIndex:
         return self._described(replace(now, passages=passages, document_frequencies=np.maximum(counts, 0)))
 
     def refresh_statistics(self) -> QdrantIndex:
-        """Count N and document frequencies again, over every point, and write them down.
-
-        The average length stays what the sparse vectors were made with.
-        """
+        """Count N and document frequencies again, over every point, and write them down."""
         size = len(self.statistics.is_term)
         counts, n, offset = np.zeros(size, np.int64), 0, None
         while True:
@@ -325,20 +283,15 @@ class QdrantIndex:
         passage_encoder: PassageEncoder | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Candidates:
-        """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If Qdrant cannot apply the filter.
-        """
+        """Have the server score passages and give the best, equal scores by id; arguments as of the embedded index."""
         routes = routes_of(query, scoring, self.idf, self.similarity)
-        codes = passage_encoder is not None and self.form != "lean"
-        requests = Search(self._server, self.collection, self.exact, classes=bool(self.classes), codes=codes)
+        payload = stored.SHOWN if passage_encoder is None or self.form == "lean" else stored.SHOWN + stored.CODES
+        vectors = ["classes"] if self.classes else False
+        requests = Search(self._server, self.collection, self.exact, list(payload), vectors)
         chosen = None if where is None else to_qdrant(filters.parse(where))
         depth, linear = max(fusion.DEPTH, n), scoring.fusion == "linear"
         found = (
-            requests.best(routes, n, max(self.depth, n), chosen) if linear else requests.lists(routes, depth, chosen)
+            requests.best(routes, max(self.depth, n), chosen, n) if linear else requests.lists(routes, depth, chosen)
         )
         read = requests.components([point.id for point in found], routes)
         # a passage that another process deleted between the two requests is left out
@@ -350,11 +303,10 @@ class QdrantIndex:
             points, kept = requests.read(points)
             order = order[kept]
         passages = tuple(stored.passage_of(point.payload) for point in points)
-        tokens, sentences, terms = (
-            no_evidence(len(points))
-            if passage_encoder is None or not points
-            else read_evidence(points, passages, passage_encoder, form=self.form, quantised=bool(self.codebooks))
-        )
+        tokens, sentences, terms = no_evidence(len(points))
+        if passage_encoder is not None and points:
+            quantised = bool(self.codebooks)
+            tokens, sentences, terms = read_evidence(points, passages, passage_encoder, self.form, quantised)
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             thresholds=self.thresholds,

@@ -24,7 +24,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragg
 from semclass.index.ingest import decoded
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.records import Query, Scoring, sum_of
-from semclass.integrations.qdrant_collection import CODES, SHOWN, Server, client_models
+from semclass.integrations.qdrant_collection import Server, client_models
 from semclass.scoring import fusion
 from semclass.scoring.quantisation import Codebook
 from semclass.scoring.topk import class_match, unit
@@ -52,38 +52,34 @@ def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) 
         sparse = models.SparseVector(indices=terms[known].tolist(), values=weights.tolist())
         routes.append(Route("bm25", sparse, scoring.bm25_weight))
     if scoring.match is not None:
-        asked, nothing = query.probabilities, np.zeros_like(query.probabilities)
+        soft, hard = query.probabilities, np.zeros_like(query.probabilities)
         if scoring.match == "hard":
-            asked, nothing = nothing, (np.arange(len(asked)) == asked.argmax()).astype(np.float64)
-        routes.append(Route("classes", [*asked.tolist(), *nothing.tolist()], scoring.match_weight))
+            soft, hard = hard, (np.arange(len(soft)) == soft.argmax()).astype(np.float64)
+        routes.append(Route("classes", [*soft.tolist(), *hard.tolist()], scoring.match_weight))
     return routes
 
 
 @dataclass(frozen=True)
 class Search:
-    """The requests of one search: where they go, and what the points of an answer hold."""
+    """The requests of one search."""
 
     server: Server
     collection: str
     exact: bool  # in full, not through the HNSW graph
-    classes: bool  # points come with their class vectors
-    codes: bool  # points come with the codes that re-ranking reads
+    payload: list[str]  # keys of the payload that the best points come with
+    vectors: list[str] | bool  # vectors that points come with
 
-    @property
-    def _params(self) -> Any:
-        return client_models().SearchParams(exact=True) if self.exact else None
+    def _near(self, route: Route, where: Any, limit: int, *, exact: bool, **shown: Any) -> Any:
+        """The request for the best points of one route."""
+        models = client_models()
+        params = models.SearchParams(exact=True) if exact else None
+        query = models.NearestQuery(nearest=route.vector)
+        return models.QueryRequest(query=query, using=route.using, filter=where, limit=limit, params=params, **shown)
 
-    @property
-    def _payload(self) -> list[str]:
-        return [*SHOWN, *(CODES if self.codes else ())]
-
-    @property
-    def _vectors(self) -> Any:
-        return ["classes"] if self.classes else False
-
-    def best(self, routes: Sequence[Route], n: int, depth: int, where: Any) -> list[Any]:
+    def best(self, routes: Sequence[Route], depth: int, where: Any, n: int) -> list[Any]:
         """The one request that scores: points with payload and class vector, best first."""
-        models, params = client_models(), self._params
+        models = client_models()
+        params = models.SearchParams(exact=True) if self.exact else None
         counting = [route for route in routes if route.weight > 0]
         # thousands of passages share a class, so that the best by class are as good as any
         finding = [route for route in counting if route.using != "classes"]
@@ -105,34 +101,23 @@ class Search:
                 prefetch=nested,
                 query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
                 limit=n,
-                with_payload=self._payload,
-                with_vectors=self._vectors,
+                with_payload=self.payload,
+                with_vectors=self.vectors,
             ).points
         )
 
     def lists(self, routes: Sequence[Route], depth: int, where: Any) -> list[Any]:
         """The first points of each list, by vector and by BM25, with id and class vector, in order of the ids."""
-        models = client_models()
-        requests = [
-            models.QueryRequest(
-                query=models.NearestQuery(nearest=route.vector),
-                using=route.using,
-                filter=where,
-                limit=depth,
-                params=self._params,
-                with_payload=["_id"],
-                with_vector=self._vectors,
-            )
-            for route in routes
-            if route.using != "classes"
-        ]
+        shown = {"with_payload": ["_id"], "with_vector": self.vectors}
+        finding = [route for route in routes if route.using != "classes"]
+        requests = [self._near(route, where, depth, exact=self.exact, **shown) for route in finding]
         responses = self.server.query_batch_points(self.collection, requests)
         found = {point.id: point for response in responses for point in response.points}
         return sorted(found.values(), key=lambda point: point.payload["_id"])
 
     def read(self, points: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """The same points with their payloads, and their places: one that was deleted meanwhile is left out."""
-        read = self.server.retrieve(self.collection, [point.id for point in points], with_payload=self._payload)
+        read = self.server.retrieve(self.collection, [point.id for point in points], with_payload=self.payload)
         found = {point.id: point for point in read}
         kept = [place for place, point in enumerate(points) if point.id in found]
         return [found[points[place].id] for place in kept], kept
@@ -141,22 +126,14 @@ class Search:
         """Similarity and BM25 score of some points, by name and point; a point without any of the terms has no BM25."""
         models = client_models()
         read: dict[str, dict[int, float]] = {"dense": {}, "bm25": {}}
-        asked = [route for route in routes if route.using in read]
+        scored = [route for route in routes if route.using in read]
         if not points:
             return read
         these = models.Filter(must=[models.HasIdCondition(has_id=list(points))])
-        requests = [
-            models.QueryRequest(
-                query=models.NearestQuery(nearest=route.vector),
-                using=route.using,
-                filter=these,
-                limit=len(points),
-                params=models.SearchParams(exact=True),  # these very points, not those that a graph comes by
-            )
-            for route in asked
-        ]
+        # exact: these very points, not those that a graph leads to
+        requests = [self._near(route, these, len(points), exact=True) for route in scored]
         responses = self.server.query_batch_points(self.collection, requests)
-        for route, response in zip(asked, responses, strict=True):
+        for route, response in zip(scored, responses, strict=True):
             read[route.using] = {point.id: point.score for point in response.points}
         return read
 
@@ -197,7 +174,7 @@ def take(value: Any, order: IntArray) -> Any:
 
 
 def read_evidence(
-    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, *, form: str, quantised: bool
+    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, form: str, quantised: bool
 ) -> tuple[Ragged, Ragged, Ragged]:
     """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
     if form == "lean":

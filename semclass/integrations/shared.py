@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from inspect import signature
-from typing import Any, NamedTuple, NoReturn, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,8 +28,6 @@ DETAILS = "semclass"
 """Field of a document's metadata that holds the details of a hit."""
 
 T = TypeVar("T")
-
-# -- loading ----------------------------------------------------------------------------------------------------------
 
 _ENCODERS: WeakValueDictionary[tuple[str | None, str | None, int], Encoder] = WeakValueDictionary()
 _LOADING = threading.Lock()
@@ -97,9 +95,6 @@ class Lazy:
         return Lazy, ()
 
 
-# -- checks -----------------------------------------------------------------------------------------------------------
-
-
 def path_text(path: object, name: str) -> str | None:
     """Write a path as text, which JSON can hold."""
     if path is not None and not isinstance(path, (str, os.PathLike)):
@@ -113,19 +108,13 @@ def check_kind(value: object, kind: type, name: str) -> None:
         raise InputTypeError(f"{name} must be a semclass.{kind.__name__}, not {short(value)}")
 
 
-def check_items(items: Iterable[Any], kind: type, name: str) -> list[Any]:
+def check_items(items: Iterable[Any], name: str, *kinds: type) -> list[Any]:
     """Copy a sequence of a framework's documents into a list; one bare document is refused, as it is a common slip."""
-
-    def refuse(wrong: object) -> NoReturn:
-        library = kind.__module__.partition(".")[0]
-        raise InputTypeError(f"{name} must be a list of {library}.{kind.__name__}, and has {short(wrong)}")
-
-    if isinstance(items, (str, Mapping, kind)) or not isinstance(items, Iterable):
-        refuse(items)
-    given = list(items)
-    for item in given:
-        if not isinstance(item, kind):
-            refuse(item)
+    single = isinstance(items, (str, Mapping, *kinds)) or not isinstance(items, Iterable)
+    given = [items] if single else list(items)
+    if wrong := given if single else [item for item in given if not isinstance(item, kinds)]:
+        library = kinds[0].__module__.partition(".")[0]
+        raise InputTypeError(f"{name} must be a list of {library}.{kinds[0].__name__}, and has {short(wrong[0])}")
     return given
 
 
@@ -139,21 +128,16 @@ def check_options(options: Mapping[str, Any], method: Callable[..., Any], name: 
         find_method(options["method"], options.get("fusion"), reranking=method is not HybridRetriever.search)
 
 
-# -- searching and re-ranking -----------------------------------------------------------------------------------------
-
-
-def search(
-    retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any], stand_ins: Sequence[str] = ()
+def search_by_texts(
+    retriever: HybridRetriever, question: str, k: int, options: Mapping[str, Any], texts: Sequence[str]
 ) -> list[Hit]:
-    """Search; where texts stand in for the question (HyDE), candidates are those nearest to the mean of their vectors."""
-    if not stand_ins or list(stand_ins) == [question]:
-        return retriever.search(question, k, **options)
+    """Search with candidates that are nearest to the mean vector of some texts, written for the question (HyDE)."""
     check_text(question, "question")
     method = find_method(options.get("method", DEFAULT), options.get("fusion"))
     if method.rerank is None and options.get("explain"):
         raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
     encode, weights, where = retriever.models.encode, retriever.used(options.get("weights")), options.get("where")
-    vectors = [read.pooled for read in encode([check_text(each) for each in stand_ins], classes=False, tokens=False)]
+    vectors = [read.pooled for read in encode([check_text(each) for each in texts], classes=False, tokens=False)]
     mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
     (read,) = encode([question], classes=method.match is not None, tokens=False)
     query, given = replace(read, pooled=mean), options.get("candidates")
@@ -195,9 +179,6 @@ def rerank(
     return [(int(hit.id), hit) for hit in at_least(hits, threshold)]
 
 
-# -- routing ----------------------------------------------------------------------------------------------------------
-
-
 def class_names(model: QuestionClassifier | TextModel) -> list[str]:
     """Names of the classes that a classifier knows, coarse ones first."""
     return [*map(str, model.classes), *(model.fine_classes if isinstance(model, QuestionClassifier) else ())]
@@ -236,9 +217,6 @@ def route(found: Mapping[str, Any], names: Container[str], least: float | None) 
     if found.get("fine_label") in names and found["fine_probability"] >= (least or 0.0):
         return found["fine_label"], found["fine_probability"]
     return found["label"], found["probability"]
-
-
-# -- hits and metadata ------------------------------------------------------------------------------------------------
 
 
 def details_of(hit: Hit, *, wanted: bool) -> dict[str, Any]:

@@ -38,8 +38,6 @@ def classify(
 ) -> pyspark.sql.DataFrame:
     """Classify the texts of a column.
 
-    Rows whose text is null, empty or not valid UTF-8 get nulls, and the column ``error`` says why; no such row stops a job.
-
     Parameters
     ----------
     df
@@ -58,15 +56,8 @@ def classify(
 
     Raises
     ------
-    InputError, InputTypeError
-        If an argument is not allowed, a column is missing, or a column that would be added is there already.
-    ArtifactError
-        If the models are missing or damaged. A task fails with it if a worker has none, or others.
-
-    Examples
-    --------
-    >>> rows = spark.read.parquet("questions")  # doctest: +SKIP
-    >>> classify(rows, "questions", column="question").write.parquet("classified")  # doctest: +SKIP
+    InputError, InputTypeError, ArtifactError
+        As for the job, or if columns do not fit. A task fails with the latter if its worker has other models, or none.
     """
     if not isinstance(df, pyspark.sql.DataFrame):
         raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")

@@ -29,7 +29,8 @@ from semclass import (
 
 pa = pytest.importorskip("pyarrow")
 
-from semclass.integrations.arrow import DEFAULTS, OUTPUTS, classify_job, encode_job  # noqa: E402
+from semclass.integrations import arrow_models  # noqa: E402
+from semclass.integrations.arrow import DEFAULTS, OUTPUTS, TYPES, classify_job, encode_job  # noqa: E402
 
 QUESTIONS = ["Who built the bridge?", "How tall is it?", "wher is the lighthouse", "What does NATO stand for?"]
 LONG = "When was it? " * 200
@@ -52,7 +53,7 @@ def questions(encoder):
 
 
 def test_a_table_gets_what_the_classifier_gives(questions):
-    job = classify_job("questions", outputs=tuple(OUTPUTS["questions"]))
+    job = classify_job("questions", outputs=OUTPUTS["questions"])
     found = job.table(table(id=[4, 3, 2, 1], text=QUESTIONS)).to_pylist()
     for row, number, item in zip(found, (4, 3, 2, 1), questions.predict(QUESTIONS), strict=True):
         assert (row["id"], row["text"], row["label"], row["fine"]) == (number, item.text, item.label, item.fine)
@@ -117,10 +118,11 @@ def test_passages_and_pairs(encoder):
     texts = ["The tower is 324 metres tall.", "It was designed by Stephen Sauvestre."]
     found = classify_job("passages", column="body", keep=[]).table(table(body=texts))
     assert found.column_names == ["labels", "probabilities", "error"]
-    alone = PassageClassifier.load(MODELS, encoder=encoder).predict(texts)
-    assert found["labels"].to_pylist() == [list(item.labels) for item in alone]
-    for row, item in zip(found["probabilities"].to_pylist(), alone, strict=True):
-        assert dict(row) == pytest.approx(item.probabilities, abs=1e-6)
+    for row, item in zip(
+        found.to_pylist(), PassageClassifier.load(MODELS, encoder=encoder).predict(texts), strict=True
+    ):
+        assert row["labels"] == list(item.labels)
+        assert dict(row["probabilities"]) == pytest.approx(item.probabilities, abs=1e-6)
 
     asked = ["Who designed it?", None, "Who designed it?"]
     found = classify_job("pairs", keep=["question"]).table(table(question=asked, sentence=[texts[1], texts[1], " "]))
@@ -130,18 +132,15 @@ def test_passages_and_pairs(encoder):
     assert found["probability"][0].as_py() == pytest.approx(only.probability, abs=1e-6)
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_a_head_of_ones_own(encoder, tmp_path, several):
+def test_a_head_of_ones_own(encoder, tmp_path):
     texts = ["Can I renew my card?", "When do you open?", "Hello there!", "Good night."] * 2
-    labels = [["library"], ["library", "hours"], [], ["chat"]] * 2 if several else [1, 1, 2, 2] * 2
-    TextClassifier(encoder=encoder, multi_label=several).fit(texts, labels).save(tmp_path)
-    found = classify_job("texts", models=tmp_path, outputs=tuple(OUTPUTS["texts"])).table(table(text=texts))
+    labels = [["library"], ["library", "hours"], [], ["chat"]] * 2
+    TextClassifier(encoder=encoder, multi_label=True).fit(texts, labels).save(tmp_path)
+    found = classify_job("texts", models=tmp_path, outputs=OUTPUTS["texts"]).table(table(text=texts))
     for row, item in zip(found.to_pylist(), TextModel.load(tmp_path, encoder=encoder).predict(texts), strict=True):
-        assert (row["label"], row["labels"]) == (str(item.label), list(map(str, item.labels)))
+        assert (row["label"], row["labels"]) == (item.label, list(item.labels))
         assert row["probability"] == pytest.approx(item.probability, abs=1e-6)
-        assert dict(row["probabilities"]) == pytest.approx(
-            {str(name): value for name, value in item.probabilities.items()}, abs=1e-6
-        )
+        assert dict(row["probabilities"]) == pytest.approx(item.probabilities, abs=1e-6)
 
 
 def test_unsure_rows_abstain_where_asked(questions):
@@ -150,13 +149,12 @@ def test_unsure_rows_abstain_where_asked(questions):
     assert ABSTAIN in found
 
 
-def test_vectors_are_those_of_the_encoder_in_chunks_too(encoder):
-    texts = [f"Who is number {place}?" for place in range(600)]
-    found = encode_job().table(table(text=texts))["vector"].combine_chunks()
+def test_vectors_are_those_of_the_encoder_in_chunks_too(encoder, monkeypatch):
+    monkeypatch.setattr(arrow_models, "CHUNK", 3)
+    found = encode_job().table(table(text=QUESTIONS))["vector"].combine_chunks()
     assert found.type == pa.list_(pa.float32())
-    np.testing.assert_allclose(
-        found.values.to_numpy().reshape(600, -1), encoder.encode(texts, views=("pooled",)).pooled, atol=1e-6
-    )
+    vectors = found.values.to_numpy().reshape(len(QUESTIONS), -1)
+    np.testing.assert_allclose(vectors, encoder.encode(QUESTIONS, views=("pooled",)).pooled, atol=1e-6)
 
 
 def test_texts_that_are_cut_are_said_by_row_or_by_a_warning():
@@ -167,13 +165,11 @@ def test_texts_that_are_cut_are_said_by_row_or_by_a_warning():
     assert found["truncated"].to_pylist() == [False, None, True]
 
 
-def test_every_output_can_be_asked_for_alone_and_has_a_schema_in_both_languages(tmp_path):
-    for task, kinds in OUTPUTS.items():
-        assert set(DEFAULTS[task]) <= set(kinds)
-        if task != "texts":
-            job = encode_job if task == "encode" else lambda task=task, **given: classify_job(task, **given)
-            for name, kind in kinds.items():
-                assert job(outputs=[name]).ddl == f"{name} {kind}, error string"
+def test_every_output_can_be_asked_for_alone_and_has_a_schema_in_both_languages():
+    for task, names in OUTPUTS.items():
+        assert set(DEFAULTS[task]) <= set(names)
+        for name in names if task != "texts" else ():
+            assert classify_job(task, outputs=[name]).ddl == f"{name} {TYPES[name][0]}, error string"
     job = classify_job("questions", prefix="it's ")
     assert job.ddl == "`it's label` string, `it's probability` double, `it's error` string"
     assert job.schema(pa.schema({"text": pa.string()})).names == [
@@ -182,16 +178,10 @@ def test_every_output_can_be_asked_for_alone_and_has_a_schema_in_both_languages(
 
 
 def test_a_job_is_small_and_runs_where_it_is_sent():
-    job = classify_job("questions")
-    sent = pickle.dumps(job)
+    sent = pickle.dumps(classify_job("questions"))
     assert len(sent) < 1000
-    code = (
-        "import pickle, sys, pyarrow as pa\n"
-        f"job = pickle.loads({sent!r})\n"
-        "print(job.table(pa.table({'text': ['Who built it?']}))['label'].to_pylist())"
-    )
-    out = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert out.strip() == "['HUM']"
+    again = pickle.loads(sent)  # noqa: S301 - written a moment ago
+    assert again.table(table(text=["Who built it?"]))["label"].to_pylist() == ["HUM"]
 
 
 def test_a_relative_folder_is_found_from_any_working_directory(tmp_path, monkeypatch):
@@ -224,16 +214,12 @@ def test_models_that_changed_or_are_gone_are_refused_where_the_rows_are(tmp_path
         ({"what": "answers"}, InputError, "what is 'answers'; it must be one of 'questions'"),
         ({"what": "texts"}, InputError, "name the folder that TextClassifier.save wrote"),
         ({"what": "passages", "min_probability": 0.5}, InputError, "min_probability is for questions and texts"),
-        ({"min_probability": 2}, InputError, "min_probability is 2"),
         ({"what": "pairs", "column": "text"}, InputError, "column names 1 columns, .* pairs needs 2"),
-        ({"column": ["a", "b"]}, InputError, "questions needs 1"),
         ({"column": [1]}, InputTypeError, "column must be a list of strings, but holds 1"),
         ({"keep": "id"}, InputTypeError, "keep must be a list of names, not 'id'"),
         ({"outputs": ["labels"]}, InputError, "outputs is 'labels'; it must be one of 'label'"),
-        ({"outputs": []}, InputError, "name each once, and at least one"),
         ({"outputs": ["label", "label"]}, InputError, "name each once"),
         ({"prefix": 1}, InputTypeError, "prefix must be a string, not int"),
-        ({"threads": 0}, InputError, "threads is 0"),
         ({"models": "nowhere"}, ArtifactError, r"manifest\.json cannot be read"),
     ],
 )
@@ -247,7 +233,6 @@ def test_columns_that_do_not_fit_are_named():
     with pytest.raises(InputError, match="a column 'label' would be added, but there is one already"):
         classify_job().table(rows)
     assert classify_job(keep=["size"]).table(rows).column_names == ["size", "label", "probability", "error"]
-    assert "q_label" in classify_job(prefix="q_").table(rows).column_names
     with pytest.raises(InputError, match="column 'size' holds int64; texts must be strings"):
         encode_job(column="size").table(rows)
     with pytest.raises(InputError, match="column 'body' is not there; there are 'text', 'size', 'Label'"):

@@ -6,14 +6,11 @@ import asyncio
 import doctest
 import json
 import os
-import subprocess
-import sys
 from dataclasses import fields, replace
-from functools import partial
 from pathlib import Path
 
 import pytest
-from conftest import MODELS, ROOT
+from conftest import MODELS
 from filter_oracle import matches
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,18 +19,12 @@ from scripts import EXAMPLES, run_python
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 pytest.importorskip("haystack")
 
-from haystack import Document, Pipeline, component
-from haystack.components.builders import PromptBuilder
-from haystack.components.joiners import BranchJoiner, DocumentJoiner
-from haystack.components.rankers import LostInTheMiddleRanker
-from haystack.components.retrievers import InMemoryBM25Retriever, MultiQueryTextRetriever
-from haystack.components.routers import ConditionalRouter
-from haystack.core.errors import DeserializationError, PipelineConnectError
-from haystack.document_stores.in_memory import InMemoryDocumentStore
+from haystack import Document, Pipeline
+from haystack.components.joiners import BranchJoiner
+from haystack.components.retrievers import MultiQueryTextRetriever
 from haystack.document_stores.types import FilterPolicy
 from haystack.errors import FilterError
 from haystack.testing.document_store import FilterDocumentsTest, create_filterable_docs
-from haystack.tools import ComponentTool
 from haystack.utils.filters import document_matches_filter
 
 from semclass import (
@@ -46,7 +37,7 @@ from semclass import (
 )
 from semclass.index import filters
 from semclass.integrations import haystack, haystack_filters, haystack_router, shared
-from semclass.integrations.haystack import SemclassRanker, SemclassRetriever, to_passages
+from semclass.integrations.haystack import SemclassRanker, SemclassRetriever
 from semclass.integrations.haystack_filters import to_where
 from semclass.integrations.haystack_router import SemclassQueryClassifier, SemclassQueryRouter
 
@@ -86,42 +77,17 @@ def head(tmp_path_factory, encoder) -> str:
     return str(path)
 
 
-@component
-class Echo:
-    """Stands for a generator: gives the prompt as its reply."""
-
-    @component.output_types(replies=list[str])
-    def run(self, prompt: str) -> dict[str, list[str]]:
-        return {"replies": [prompt]}
-
-
 def components(folder: str) -> list:
-    """One of each, with arguments other than the default where that is possible."""
+    """One of each, with arguments other than the default where that is possible, and with defaults."""
+    late = {"field": "meta.page", "operator": ">=", "value": 1}
+    ranking = {"top_k": 3, "score_threshold": 0.1, "method": "class-integrated", "meta_fields_to_embed": ["title"]}
+    search = {"filters": late, "filter_policy": "merge", "top_k": 2, "candidates": 20, "method": "convex"}
     return [
-        SemclassRanker(
-            MODELS,
-            threads=2,
-            top_k=3,
-            score_threshold=0.1,
-            method="class-integrated",
-            meta_fields_to_embed=["title"],
-            details=True,
-        ),
-        SemclassRetriever(
-            Path(folder),
-            models=MODELS,
-            threads=2,
-            filters={"field": "meta.page", "operator": ">=", "value": 1},
-            filter_policy="merge",
-            top_k=2,
-            candidates=20,
-            method="convex",
-            details=True,
-        ),
+        SemclassRanker(MODELS, threads=2, details=True, **ranking),
+        SemclassRetriever(Path(folder), models=MODELS, threads=2, details=True, **search),
         SemclassQueryRouter(["NUM:date", "NUM"], min_probability=0.25, models=MODELS, threads=2),
         SemclassQueryRouter(["in scope"], model="my-head", encoder="hub:my-model"),
-        SemclassQueryClassifier(min_probability=0.75, models=MODELS),
-        SemclassQueryClassifier("my-head"),
+        SemclassQueryClassifier("my-head", min_probability=0.75, models=MODELS),
         SemclassRanker(),
         SemclassRetriever("somewhere"),
         SemclassQueryRouter(),
@@ -130,13 +96,6 @@ def components(folder: str) -> list:
 
 
 class TestRanker:
-    def test_keeps_what_it_does_not_look_at(self):
-        document = Document(
-            id="a", content="It opened in 1874.", embedding=[0.5, 0.25], meta={"tags": ["x"], "n": None}
-        )
-        (found,) = SemclassRanker(MODELS).run(WHEN, [document])["documents"]
-        assert (found.embedding, found.meta, found.id) == ([0.5, 0.25], {"tags": ["x"], "n": None}, "a")
-
     def test_of_documents_with_one_id_the_best_stays(self, documents):
         twice = [replace(documents[1], score=0.1, meta={"from": "bm25"}), *documents]
         twice.append(replace(documents[1], score=0.9, meta={"from": "vectors"}))
@@ -144,9 +103,10 @@ class TestRanker:
         assert sorted(item.id for item in found) == ["red", "when", "who"]
         assert found[0].meta == {"from": "vectors"}
 
-    def test_top_k_of_a_run_comes_before_that_of_the_component(self, documents):
-        models = SemclassRanker(MODELS, top_k=2)
-        assert [len(models.run(WHEN, documents, top_k=k)["documents"]) for k in (None, 1, 3, 100)] == [2, 1, 3, 3]
+    def test_limits_of_a_run_come_before_those_of_the_component(self, documents):
+        ranker = SemclassRanker(MODELS, top_k=2)
+        assert [len(ranker.run(WHEN, documents, top_k=k)["documents"]) for k in (None, 1, 3, 100)] == [2, 1, 3, 3]
+        assert ranker.run(WHEN, documents, score_threshold=1.1)["documents"] == []
 
     def test_fields_of_meta_are_read_if_they_are_named(self):
         named = [
@@ -164,9 +124,6 @@ class TestRanker:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"method": "best"}, "method is 'best'"),
-            ({"method": "convex"}, "method is 'convex'"),
-            ({"threads": 0}, "threads is 0"),
             ({"score_threshold": "0.5"}, "score_threshold must be a number"),
             ({"score_threshold": float("nan")}, "score_threshold is NaN"),
             ({"meta_fields_to_embed": "title"}, "must be a sequence of strings"),
@@ -184,14 +141,6 @@ class TestRetriever:
         found = many.run(queries=[WHEN, WHO])["documents"]
         assert {item.id for item in found} == {"when", "who"}
         assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
-
-    def test_top_k(self, folder):
-        retriever = SemclassRetriever(folder, models=MODELS, top_k=2)
-        assert [len(retriever.run(WHEN, None, k)["documents"]) for k in (None, 1, 3)] == [2, 1, 3]
-        with pytest.raises(ValueError, match="top_k is 0"):
-            retriever.run(WHEN, top_k=0)
-        with pytest.raises(ValueError, match="top_k is -1"):
-            SemclassRetriever(folder, top_k=-1)
 
     def test_filters_of_a_run_replace_or_join_those_of_the_component(self, folder):
         late = {"field": "meta.page", "operator": ">=", "value": 1}
@@ -211,7 +160,6 @@ class TestRetriever:
     @pytest.mark.parametrize(
         ("options", "error"),
         [
-            ({"method": "best"}, InputError),
             ({"filter_policy": "sometimes"}, ValueError),
             ({"filters": {"field": "content", "operator": "==", "value": "x"}}, FilterError),
             ({"candidates": 0}, InputError),
@@ -221,42 +169,6 @@ class TestRetriever:
     def test_refuses_what_it_does_not_know(self, options, error):
         with pytest.raises(error):
             SemclassRetriever("folder", **options)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        {"field": "meta.number", "operator": "==", "value": 2},
-        {"field": "number", "operator": "not in", "value": [2, None]},
-        {"field": "meta.date", "operator": ">=", "value": "1972-12-11T19:54:58"},
-        {"field": "meta.date", "operator": "==", "value": "1972-12-11 19:54:58"},
-        {
-            "operator": "NOT",
-            "conditions": [
-                {"field": "meta.chapter", "operator": "in", "value": ["intro", "abstract"]},
-                {"operator": "OR", "conditions": [{"field": "meta.name", "operator": "!=", "value": "name_1"}]},
-            ],
-        },
-    ],
-)
-def test_an_index_finds_what_a_document_store_finds(filterable_index, condition):
-    documents, index = filterable_index
-    store = InMemoryDocumentStore()
-    store.write_documents(documents)
-    found = SemclassRetriever(index, models=MODELS, top_k=100, method="convex").run("a document", condition)[
-        "documents"
-    ]
-    expected = store.filter_documents(condition)
-    assert 0 < len(expected) < len(documents)
-    assert sorted(item.id for item in found) == sorted(item.id for item in expected)
-
-
-@pytest.fixture(scope="module")
-def filterable_index(tmp_path_factory, models):
-    documents = create_filterable_docs()
-    path = tmp_path_factory.mktemp("filterable") / "index"
-    PassageIndex.build(to_passages(documents), passage_encoder=models.passage_encoder).save(path)
-    return documents, path
 
 
 class IndexAsStore:
@@ -324,20 +236,16 @@ def test_filters_find_what_haystack_finds(condition):
 @pytest.mark.parametrize(
     ("condition", "message"),
     [
-        ({"field": "content", "operator": "==", "value": "x"}, "by fields of meta and by id alone"),
-        ({"field": "score", "operator": ">", "value": 0.5}, "by fields of meta and by id alone"),
-        ({"field": "meta", "operator": "==", "value": "x"}, "by fields of meta and by id alone"),
-        ({"field": "meta._id", "operator": "==", "value": "x"}, "cannot be asked for by"),
+        ({"field": "score", "operator": ">", "value": 0.5}, "'score'"),
+        ({"field": "meta", "operator": "==", "value": "x"}, "'meta'"),
+        ({"field": "meta._id", "operator": "==", "value": "x"}, "'meta._id'"),
         ({"field": 3, "operator": "==", "value": "x"}, "a field is a name"),
         ({"field": "id", "operator": ">", "value": 3}, "an id has no order"),
         ({"field": "meta.page", "operator": "==", "value": [1]}, "compared with one value"),
-        ({"field": "meta.page", "operator": "in", "value": [[1]]}, "compared with one value"),
+        ({"field": "meta.page", "operator": "in", "value": 1}, "must be a list"),
         ({"field": "meta.page", "operator": "~", "value": 1}, "has the operator '~'"),
         ({"field": "meta.page", "operator": ">", "value": "ten"}, "only dates in ISO 8601"),
-        ({"field": "meta.page", "operator": ">", "value": True}, "no order"),
-        ({"field": "meta.page", "operator": "==", "value": float("nan")}, "finite"),
         ({"operator": "XOR", "conditions": []}, "has the operator 'XOR'"),
-        ({"operator": "AND", "conditions": {}}, "must be a list"),
         ({"operator": "AND", "conditions": ["page"]}, r"filters\['conditions'\]\[0\] must be a mapping"),
         ({"page": 3}, "has no 'operator'"),
     ],
@@ -357,14 +265,6 @@ def test_a_filter_nested_without_end_is_refused():
 
 
 class TestRouter:
-    def test_has_an_output_for_each_class(self):
-        router = SemclassQueryRouter(["NUM", "HUM"])
-        assert set(router.__haystack_output__._sockets_dict) == {"NUM", "HUM", "unmatched"}
-        assert set(SemclassQueryRouter().__haystack_output__._sockets_dict) == {
-            *("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"),
-            "unmatched",
-        }
-
     def test_sends_a_query_to_its_class(self):
         router = SemclassQueryRouter(["NUM:date", "NUM", "HUM"], models=MODELS)
         assert router.run(query=WHEN) == {"NUM:date": WHEN}
@@ -374,6 +274,11 @@ class TestRouter:
 
     def test_a_query_of_which_it_is_not_sure_matches_nothing(self):
         assert SemclassQueryRouter(min_probability=1.0, models=MODELS).run(WHEN) == {"unmatched": WHEN}
+        # sure of a number, and not which kind
+        found = SemclassQueryClassifier(models=MODELS).run(WHEN)
+        between = (found["probability"] + found["fine_probability"]) / 2
+        router = SemclassQueryRouter(["NUM:date", "NUM"], min_probability=between, models=MODELS)
+        assert router.run(WHEN) == {"NUM": WHEN}
 
     def test_a_taxonomy_of_ones_own(self, head):
         router = SemclassQueryRouter(["in scope", "chit-chat"], model=head)
@@ -386,7 +291,6 @@ class TestRouter:
         ("arguments", "message"),
         [
             ({"classes": ["NUM", "unmatched"]}, "'unmatched', which is no class"),
-            ({"classes": [ABSTAIN]}, "which is no class"),
             ({"classes": ["NUM", "NUM"]}, "comes twice"),
             ({"model": "my-head"}, "name the classes of my-head"),
             ({"min_probability": 2}, "from 0 to 1"),
@@ -397,15 +301,8 @@ class TestRouter:
             SemclassQueryRouter(**arguments)
 
     def test_a_class_that_the_model_does_not_have_is_told_when_it_is_loaded(self):
-        with pytest.raises(InputError, match=r"classes has 'WHY', .* it has ABBR"):
+        with pytest.raises(InputError, match=r"classes has 'WHY'.* it has ABBR"):
             SemclassQueryRouter(["NUM", "WHY"], models=MODELS).warm_up()
-
-    def test_outputs_that_are_not_there_cannot_be_connected(self):
-        pipeline = Pipeline()
-        pipeline.add_component("router", SemclassQueryRouter(["NUM"]))
-        pipeline.add_component("builder", PromptBuilder("{{ query }}", required_variables="*"))
-        with pytest.raises(PipelineConnectError, match="LOC"):
-            pipeline.connect("router.LOC", "builder.query")
 
 
 class TestClassifier:
@@ -414,10 +311,7 @@ class TestClassifier:
         assert (found["label"], found["fine_label"]) == ("NUM", "NUM:date")
         assert found["probability"] == found["probabilities"]["NUM"] > 0.9
         assert found["fine_probability"] == found["fine_probabilities"]["NUM:date"]
-        assert sum(found["probabilities"].values()) == pytest.approx(1)
         assert set(found) == set(SemclassQueryClassifier().__haystack_output__._sockets_dict)
-
-    def test_declines_to_say(self):
         assert SemclassQueryClassifier(models=MODELS, min_probability=1.0).run(WHEN)["label"] == ABSTAIN
 
     def test_a_taxonomy_of_ones_own_has_no_fine_classes(self, head):
@@ -428,40 +322,24 @@ class TestClassifier:
             set(found) == {"label", "probability", "probabilities"} == set(classifier.__haystack_output__._sockets_dict)
         )
 
-    def test_its_label_is_a_condition_of_a_conditional_router(self):
-        routes = [
-            {"condition": f"{{{{ {test} }}}}", "output": "{{ query }}", "output_name": name, "output_type": str}
-            for test, name in (("label == 'NUM' and probability > 0.5", "facts"), ("True", "rest"))
-        ]
-        pipeline = Pipeline()
-        pipeline.add_component("classifier", SemclassQueryClassifier(models=MODELS))
-        pipeline.add_component("router", ConditionalRouter(routes))
-        pipeline.connect("classifier.label", "router.label")
-        pipeline.connect("classifier.probability", "router.probability")
-        for question, name in ((WHEN, "facts"), (WHO, "rest")):
-            found = pipeline.run({"classifier": {"query": question}, "router": {"query": question}})
-            assert found["router"] == {name: question}
-
     @pytest.mark.parametrize("made", [SemclassQueryClassifier, SemclassQueryRouter])
     def test_async_and_empty_queries(self, made):
         one = made(models=MODELS)
         assert asyncio.run(one.run_async(query=WHEN)) == one.run(WHEN)
-        with pytest.raises(ValueError, match="query is empty"):
+        with pytest.raises(ValueError, match="is empty"):
             one.run(query="")
         with pytest.raises(InputTypeError):
             one.run(query=None)
 
 
 class TestSaving:
-    @pytest.mark.parametrize("place", range(10))
+    @pytest.mark.parametrize("place", range(9))
     def test_a_component_comes_back_as_it_was(self, folder, place):
         made = components(folder)[place]
         data = made.to_dict()
         assert json.loads(json.dumps(data)) == data
         assert data["type"] == f"{type(made).__module__}.{type(made).__name__}"
-        before = json.dumps(data)
         again = type(made).from_dict(data)
-        assert json.dumps(data) == before
         assert again.to_dict() == data
         assert {name: value for name, value in vars(again).items() if not name.startswith("_")} == {
             name: value for name, value in vars(made).items() if not name.startswith("_")
@@ -472,97 +350,8 @@ class TestSaving:
         for made in components(folder):
             type(made).from_dict(made.to_dict())
 
-    @pytest.mark.parametrize("unknown", [{"colour": "red"}, {"extra": {"type": "subprocess.Popen"}}])
-    def test_arguments_that_are_not_known_are_refused(self, unknown):
-        data = SemclassRanker().to_dict()
-        with pytest.raises((TypeError, DeserializationError)):
-            SemclassRanker.from_dict({**data, "init_parameters": unknown})
-
-    def test_a_pipeline_is_written_as_yaml_and_does_the_same_when_read_again(self, documents):
-        pipeline = rag(documents)
-        data = {"retriever": {"query": WHEN}, "ranker": {"query": WHEN}, "builder": {"query": WHEN}}
-        text = pipeline.dumps()
-        again = Pipeline.loads(text, allowed_modules=[MODULES, __name__])
-        assert again.to_dict()["components"] == pipeline.to_dict()["components"]
-        assert links(again) == links(pipeline)
-        # its document store is the one that has this name in the process
-        assert again.run(data)["generator"] == pipeline.run(data)["generator"]
-
-    def test_haystack_must_be_told_to_trust_the_module(self):
-        pipeline = Pipeline()
-        pipeline.add_component("router", SemclassQueryRouter(["NUM"]))
-        text = pipeline.dumps()
-        with pytest.raises(DeserializationError, match=r"allowed_modules=\['semclass.integrations.haystack_router'\]"):
-            Pipeline.loads(text)
-        assert Pipeline.loads(text, allowed_modules=["semclass.*"]).dumps() == text
-
-    def test_a_fresh_process_reads_it(self, folder, tmp_path):
-        pipeline = Pipeline()
-        pipeline.add_component("router", SemclassQueryRouter(["NUM"], models=MODELS))
-        pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS, method="learned", top_k=1))
-        pipeline.connect("router.NUM", "retriever.query")
-        path = tmp_path / "pipeline.yaml"
-        with path.open("w") as file:
-            pipeline.dump(file)
-        code = (
-            "import sys; from haystack import Pipeline\n"
-            f"with open({str(path)!r}) as file: found = Pipeline.load(file)\n"
-            f"print(found.run({{'router': {{'query': {WHEN!r}}}}})['retriever']['documents'][0].id)"
-        )
-        environment = {**os.environ, "HAYSTACK_DESERIALIZATION_ALLOWLIST": MODULES, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, cwd=tmp_path
-        )
-        assert done.stdout.strip() == "when"
-
-
-def rag(documents: list[Document]) -> Pipeline:
-    """BM25 of Haystack, then our ranker, a prompt, and what stands for a generator."""
-    pipeline = Pipeline()
-    pipeline.add_component("retriever", InMemoryBM25Retriever(InMemoryDocumentStore(), top_k=10))
-    pipeline.add_component("ranker", SemclassRanker(MODELS, top_k=2))
-    prompt = "{{ query }}{% for item in documents %} {{ item.id }}{% endfor %}"
-    pipeline.add_component("builder", PromptBuilder(prompt, required_variables="*"))
-    pipeline.add_component("generator", Echo())
-    pipeline.connect("retriever", "ranker")
-    pipeline.connect("ranker", "builder.documents")
-    pipeline.connect("builder", "generator")
-    pipeline.get_component("retriever").document_store.write_documents(documents)
-    return pipeline
-
-
-def links(pipeline: Pipeline) -> list[tuple[str, str]]:
-    """Connections of a pipeline, whose order Haystack does not keep."""
-    return sorted((each["sender"], each["receiver"]) for each in pipeline.to_dict()["connections"])
-
 
 class TestPipelines:
-    def test_from_bm25_to_an_answer(self, documents):
-        pipeline = rag(documents)
-        data = {"retriever": {"query": WHEN}, "ranker": {"query": WHEN}, "builder": {"query": WHEN}}
-        (reply,) = pipeline.run(data)["generator"]["replies"]
-        assert reply.startswith(f"{WHEN} when ")
-        assert asyncio.run(pipeline.run_async(data))["generator"]["replies"] == [reply]
-
-    def test_joined_lists_are_ranked_once_and_the_best_stand_at_both_ends(self, documents, folder):
-        pipeline = Pipeline()
-        pipeline.add_component("bm25", InMemoryBM25Retriever(InMemoryDocumentStore()))
-        pipeline.add_component("index", SemclassRetriever(folder, models=MODELS, method="convex"))
-        pipeline.add_component("joiner", DocumentJoiner(join_mode="concatenate"))
-        pipeline.add_component("ranker", SemclassRanker(MODELS))
-        pipeline.add_component("middle", LostInTheMiddleRanker())
-        pipeline.connect("bm25", "joiner")
-        pipeline.connect("index", "joiner")
-        pipeline.connect("joiner", "ranker")
-        pipeline.connect("ranker", "middle")
-        pipeline.get_component("bm25").document_store.write_documents(documents)
-        data = {name: {"query": WHEN} for name in ("bm25", "index", "ranker")}
-        found = pipeline.run(data, include_outputs_from={"ranker"})
-        ranked = [item.id for item in found["ranker"]["documents"]]
-        assert ranked[0] == "when"
-        assert sorted(ranked) == sorted(TEXTS)
-        assert [item.id for item in found["middle"]["documents"]] == [ranked[0], ranked[2], ranked[1]]
-
     def test_each_class_has_a_branch_of_its_own(self, folder):
         pipeline = Pipeline()
         pipeline.add_component("router", SemclassQueryRouter(["NUM", "HUM"], models=MODELS, min_probability=0.5))
@@ -599,41 +388,19 @@ def test_a_closed_pipeline_lets_go_of_its_models_and_loads_them_again(folder, do
     assert pipeline.run(data) == first
 
 
-def test_an_agent_can_use_them_as_tools(folder):
-    search = ComponentTool(component=SemclassRetriever(folder, models=MODELS, top_k=1), name="search")
-    assert set(search.parameters["properties"]) == {"query", "filters", "top_k"}
-    assert search.parameters["required"] == ["query"]
-    assert search.invoke(query=WHO)["documents"][0].id == "who"
-
-
 def test_examples_of_docstrings_say_what_comes_out():
     for module, examples in ((haystack, 4), (haystack_router, 5), (haystack_filters, 1)):
         assert doctest.testmod(module) == (0, examples)
 
 
-class TestExample:
-    """The example is run as a reader would run it: a script, in a process of its own."""
-
-    @pytest.fixture
-    def run(self, tmp_path):
-        return partial(run_python, "-W", "error", EXAMPLES / "haystack_rag.py", cwd=tmp_path)
-
-    def test_answers_with_its_sources(self, run):
-        done = run()
-        assert done.returncode == 0, done.stderr
-        steps = [line.rstrip(":") for line in done.stdout.splitlines() if line.endswith(":") and line[0] != " "]
-        expected = [
-            "Query rewriting",
-            "Sub-questions",
-            "HyDE",
-            "Retrieved, with HyDE",
-            "Re-ranked",
-            "Answer",
-            "Sources",
-        ]
-        assert [step for step in steps if step in expected] == expected
-        assert "  Who designed the lighthouse, and how high is it?\n" in done.stdout
-        answer = done.stdout.partition("\nAnswer:\n")[2]
-        assert "Ada Merriweather designed the tower. [1]" in answer
-        assert "41 metres" in answer
-        assert "lighthouse.md#3" in answer
+def test_the_example_answers_with_its_sources(tmp_path):
+    done = run_python("-W", "error", EXAMPLES / "haystack_rag.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    steps = [line.rstrip(":") for line in done.stdout.splitlines() if line.endswith(":") and line[0] != " "]
+    expected = ["Query rewriting", "Sub-questions", "HyDE", "Retrieved, with HyDE", "Re-ranked", "Answer", "Sources"]
+    assert [step for step in steps if step in expected] == expected
+    assert "  Who designed the lighthouse, and how high is it?\n" in done.stdout
+    answer = done.stdout.partition("\nAnswer:\n")[2]
+    assert "Ada Merriweather designed the tower. [1]" in answer
+    assert "41 metres" in answer
+    assert "lighthouse.md#3" in answer

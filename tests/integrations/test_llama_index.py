@@ -32,7 +32,6 @@ from semclass.index.filters import parse
 pytest.importorskip("llama_index.core", reason="llama-index-core is not installed (extra llama-index)")
 
 from llama_index.core import Document, Settings
-from llama_index.core.callbacks import CallbackManager, CBEventType, LlamaDebugHandler
 from llama_index.core.indices.query.query_transform import HyDEQueryTransform
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
@@ -41,11 +40,8 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.query_engine import (
     RetrieverQueryEngine,
     RouterQueryEngine,
-    SubQuestionQueryEngine,
     TransformQueryEngine,
 )
-from llama_index.core.question_gen import LLMQuestionGenerator
-from llama_index.core.retrievers import QueryFusionRetriever, RouterRetriever
 from llama_index.core.schema import (
     ImageNode,
     IndexNode,
@@ -54,7 +50,7 @@ from llama_index.core.schema import (
     QueryBundle,
     TextNode,
 )
-from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
+from llama_index.core.tools import QueryEngineTool, ToolMetadata
 from llama_index.core.vector_stores.types import FilterOperator, MetadataFilter, MetadataFilters
 from llama_index.core.vector_stores.utils import build_metadata_filter_fn
 
@@ -161,17 +157,6 @@ def test_a_title_is_read_alone_as_everywhere():
     assert node.excluded_embed_metadata_keys == []
 
 
-@pytest.mark.parametrize("make", [lambda text: Document(text=text), lambda text: TextNode(text=text)])
-@pytest.mark.parametrize("metadata", [{}, {"topic": "straße 🗼"}])
-def test_documents_and_nodes_keep_text_and_metadata(models, make, metadata):
-    node = make("Der Leuchtturm, fertig 1874 – 灯台.")
-    node.metadata = dict(metadata)
-    index = PassageIndex.build(to_passages([node]), passage_encoder=models.passage_encoder)
-    (hit,) = SemclassRetriever(HybridRetriever(index, models)).retrieve(QUESTION)
-    assert (hit.node_id, hit.text, hit.metadata) == (node.node_id, "Der Leuchtturm, fertig 1874 – 灯台.", metadata)
-    assert node.metadata == metadata
-
-
 def test_metadata_that_changed_in_the_index_is_what_nodes_have(tmp_path, nodes, models):
     PassageIndex.build(to_passages(nodes), passage_encoder=models.passage_encoder).save(tmp_path / "index")
     (passage,) = to_passages(nodes[:1])
@@ -220,22 +205,9 @@ def test_a_damaged_node_is_named(models):
 # retriever
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "message"),
-    [
-        ({"reranker": "x"}, InputError, r"has 'reranker'; allowed are method, fusion"),
-        ({"similarity_top_k": 0}, InputError, "similarity_top_k is 0"),
-        ({"filters": {"a": 1}}, InputTypeError, "must be LlamaIndex MetadataFilters"),
-    ],
-)
-def test_options_are_checked_when_the_retriever_is_made(plain, options, error, message):
-    with pytest.raises(error, match=message):
-        SemclassRetriever(plain, **options)
-
-
-def test_an_empty_question_and_something_else_than_a_retriever_are_refused(plain):
-    with pytest.raises(InputError, match="question is empty"):
-        SemclassRetriever(plain).retrieve("  ")
+def test_what_is_no_retriever_or_filter_is_refused(plain):
+    with pytest.raises(InputTypeError, match="must be LlamaIndex MetadataFilters"):
+        SemclassRetriever(plain, filters={"a": 1})
     with pytest.raises(InputTypeError, match=r"must be a semclass\.HybridRetriever"):
         SemclassRetriever("my-index")
 
@@ -260,29 +232,9 @@ def term(key, operator, value=None) -> MetadataFilter:
 
 
 @pytest.mark.parametrize(
-    ("filters", "where"),
-    [
-        ([], {}),
-        ([term("page", ">=", 3), term("page", "<", 7)], {"$and": [{"page": {"$gte": 3}}, {"page": {"$lt": 7}}]}),
-        ([term("lang", "==", "de")], {"lang": {"$eq": "de"}}),
-        ([term("tags", "any", ["a", "b"])], {"tags": {"$in": ["a", "b"]}}),
-        ([term("tags", "all", ["a", "b"])], {"$and": [{"tags": {"$eq": "a"}}, {"tags": {"$eq": "b"}}]}),
-        ([term("tags", "contains", "a")], {"tags": {"$eq": "a"}}),
-        ([term("lang", "is_empty")], {"lang": {"$exists": False}}),
-        ([term("a", "!=", 1), MetadataFilters(filters=[term("b", "==", 2), term("c", "nin", [3])], condition="or")],
-         {"$and": [{"a": {"$ne": 1}}, {"$or": [{"b": {"$eq": 2}}, {"c": {"$nin": [3]}}]}]}),
-        ([MetadataFilters(filters=[term("b", "==", 2)], condition="not")], {"$not": {"$or": [{"b": {"$eq": 2}}]}}),
-    ],
-)  # fmt: skip
-def test_filters_are_written_as_ours(filters, where):
-    assert to_where(MetadataFilters(filters=filters)) == where
-    parse(where)
-
-
-@pytest.mark.parametrize(
     ("filter_", "message"),
     [
-        (term("name", "text_match", "x"), r"filter on 'name' is 'text_match'.*allowed are '=='.*'is_empty'"),
+        (term("name", "text_match", "x"), "filter on 'name' is 'text_match'"),
         (term("tags", "all", "x"), r"'tags' is 'all' of 'x'; give a list"),
         (term("$or", "==", "x"), r"the key '\$or'"),
     ],
@@ -308,7 +260,12 @@ TERM = st.one_of(
 )
 
 
-@given(metadata=METADATA, terms=st.lists(TERM, min_size=1, max_size=3), condition=st.sampled_from(["and", "or", "not"]))
+CONDITIONS = st.sampled_from(["and", "or", "not"])
+TERMS = st.lists(TERM, min_size=1, max_size=3)
+NESTED = st.builds(lambda terms, condition: MetadataFilters(filters=terms, condition=condition), TERMS, CONDITIONS)
+
+
+@given(metadata=METADATA, terms=st.lists(st.one_of(TERM, NESTED), min_size=1, max_size=3), condition=CONDITIONS)
 def test_filters_match_what_their_own_store_would(metadata, terms, condition):
     filters = MetadataFilters(filters=terms, condition=condition)
     theirs = build_metadata_filter_fn(lambda _: metadata, filters)("id")
@@ -322,21 +279,6 @@ def test_filters_and_where_hold_together(plain):
 
 
 # postprocessor
-
-
-def test_the_score_of_the_retriever_is_kept_for_code_and_not_for_models(reranker):
-    nodes = found(metadata={"page": 1})
-    nodes[0].score = None
-    ranked = SemclassRerank(reranker, keep_retrieval_score=True).postprocess_nodes(nodes, query_str=QUESTION)
-    assert {node.node_id: node.metadata["retrieval_score"] for node in ranked} == {
-        "n0": None,
-        "n1": 0.9,
-        "n2": 0.8,
-        "n3": 0.7,
-    }
-    assert all("retrieval_score" not in ranked[0].get_content(mode) for mode in (MetadataMode.LLM, MetadataMode.EMBED))
-    again = SemclassRerank(reranker).postprocess_nodes(ranked, query_str=QUESTION)
-    assert [node.node_id for node in again] == [node.node_id for node in ranked]
 
 
 def test_metadata_counts_unless_it_is_excluded_and_a_title_stands_alone(reranker):
@@ -362,16 +304,11 @@ def test_a_question_is_needed(reranker):
         SemclassRerank(reranker).postprocess_nodes(found(), query_str=" ")
 
 
-def test_nodes_without_text_come_last_without_a_score(reranker):
+def test_a_picture_comes_last_as_a_picture(reranker):
     picture = NodeWithScore(node=ImageNode(id_="picture", image_path="x.png", metadata={"page": 1}), score=2.0)
-    blank = NodeWithScore(node=TextNode(id_="blank", text=" \n "), score=1.5)
-    nodes = [picture, *found(TEXTS[:2]), blank]
-    ranked = SemclassRerank(reranker).postprocess_nodes(nodes, query_str=QUESTION)
-    assert [(node.node_id, node.score) for node in ranked[2:]] == [("picture", None), ("blank", None)]
+    ranked = SemclassRerank(reranker).postprocess_nodes([picture, *found(TEXTS[:2])], query_str=QUESTION)
+    assert (ranked[2].node_id, ranked[2].score) == ("picture", None)
     assert isinstance(ranked[2].node, ImageNode)
-    assert len(SemclassRerank(reranker, top_n=3).postprocess_nodes(nodes, query_str=QUESTION)) == 3
-    assert len(SemclassRerank(reranker, score_threshold=0).postprocess_nodes(nodes, query_str=QUESTION)) == 2
-    assert SemclassRerank(reranker).postprocess_nodes([picture, blank], query_str=QUESTION)[0].node_id == "picture"
 
 
 def test_equal_texts_and_ids_that_come_twice_keep_their_order(reranker):
@@ -384,30 +321,10 @@ def test_equal_texts_and_ids_that_come_twice_keep_their_order(reranker):
 
 def test_nodes_become_a_context_with_sources(hybrid):
     nodes = SemclassRetriever(hybrid, similarity_top_k=2, details=True).retrieve(QUESTION)
-    hits = to_hits(nodes)
-    assert [(hit.id, hit.text, hit.score, hit.rank) for hit in hits] == [
-        (node.node_id, node.text, node.score, rank) for rank, node in enumerate(nodes, 1)
-    ]
-    assert hits[0].labels == tuple(nodes[0].metadata["semclass"]["labels"])
-    assert "semclass" not in hits[0].metadata
-    context = build_context(hits, budget=300)
-    assert context.sources[0].label == "lighthouse.md"
-    assert to_hits([TextNode(id_="a", text="x")])[0].score == 0.0
-    with pytest.raises(InputTypeError, match="one is 'x'"):
-        to_hits(["x"])
+    assert build_context(to_hits(nodes), budget=300).sources[0].label == "lighthouse.md"
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"top_n": 0},
-        {"topn": 3},
-        {"score_threshold": float("nan")},
-        {"threads": 0},
-        {"options": {"k": 3}},
-        {"options": {"rerankr": "learned"}},
-    ],
-)
+@pytest.mark.parametrize("fields", [{"score_threshold": float("nan")}, {"threads": 0}, {"options": {"k": 3}}])
 def test_fields_are_checked(fields):
     with pytest.raises(ValueError, match=next(iter(fields))):
         SemclassRerank(**fields)
@@ -420,34 +337,17 @@ def test_a_reranker_brings_its_own_models(reranker):
         SemclassRerank(5)
 
 
-@pytest.mark.parametrize("text", ["灯台 🗼 \u0000 e\u0301 \u202e", "x" * 20000, "lighthouse 1874 " * 20000])
-@pytest.mark.filterwarnings("ignore::semclass.TruncationWarning")
-def test_odd_and_huge_texts_are_ranked(reranker, text):
-    ranked = SemclassRerank(reranker).postprocess_nodes(found([text, *TEXTS]), query_str=QUESTION)
-    assert len(ranked) == 5
-    assert all(0 <= node.score <= 1 for node in ranked)
-
-
-def test_a_postprocessor_is_written_and_read_and_loads_its_models_late(reranker, monkeypatch):
-    loads = []
-    load = Reranker.load
-    monkeypatch.setattr(Reranker, "load", lambda *args, **kwargs: loads.append((args, kwargs)) or load(*args, **kwargs))
+def test_a_postprocessor_is_written_and_read(reranker):
     made = SemclassRerank(top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"method": "learned"})
-    written = made.to_json()
-    assert json.loads(written) == made.to_dict()
+    assert json.loads(made.to_json()) == made.to_dict()
     assert made.to_dict()["class_name"] == "SemclassRerank"
-    read = [
-        SemclassRerank.from_json(written),
+    expected = SemclassRerank(reranker, top_n=2, score_threshold=0.1).postprocess_nodes(found(), query_str=QUESTION)
+    for again in (
         SemclassRerank.from_dict(made.to_dict()),
         pickle.loads(pickle.dumps(made)),  # noqa: S301 - its own bytes
-    ]
-    assert loads == []
-    expected = SemclassRerank(reranker, top_n=2, score_threshold=0.1).postprocess_nodes(found(), query_str=QUESTION)
-    for each in read:
-        assert each.to_json() == written
-        assert each.postprocess_nodes(found(), query_str=QUESTION) == expected
-        assert each.postprocess_nodes(found(), query_str=QUESTION) == expected
-    assert len(loads) == 3
+    ):
+        assert again.to_json() == made.to_json()
+        assert again.postprocess_nodes(found(), query_str=QUESTION) == expected
 
 
 @pytest.mark.parametrize("write", [SemclassRerank.to_dict, SemclassRerank.to_json, SemclassRerank.json, pickle.dumps])
@@ -467,44 +367,35 @@ def test_a_copy_shares_the_models(reranker):
     assert copy._loaded.given is reranker
 
 
-def test_events_and_callbacks_tell_of_re_ranking(reranker):
+def test_events_tell_of_re_ranking(reranker):
     class Handler(BaseEventHandler):
         seen: ClassVar[list] = []
 
         def handle(self, event, **kwargs):
             self.seen.append(event)
 
-    handler, debug = Handler(), LlamaDebugHandler(print_trace_on_end=False)
     root = get_dispatcher()
-    root.add_event_handler(handler)
+    root.add_event_handler(handler := Handler())
     try:
-        processor = SemclassRerank(reranker, top_n=1, callback_manager=CallbackManager([debug]))
-        (best,) = processor.postprocess_nodes(found(), query_str=QUESTION)
+        (best,) = SemclassRerank(reranker, top_n=1).postprocess_nodes(found(), query_str=QUESTION)
     finally:
         root.event_handlers.remove(handler)
     start, end = handler.seen
     assert (start.class_name(), end.class_name()) == ("ReRankStartEvent", "ReRankEndEvent")
-    assert (start.query.query_str, len(start.nodes), start.top_n) == (QUESTION, 4, 1)
-    assert end.nodes == [best]
-    assert len(debug.get_event_pairs(CBEventType.RERANKING)) == 1
+    assert (start.query.query_str, len(start.nodes), start.top_n, end.nodes) == (QUESTION, 4, 1, [best])
 
 
 # query engines
 
 
-@pytest.fixture
-def engine(hybrid, reranker) -> RetrieverQueryEngine:
-    return RetrieverQueryEngine.from_args(
+def test_the_query_engine_answers_from_the_best_nodes(hybrid, reranker):
+    engine = RetrieverQueryEngine.from_args(
         SemclassRetriever(hybrid, method="convex"), node_postprocessors=[SemclassRerank(reranker, top_n=2)]
     )
-
-
-def test_the_query_engine_answers_from_the_best_nodes(engine):
     response = engine.query(QUESTION)
     assert len(response.source_nodes) == 2
     assert "October 1874" in response.source_nodes[0].text
     assert "October 1874" in str(response)  # the model repeats its prompt, which holds the nodes
-    assert QUESTION in str(response)
 
 
 def test_hyde_chooses_candidates_by_what_it_wrote(plain, reranker):
@@ -534,38 +425,6 @@ def test_hyde_where_nothing_matches_finds_nothing(plain):
 def test_hyde_of_nothing_is_refused(plain):
     with pytest.raises(InputError, match="empty"):
         SemclassRetriever(plain).retrieve(QueryBundle(QUESTION, custom_embedding_strs=[""]))
-
-
-@pytest.mark.parametrize("use_async", [True, False])
-def test_sub_questions_are_asked_of_our_engines(engine, use_async):
-    items = [
-        {"sub_question": "When was the lighthouse finished?", "tool_name": "town"},
-        {"sub_question": "What does a return ticket cost?", "tool_name": "town"},
-    ]
-    sub = SubQuestionQueryEngine.from_defaults(
-        [QueryEngineTool.from_defaults(engine, name="town", description="All about the town.")],
-        question_gen=LLMQuestionGenerator.from_defaults(llm=Scripted(says=json.dumps({"items": items}))),
-        use_async=use_async,
-        verbose=False,
-    )
-    texts = " ".join(
-        node.text for node in sub.query("When was the lighthouse finished, and what does the ferry cost?").source_nodes
-    )
-    assert "October 1874" in texts
-    assert "12.40 euros" in texts
-
-
-@pytest.mark.parametrize("mode", ["reciprocal_rerank", "relative_score", "dist_based_score", "simple"])
-def test_several_wordings_are_fused(hybrid, mode):
-    def fusion(**options):
-        retriever = SemclassRetriever(hybrid, similarity_top_k=4)
-        llm = Scripted(says="In which year was the tower completed?\nWhat is a ferry ticket?")
-        return QueryFusionRetriever([retriever], llm=llm, mode=mode, num_queries=3, similarity_top_k=5, **options)
-
-    nodes = fusion(use_async=False).retrieve(QUESTION)
-    assert len(nodes) == len({node.node_id for node in nodes}) == 5
-    assert fusion(use_async=True).retrieve(QUESTION) == nodes
-    assert asyncio.run(fusion().aretrieve(QUESTION)) == nodes
 
 
 # selector
@@ -612,28 +471,17 @@ def test_the_default_is_for_what_no_other_tool_is_for(models):
     assert sure.select(choices, "Who designed it?").ind == 2
 
 
-def test_several_tools_are_chosen_where_several_are_probable(models, classes):
-    several = SemclassSelector(
-        {**classes, "years": "NUM:date"}, multi=True, min_probability=0.3, classifier=models.questions
-    )
-    choices = [*CHOICES, ToolMetadata(name="years", description="Years.")]
-    assert several.select(choices, "When was it finished?").inds == [0, 2]
-    assert several.select(choices, "Who designed it?").inds == [1]
-    assert len(several.select(choices, "Where is it?").inds) == 1  # none is probable: the best alone
-
-
 @pytest.mark.parametrize(
     ("classes", "options", "message"),
     [
-        ({"a": "NUMBER"}, {}, r"classes\['a'\] has 'NUMBER'; it must be one of ABBR, DESC"),
+        ({"a": "NUMBER"}, {}, r"classes\['a'\] is 'NUMBER'; it must be one of 'ABBR'"),
         ({}, {}, "no tool has classes"),
         ({"a": "NUM"}, {"default": "a"}, "the default 'a' has classes of its own"),
-        ({"a": "NUM"}, {"multi": True}, "give one above 0"),
         ({"a": "NUM"}, {"min_probability": 0.5}, "without default"),
         ({"a": "NUM"}, {"min_probability": 2, "default": "b"}, "must be a probability"),
         (["NUM"], {}, "classes must be a mapping"),
         ({"a": [3]}, {}, r"classes\['a'\]\[0\] must be a string"),
-        ({"a": "NUM"}, {"classifier": "x"}, "must be a semclass.QuestionClassifier"),
+        ({"a": "NUM"}, {"classifier": "x"}, "classifier must be a semclass"),
     ],
 )
 def test_a_selector_is_checked_when_it_is_made(models, classes, options, message):
@@ -672,7 +520,7 @@ def test_labels_of_ones_own_choose_tools():
     chosen = selector.select(["ships", "rest"], "How high is the tower?")
     assert chosen.ind == 1
     assert chosen.reason == "the question asks for land (probability 0.75); 'rest' is for all else (0.75)"
-    with pytest.raises(InputError, match="must be one of sea, land"):
+    with pytest.raises(InputError, match="must be one of 'sea', 'land'"):
         SemclassSelector({"ships": "NUM"}, classifier=Words())
     with pytest.raises(InputError, match="several classes a text"):
         SemclassSelector({"ships": "sea"}, classifier=Words(thresholds=[0.5, 0.5]))
@@ -689,19 +537,6 @@ def test_routers_route(plain, hybrid, models, classes):
     assert [node.node_id for node in answer.source_nodes] == ["p0"]
     assert answer.metadata["selector_result"].ind == 1
     assert [node.node_id for node in asyncio.run(router.aquery(QUESTION)).source_nodes] == ["p2"]
-    both = RouterQueryEngine.from_defaults(
-        tools, selector=SemclassSelector(classes, multi=True, min_probability=1e-9, classifier=models.questions)
-    )
-    assert {node.node_id for node in both.query(QUESTION).source_nodes} == {"p0", "p2"}
-    retrievers = RouterRetriever(
-        selector=SemclassSelector(classes, classifier=models.questions),
-        retriever_tools=[
-            RetrieverTool.from_defaults(SemclassRetriever(hybrid, similarity_top_k=1), name=name, description=name)
-            for name in classes
-        ],
-    )
-    assert len(retrievers.retrieve(QUESTION)) == 1
-    assert router.get_prompts()
 
 
 def test_the_example_answers_with_sources():

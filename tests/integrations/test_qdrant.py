@@ -26,7 +26,7 @@ from semclass import (
 from semclass.cli import main
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.writer import IndexWriter
-from semclass.integrations import qdrant_upload
+from semclass.integrations import qdrant_collection
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -122,7 +122,7 @@ def retriever(request, embedded, tmp_path_factory):
         return
     name = f"semclass-test-{uuid.uuid4().hex[:12]}"
     with opened(request.param, tmp_path_factory.mktemp("edge")) as client:
-        QdrantIndex.upload(embedded.index, client, name, batch=7)
+        QdrantIndex.upload(embedded.index, client, name)
         yield HybridRetriever(QdrantIndex.connect(client, name), embedded.models)
         client.delete_collection(name)
 
@@ -279,7 +279,7 @@ def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(clien
         writer.add([Passage("more", "Ada designed another lighthouse, of iron.", {"page": 99})])
     living = PassageIndex.load(tmp_path / "index")
     assert len(living.segments) == 2
-    found = QdrantIndex.upload(living, client, collection, batch=4)
+    found = QdrantIndex.upload(living, client, collection)
     assert len(found) == len(living) == 29
     for question in QUESTIONS:
         wanted = HybridRetriever(living, models).search(question, k=30)
@@ -321,9 +321,10 @@ def test_a_reader_of_other_models_is_refused(client, collection, index, corpus, 
         made.add(corpus, passage_encoder=PassageEncoder(PassageClassifier(fake_encoder, None), None, None))
 
 
-def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, index):
+def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, index, monkeypatch):
+    monkeypatch.setattr(qdrant_collection, "BATCH", 11)
     done = []
-    QdrantIndex.upload(index, client, collection, batch=11, progress=done.append)
+    QdrantIndex.upload(index, client, collection, progress=done.append)
     assert done == [11, 11, 8]
     with pytest.raises(InputError, match=r"already; name another, or set replace=True"):
         QdrantIndex.upload(index, client, collection)
@@ -332,7 +333,7 @@ def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, 
 
 @pytest.mark.parametrize("form", ["standard", "exact"])
 def test_requests_are_as_large_as_a_server_takes(client, collection, corpus, models, monkeypatch, form):
-    monkeypatch.setattr(qdrant_upload, "REQUEST", 100_000)
+    monkeypatch.setattr(qdrant_collection, "REQUEST", 100_000)
     long = Passage("long", " ".join(corpus[0].text for _ in range(15)))
     index = PassageIndex.build([*corpus, long], passage_encoder=models.passage_encoder, form=form)
     sent, done, upsert = [], [], client.upsert
@@ -354,7 +355,7 @@ def test_what_is_no_complete_index_is_refused(client, collection, index):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        QdrantIndex.upload(index, client, collection, batch=11, progress=stop)
+        QdrantIndex.upload(index, client, collection, progress=stop)
     with pytest.raises(ArtifactError, match="holds no complete index"):
         QdrantIndex.connect(client, collection)
     made = QdrantIndex.upload(index, client, collection, replace=True)
