@@ -1,4 +1,4 @@
-"""Scripts, such as the examples of docs/, run as a reader runs them: each in a process of its own."""
+"""What tests of adapters share: three texts, and running the examples of docs/, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,23 @@ from pathlib import Path
 
 from conftest import ROOT
 
+from semclass import Models, Passage, PassageIndex
+
 EXAMPLES = ROOT / "docs" / "examples"
+
+WHEN = "When was the bridge opened?"
+TEXTS = {
+    "red": "The bridge is painted red, and can be seen from afar.",
+    "when": "Work on it began in 1871; it was opened in October 1874.",
+    "who": "The bridge was built of granite by the engineer Ada Merriweather.",
+}
+
+
+def save_index(path: Path, models: Models) -> str:
+    """Save an index of the three texts."""
+    passages = [Passage(name, text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
+    PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(path)
+    return str(path)
 
 
 def run_python(*command: str | Path, cwd: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -30,7 +30,7 @@ from semclass import (
 pa = pytest.importorskip("pyarrow")
 
 from semclass.integrations import arrow_models  # noqa: E402
-from semclass.integrations.arrow import DEFAULTS, OUTPUTS, TYPES, classify_job, encode_job  # noqa: E402
+from semclass.integrations.arrow import OUTPUTS, classify_job, encode_job  # noqa: E402
 
 QUESTIONS = ["Who built the bridge?", "How tall is it?", "wher is the lighthouse", "What does NATO stand for?"]
 LONG = "When was it? " * 200
@@ -163,18 +163,6 @@ def test_texts_that_are_cut_are_said_by_row_or_by_a_warning():
         classify_job("questions").table(rows)
     found = classify_job("questions", outputs=["label", "truncated"]).table(rows)
     assert found["truncated"].to_pylist() == [False, None, True]
-
-
-def test_every_output_can_be_asked_for_alone_and_has_a_schema_in_both_languages():
-    for task, names in OUTPUTS.items():
-        assert set(DEFAULTS[task]) <= set(names)
-        for name in names if task != "texts" else ():
-            assert classify_job(task, outputs=[name]).ddl == f"{name} {TYPES[name][0]}, error string"
-    job = classify_job("questions", prefix="it's ")
-    assert job.ddl == "`it's label` string, `it's probability` double, `it's error` string"
-    assert job.schema(pa.schema({"text": pa.string()})).names == [
-        "text", "it's label", "it's probability", "it's error"
-    ]  # fmt: skip
 
 
 def test_a_job_is_small_and_runs_where_it_is_sent():

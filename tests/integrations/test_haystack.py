@@ -12,29 +12,18 @@ from pathlib import Path
 import pytest
 from conftest import MODELS
 from filter_oracle import matches
-from hypothesis import given
-from hypothesis import strategies as st
-from scripts import EXAMPLES, run_python
+from scripts import EXAMPLES, TEXTS, WHEN, run_python, save_index
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"  # before haystack is imported, which reads it then
 pytest.importorskip("haystack")
 
 from haystack import Document, Pipeline
 from haystack.components.joiners import BranchJoiner
-from haystack.components.retrievers import MultiQueryTextRetriever
 from haystack.document_stores.types import FilterPolicy
 from haystack.errors import FilterError
-from haystack.testing.document_store import FilterDocumentsTest, create_filterable_docs
-from haystack.utils.filters import document_matches_filter
+from haystack.testing.document_store import FilterDocumentsTest
 
-from semclass import (
-    ABSTAIN,
-    InputError,
-    InputTypeError,
-    Passage,
-    PassageIndex,
-    TextClassifier,
-)
+from semclass import ABSTAIN, InputError, InputTypeError, TextClassifier
 from semclass.index import filters
 from semclass.integrations import haystack, haystack_filters, haystack_router, shared
 from semclass.integrations.haystack import SemclassRanker, SemclassRetriever
@@ -44,13 +33,7 @@ from semclass.integrations.haystack_router import SemclassQueryClassifier, Semcl
 pytestmark = pytest.mark.extras
 
 MODULES = "semclass.integrations.*"
-WHEN = "When was the bridge opened?"
 WHO = "Who built the bridge?"
-TEXTS = {
-    "red": "The bridge is painted red, and can be seen from afar.",
-    "when": "Work on it began in 1871; it was opened in October 1874.",
-    "who": "The bridge was built of granite by the engineer Ada Merriweather.",
-}
 
 
 @pytest.fixture
@@ -61,10 +44,7 @@ def documents() -> list[Document]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, models) -> str:
     """A saved index of the three texts."""
-    passages = [Passage(name, text, {"page": page}) for page, (name, text) in enumerate(TEXTS.items())]
-    path = tmp_path_factory.mktemp("haystack") / "index"
-    PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(path)
-    return str(path)
+    return save_index(tmp_path_factory.mktemp("haystack") / "index", models)
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +116,6 @@ class TestRanker:
 
 
 class TestRetriever:
-    def test_several_queries_at_a_time(self, folder):
-        many = MultiQueryTextRetriever(retriever=SemclassRetriever(folder, models=MODELS, method="learned", top_k=1))
-        found = many.run(queries=[WHEN, WHO])["documents"]
-        assert {item.id for item in found} == {"when", "who"}
-        assert asyncio.run(many.run_async(queries=[WHEN, WHO]))["documents"] == found
-
     def test_filters_of_a_run_replace_or_join_those_of_the_component(self, folder):
         late = {"field": "meta.page", "operator": ">=", "value": 1}
         early = {"field": "meta.page", "operator": "<=", "value": 1}
@@ -192,45 +166,6 @@ class TestFilters(FilterDocumentsTest):
     @pytest.fixture
     def document_store(self):
         return IndexAsStore()
-
-
-FIELDS = st.sampled_from(["meta.number", "meta.name", "page", "meta.date", "meta.no_embedding", "meta.deep.er"])
-VALUES = st.sampled_from([2, -2, 2.0, "100", "name_1", "1972-12-11T19:54:58", "1972-12-11T19:54:58+00:00", None])
-COMPARISONS = st.one_of(
-    st.fixed_dictionaries({"field": FIELDS, "operator": st.sampled_from(["==", "!="]), "value": VALUES}),
-    st.fixed_dictionaries(
-        {"field": FIELDS, "operator": st.sampled_from(["in", "not in"]), "value": st.lists(VALUES, max_size=3)}
-    ),
-    st.fixed_dictionaries(
-        {
-            "field": st.just("meta.number"),
-            "operator": st.sampled_from([">", ">=", "<", "<="]),
-            "value": st.sampled_from([-3, 0.5, 2, None]),
-        }
-    ),
-    st.fixed_dictionaries(
-        {
-            "field": st.just("meta.date"),
-            "operator": st.sampled_from([">", ">=", "<", "<="]),
-            "value": st.sampled_from(["1972-12-11T19:54:58", "1980-01-01", None]),
-        }
-    ),
-)
-CONDITIONS = st.recursive(
-    COMPARISONS,
-    lambda inner: st.fixed_dictionaries(
-        {"operator": st.sampled_from(["AND", "OR", "NOT"]), "conditions": st.lists(inner, max_size=3)}
-    ),
-    max_leaves=6,
-)
-
-
-@given(CONDITIONS)
-def test_filters_find_what_haystack_finds(condition):
-    store = IndexAsStore()
-    store.write_documents(create_filterable_docs())
-    expected = [item.id for item in store.documents if document_matches_filter(condition, item)]
-    assert [item.id for item in store.filter_documents(condition)] == expected
 
 
 @pytest.mark.parametrize(
@@ -284,8 +219,6 @@ class TestRouter:
         router = SemclassQueryRouter(["in scope", "chit-chat"], model=head)
         assert router.run("Are dogs allowed?") == {"in scope": "Are dogs allowed?"}
         assert router.run("See you soon!") == {"chit-chat": "See you soon!"}
-        sure = SemclassQueryRouter(["in scope", "chit-chat"], model=head, min_probability=1.0)
-        assert sure.run("See you soon!") == {"unmatched": "See you soon!"}
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -334,21 +267,14 @@ class TestClassifier:
 
 class TestSaving:
     @pytest.mark.parametrize("place", range(9))
-    def test_a_component_comes_back_as_it_was(self, folder, place):
+    def test_a_component_comes_back_as_it_was_and_loads_nothing(self, folder, place, monkeypatch):
+        monkeypatch.setattr(shared, "load_encoder", None)
         made = components(folder)[place]
         data = made.to_dict()
         assert json.loads(json.dumps(data)) == data
         assert data["type"] == f"{type(made).__module__}.{type(made).__name__}"
         again = type(made).from_dict(data)
         assert again.to_dict() == data
-        assert {name: value for name, value in vars(again).items() if not name.startswith("_")} == {
-            name: value for name, value in vars(made).items() if not name.startswith("_")
-        }
-
-    def test_constructors_load_nothing(self, folder, monkeypatch):
-        monkeypatch.setattr(shared, "load_encoder", None)
-        for made in components(folder):
-            type(made).from_dict(made.to_dict())
 
 
 class TestPipelines:

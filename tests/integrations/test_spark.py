@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -197,27 +196,3 @@ def test_mistakes_show_before_anything_runs(spark, tmp_path):
         encode(rows.withColumn("a.b", rows["size"]))
     with pytest.raises(InputTypeError, match="df must be a Spark data frame, not list"):
         classify([])
-
-
-@pytest.mark.skipif(os.name == "nt", reason="the other Python is a script of a shell")
-def test_the_page_runs_in_an_environment_whose_python_is_not_the_first_on_the_path(tmp_path):
-    pytest.importorskip("pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    page = (ROOT / "docs" / "howto" / "spark.md").read_text(encoding="utf-8")
-    code = page.partition(":caption: classify_questions.py\n\n")[2].partition("```")[0]
-    (tmp_path / "classify_questions.py").write_text(code, encoding="utf-8")
-    other = tmp_path / "bin" / "python3"
-    other.parent.mkdir()
-    other.write_text("#!/bin/sh\nexit 1\n")
-    other.chmod(0o755)
-    environment = {name: value for name, value in os.environ.items() if name != "PYSPARK_PYTHON"} | {
-        "PATH": os.pathsep.join([str(other.parent), os.environ["PATH"]]),
-        "PYTHONPATH": str(ROOT),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    done = subprocess.run(
-        [sys.executable, "classify_questions.py"], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.splitlines() == ["1 NUM None", "2 HUM None", "3 None question is null"]
