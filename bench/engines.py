@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from bench import readme
 from bench.qdrant_edge import EdgeClient
 from bench.steps import Bench
 from semclass import HybridRetriever, Models, PassageIndex, QdrantIndex
@@ -148,3 +149,29 @@ def run(bench: Bench) -> dict[str, Any]:
         )
         for name, (folder, passages, engines) in sets.items()
     }
+
+
+ENGINES = {"local": "local mode", "rust_core": "Rust core"}
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Agreement of the engines with the embedded index, and what one misses that scores few passages."""
+    rows, depths = [], []
+    for name, results in found["engines"].items():
+        if name not in SETS:
+            continue
+        if "skipped" in results:
+            rows.append((name, f"not measured: {results['skipped']}", *["-"] * 6))
+            continue
+        for engine in (engine for engine in ENGINES if engine in results):
+            one = results[engine]
+            counts = (f"{one[key]:,}" for key in ("questions", "same_passages", "same_order"))
+            largest = (readme.number(one["largest_difference"].get(key)) for key in ("score", "engine_score"))
+            rows.append((name, ENGINES[engine], f"{results['passages']:,}", *counts, *largest))
+        depths.append((name, *(f"{results['recall_by_depth'][str(depth)]:.4f}" for depth in DEPTHS)))
+    head = ("set", "engine", "passages", "questions", "same ten", "same order", "score differs by", "engine's score by")
+    recall = ("share of the ten best that are found", *(f"of {depth}" for depth in DEPTHS))
+    return f"{readme.markdown(head, rows)}\n\n{readme.markdown(recall, depths)}"
+
+
+TABLES = {"": table}

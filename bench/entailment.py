@@ -6,7 +6,6 @@ sentence that answers it and one nearby that does not.
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 
-from bench import measures
+from bench import measures, pareto
 from bench.peers.rows import (
+    NO_CROSS_ENCODER,
     VECTORS,
     Entry,
     constant,
@@ -60,8 +60,7 @@ WHAT = {
 def run(bench: Bench) -> dict[str, Any]:
     """Measure every system."""
     folder = bench.work / "peers" / ("entailment-quick" if bench.quick else "entailment")
-    with gzip.open(bench.data / "qnli" / "validation.jsonl.gz", "rt", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file][: QUICK if bench.quick else None]
+    records = read_jsonl(bench.data / "qnli" / "validation.jsonl.gz")[: QUICK if bench.quick else None]
     truth = np.array([record["label"] == "entailment" for record in records])
     flan = np.array([record["flan_ul2"] == "entailment" for record in records])
     items = keep(folder / "items.json", {"qnli": [[record["question"], record["sentence"]] for record in records]})
@@ -132,7 +131,7 @@ def quality(
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
-    loader, heads = "bench.peers.loaders:semclass_entailment", "bench.peers.loaders:semclass_pair_head"
+    loader, heads = "bench.peers.systems:semclass_entailment", "bench.peers.systems:semclass_pair_head"
     meant = "meant for the first ten passages of a retriever; here the one sentence is all that was found."
     took, pairs = trained_seconds("entailment"), trained_seconds("entailment", "pairs/learned")
     return [
@@ -159,7 +158,9 @@ def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     kinds = ["tfidf"] if bench.quick else dict.fromkeys(vectors for vectors, _ in PEERS.values())
     for kind in kinds:
         hows = {how: name for name, (vectors, how) in PEERS.items() if vectors == kind}
-        model, made = fitted(bench, "entailment", "bench.peers.pairs:train", kind, folder, train, hows=list(hows))
+        model, made = fitted(
+            bench, "entailment", "bench.peers.fitted:train_pairs", kind, folder, train, hows=list(hows)
+        )
         heads = {how: str(folder / kind / f"{how}.joblib") for how in hows}
         first = next(iter(hows))
         for how, name in hows.items():
@@ -169,7 +170,7 @@ def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
             entries.append(
                 Entry(
                     name, "peer", f"{VECTORS[kind]} of either text, {WHAT[how]}.",
-                    "bench.peers.loaders:fitted_pairs", options, training=made, train_s=took,
+                    "bench.peers.fitted:pairs", options, training=made, train_s=took,
                     like=None if how == first else hows[first],
                     said="label" if how == first else how,
                 )
@@ -188,13 +189,12 @@ def _cross_encoder(
     )
     name = "cross-encoder MiniLM, int8"
     if bench.cross_encoder is None:
-        reason = "needs --cross-encoder, a folder that bench/peers/train_cross_encoder.py writes"
-        return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": reason}
+        return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": NO_CROSS_ENCODER}
     some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
     pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
     options = {"folder": str(bench.cross_encoder), "threads": 1}
     entry = Entry(
-        name, "peer", what, "bench.peers.loaders:onnx_pairs", options, train_s=seconds_of(bench.cross_encoder)
+        name, "peer", what, "bench.peers.systems:cross_encoder", options, train_s=seconds_of(bench.cross_encoder)
     )
     given = keep(folder / "cross-encoder.json", pairs)
 
@@ -209,3 +209,7 @@ def even_odds(scores: Array, labels: Array) -> float:
     """The score at which logistic regression says one half."""
     fitted = LogisticRegression(C=1e6).fit(scores.reshape(-1, 1), labels)
     return float(-fitted.intercept_[0] / fitted.coef_[0, 0])
+
+
+TABLES: dict[str, Any] = {}
+PICTURES = {"entailment_cost.png": pareto.of_task("entailment", "accuracy")}

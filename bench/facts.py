@@ -1,11 +1,10 @@
-"""What every file of results says of how it came about."""
+"""What every file of results says of how it came about: machine, versions, date and commit."""
 
 from __future__ import annotations
 
 import os
 import platform
 import subprocess
-from collections.abc import Sequence
 from datetime import datetime, timezone
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
@@ -14,8 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 
-PACKAGES = ("numpy", "onnxruntime", "tokenizers")
-"""Packages of the run time; whichever of `PEERS` are installed are named beside them."""
+PACKAGES = ("numpy", "onnxruntime", "tokenizers")  # of the run time
 
 PEERS = (
     "bm25s", "ir-measures", "joblib", "model2vec", "openai", "pyarrow", "pyspark", "qdrant-client",
@@ -23,13 +21,11 @@ PEERS = (
 )  # fmt: skip
 
 
-def of_run(*commands: str, threads: int | Sequence[int] = 1) -> dict[str, Any]:
-    """Commands, machine, versions, threads, date and commit."""
+def of_run() -> dict[str, Any]:
+    """Machine, versions, date and commit."""
     return {
-        "commands": list(commands),
         "machine": machine(),
         "versions": versions(),
-        "threads": threads if isinstance(threads, int) else list(threads),
         "date": datetime.now(timezone.utc).date().isoformat(),
         "commit": commit(),
     }
@@ -38,8 +34,11 @@ def of_run(*commands: str, threads: int | Sequence[int] = 1) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def machine() -> dict[str, Any]:
     """Processor, cores, memory in GB, operating system and Python."""
+    info = Path("/proc/cpuinfo")  # Linux names the processor nowhere else
+    lines = info.read_text().splitlines() if info.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {
-        "processor": _processor(),
+        "processor": names[0] if names else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "memory_gb": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9, 1),
         "system": f"{platform.system()} {platform.machine()}",
@@ -47,23 +46,12 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
-    """The processor's name; Linux tells it nowhere else."""
-    info = Path("/proc/cpuinfo")
-    if info.is_file():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
+def versions(packages: tuple[str, ...] = (*PACKAGES, *PEERS)) -> dict[str, str]:
+    """Versions of those packages that are installed."""
+    return {name: found for name in packages if (found := _version(name)) is not None}
 
 
-def versions() -> dict[str, str]:
-    """Versions of the packages that are installed, of those whose work is measured."""
-    return {name: found for name in (*PACKAGES, *PEERS) if (found := installed(name)) is not None}
-
-
-def installed(package: str) -> str | None:
-    """Version of a package, or None."""
+def _version(package: str) -> str | None:
     try:
         return version(package)
     except PackageNotFoundError:
@@ -71,7 +59,7 @@ def installed(package: str) -> str | None:
 
 
 def commit() -> str:
-    """Commit of the code that measures, with a plus sign if the code that counts was changed since."""
+    """Commit of the code that measures, with a plus sign if that code was changed since."""
     said = []
     for command in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "semclass", "models", "bench/*.py"]):
         done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S607

@@ -1,251 +1,121 @@
-"""Steps of the section ``scale``: what a corpus of some size takes, and BM25 and the encoder beside their peers."""
+"""An index that grows and changes: searches from a thousand passages to a million, bytes, builds, changes, killed writers.
+
+Large corpora are made of real sentences (:mod:`bench.made_corpus`). That of a million passages takes 10 GB of disk
+while it is made, and 7 GB stay.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import json
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from bench import made_corpus, timing
-from bench.peers.lexical import rank_bm25
-from bench.peers.rows import NO_ORIGINAL, original
-from bench.steps import peak_megabytes
-from semclass import HybridRetriever, OnnxEncoder
+from bench import readme
+from bench.growth_sizes import SEARCHES
+from bench.steps import ROOT, Bench
 from semclass.core import artifacts
-from semclass.core.errors import MissingExtraError, import_extra
-from semclass.documents.readers import read_corpus
-from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.passage_index import PassageIndex
-from semclass.index.segment import NOTHING
-from semclass.ranking.methods import METHODS
-from semclass.scoring import bm25
-from semclass.scoring.topk import top_k
+from semclass.core.cpu import available_threads
+from semclass.encoders.batching import CHUNK
+from semclass.scoring import reduction
 
-SEARCHES = 200  # searches after which the memory of a service is looked at
-K = 10  # passages that a search gives
+SIZES = (1_000, 10_000, 100_000, 1_000_000)
+MIDDLE, LARGE, MILLION = SIZES[1:]
+"""Sizes up to MIDDLE are those of a quick run; BM25 is compared, and changes are made, on LARGE."""
 
-
-def questions(data: str, limit: int) -> list[str]:
-    """Questions of SQuAD's dev articles, whose sentences made corpora are drawn from, too."""
-    with (Path(data) / "beir" / "squad4" / "queries.jsonl").open(encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
-    return texts[:: max(len(texts) // limit, 1)][:limit]
+BUILT = 2 * CHUNK  # passages of a build: a whole number of stretches for each of two processors
+ADDED, UPDATED, DELETED = 1_000, 100, 1_000  # passages of each change
+CRASHING = ROOT / "tests" / "index" / "crashing.py"  # kills writers
 
 
-def resident(process: int | None = None) -> dict[str, float]:
-    """Memory of a process now, MB of 10^6 bytes: all of it, its own, and pages of mapped files; empty if unknown."""
-    status, names = Path(f"/proc/{process or 'self'}/status"), {"VmRSS": "all", "RssAnon": "own", "RssFile": "files"}
-    if not status.is_file():
-        return {}
-    found = (line.partition(":") for line in status.read_text().splitlines())
-    return {names[key]: round(int(value.split()[0]) * 1024 / 1e6, 1) for key, _, value in found if key in names}
-
-
-def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
-    """Read the sentences that corpora are made of, once for each set of models."""
-    path, passage_encoder = Path(out), PassageEncoder.load()
-    pool = made_corpus.read_pool(made_corpus.sentences(Path(data), limit), passage_encoder)
-    made_corpus.save_pool(pool, path)
-    return {
-        "sentences": len(pool.texts),
-        "pieces_per_sentence": round(float(pool.terms.lengths().mean()), 1),
-        "read_s": round(pool.seconds, 1),
-        "per_second": round(len(pool.texts) / pool.seconds, 1),
-    }
-
-
-def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, Any]:
-    """Write the index of a made corpus; compare some of its passages with the same read for real."""
-    passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
-    taken = made_corpus.make(found, n, passage_encoder, Path(folder), seed=seed)
-    kinds = made_corpus.bytes_of(Path(folder))
-    index = PassageIndex.load(folder, verify=False)
-    return {
-        "passages": n,
-        "pieces_per_passage": round(float(index.terms.lengths().mean()), 1),
-        **taken,
-        "bytes": sum(kinds.values()),
-        "bytes_per_passage": {kind: round(value / n, 1) for kind, value in kinds.items()},
-        "agreement": made_corpus.agreement(found, index, passage_encoder, range(compared)) if compared else None,
-    }
-
-
-def lean(index: str, folder: str) -> dict[str, Any]:
-    """Write an index again without vectors of tokens and sentences, as a build of the form ``"lean"`` leaves them out."""
-    opened = PassageIndex.load(index, verify=False)
-    few = [replace(part, tokens=NOTHING, sentences=NOTHING, terms=NOTHING) for part in opened.segments]
-    replace(opened, form="lean", codebooks="", segments=tuple(few)).save(folder)
-    kinds = made_corpus.bytes_of(Path(folder))
-    return {"passages": len(opened), "bytes": sum(kinds.values())}
-
-
-def comparing_all(index: PassageIndex) -> PassageIndex:
-    """The same index without cells: a question is compared with every vector."""
-    return replace(index, segments=tuple(replace(part, near=None) for part in index.segments))
-
-
-def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: bool = False) -> dict[str, Any]:
-    """Time to open, memory after opening and after searches, times of searches and of their parts, and what they miss."""
-    asked = questions(data, searches)
-    memory = {"imported": resident()}
-    started = time.perf_counter()
-    retriever = HybridRetriever.load(index)
-    loaded = time.perf_counter() - started
-    if every:
-        retriever = replace(retriever, index=comparing_all(retriever.embedded))
-    memory["opened"] = resident()
-    started = time.perf_counter()
-    retriever.search(asked[0])
-    first = time.perf_counter() - started
-    memory["first_search"] = resident()
-    for text in asked:
-        retriever.search(text)
-    memory["searched"] = resident()
-    peak = peak_megabytes()
-    texts = asked[:: max(len(asked) // timed, 1)][:timed]
-    seconds = timing.by_turns(texts, timing.searches(retriever), block=10)
-    started = time.perf_counter()
-    PassageIndex.load(index)
-    opened = time.perf_counter() - started
-    started = time.perf_counter()
-    PassageIndex.load(index, verify=False)
-    return {
-        "passages": len(retriever.index),
-        "load_s": round(loaded, 3),
-        "open_s": round(opened, 3),
-        "open_unverified_s": round(time.perf_counter() - started, 4),
-        "first_search_ms": round(first * 1e3, 1),
-        "memory_mb": memory,
-        "service_peak_mb": peak,
-        "searches": len(asked) + 1,
-        "timed": len(texts),
-        **timing.percentiles({f"{name}_ms": values for name, values in seconds.items()}, 1e3, 3),
-        "parts_ms": parts(retriever, texts),
-        "recall@10": recall(retriever, asked),
-    }
-
-
-def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
-    """Share of the ten best of all passages, each of which is scored here, that a search finds before it re-ranks."""
-    index, weight, found = retriever.embedded, retriever.weights["bm25"], []
-    for query in retriever.models.encode(texts, classes=False, tokens=False):
-        dense, lexical = index.scores(query)
-        best = top_k(dense + weight * lexical, K)
-        found.append(len(np.intersect1d(best, retriever.retrieve(query, K, METHODS["hybrid"]))) / len(best))
-    return round(float(np.mean(found)), 4)
-
-
-def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
-    """Median milliseconds of what a search with ``learned`` is made of."""
-    index, passage_encoder = retriever.embedded, retriever.models.passage_encoder
-    taken: dict[str, list[float]] = {}
-
-    def take(name: str, job: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        found = job()
-        taken.setdefault(name, []).append(time.perf_counter() - started)
-        return found
-
-    for text in texts:
-        query = take("encode", lambda text=text: timing.encode(retriever, text, METHODS["learned"]))
-        found = take("find", lambda query=query: retriever.candidates(query, K, METHODS["hybrid"], evidence=False))
-        tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, passage_encoder))
-        whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-        take("order", lambda query=query, whole=whole: retriever.models.order(query, whole, METHODS["learned"]))
-        take("passages", lambda found=found: index.passages(found.rows))
-    return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
-
-
-def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
-    """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns."""
-    opened = PassageIndex.load(index, verify=False)
-    encoder = PassageEncoder.load().encoder
-    words = np.array(encoder.vocabulary, dtype=object)
-
-    def tokens(terms: Any) -> list[str]:
-        return list(words[terms[encoder.is_term[terms]]])
-
-    before, started = resident(), time.perf_counter()
-    reference = rank_bm25([tokens(opened.terms.row(row)) for row in range(len(opened))], same_idf=True)
-    seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
-    memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
-    started = time.perf_counter()
-    bm25.postings(opened.terms, encoder.is_term)
-    seconds["semclass_build_s"] = round(time.perf_counter() - started, 2)
-    before = resident()
-    asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]
-    opened.lexical_scores(asked[0])
-    memory["semclass_mb"] = round(resident().get("all", 0) - before.get("all", 0), 1)
-    pairs = [(terms, tokens(terms)) for terms in asked]
-    found = timing.by_turns(
-        pairs,
-        {
-            "semclass": lambda pair: top_k(opened.lexical_scores(pair[0]), K),
-            "best": lambda pair: bm25.best([part.postings for part in opened.segments], opened.statistics, pair[0], K),
-            "peer": lambda pair: top_k(reference.get_scores(pair[1]), K),
-        },
-        block=10,
-    )
-    apart = [np.abs(opened.lexical_scores(ids) - reference.get_scores(texts)).max() for ids, texts in pairs[:20]]
-    return {
-        "passages": len(opened),
-        "questions": len(pairs),
-        **timing.percentiles({f"{name}_ms": values for name, values in found.items()}, 1e3, 3),
-        "ratio": round(float(np.median(found["peer"]) / np.median(found["semclass"])), 1),
-        "largest_difference": round(float(max(apart)), 6),
-        **seconds,
-        **memory,
-    }
-
-
-def passages(data: str, limit: int) -> list[str]:
-    """Real passages of four sentences."""
-    return [item.text for item in islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), limit)]
-
-
-def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
-    """The int8 encoder against sentence-transformers with float32 weights: questions one by one, passages in batches."""
-    folder = original()
-    if folder is None:
-        raise MissingExtraError(NO_ORIGINAL["skipped"])
-    library = import_extra("sentence_transformers", "bench")
-    torch = import_extra("torch", "bench")
-    torch.set_num_threads(1)
-    peer, ours = library.SentenceTransformer(str(folder), device="cpu"), OnnxEncoder.load(batch_size=batch)
-
-    def torch_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return peer.encode(list(texts), batch_size=batch, normalize_embeddings=True, show_progress_bar=False)
-
-    def our_encode(texts: Sequence[str]) -> npt.NDArray[np.float32]:
-        return ours.encode(texts).rows("pooled")
-
-    jobs = {"semclass": our_encode, "peer": torch_encode}
-    texts, read = questions(data, asked), passages(data, batch * batches)
-    single = timing.by_turns([[text] for text in texts], jobs)
-    grouped = timing.by_turns([read[begin : begin + batch] for begin in range(0, len(read), batch)], jobs, block=1)
-    cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:batch])]
-    rows = []
-    for kind, taken, count, vectors in (("question", single, 1, cosines[0]), ("passage", grouped, batch, cosines[1])):
-        each = {name: [seconds / count for seconds in values] for name, values in taken.items()}
-        rows.append(
-            {
-                "text": kind,
-                "at_a_time": count,
-                "texts": count * len(taken["peer"]),
-                **timing.percentiles({f"{name}_ms": values for name, values in each.items()}, 1e3, 3),
-                "ratio": round(float(np.median(each["peer"]) / np.median(each["semclass"])), 2),
-                "mean_cosine": round(float(vectors.mean()), 4),
-            }
+def run(bench: Bench) -> dict[str, Any]:
+    """All measurements; a quick run takes smaller ones."""
+    data, few = str(bench.data), bench.quick
+    place = place_of(bench.work)
+    limit = 400 if few else None
+    pool = place / f"sentences-{limit or 'all'}.npz"
+    read = bench.step("growth/sentences", "bench.growth_sizes:read", wrote=pool, data=data, out=pool, limit=limit)
+    rows, folders = [], {}
+    for size in SIZES[:2] if few else SIZES:
+        folders[size] = place / f"{'quick-' * few}{size}"
+        compared = (20 if few else 100) if size == SIZES[0] else 0
+        row = bench.step(
+            f"growth/made/{size}", "bench.growth_sizes:make", wrote=folders[size],
+            pool=pool, n=size, folder=folders[size], seed=0, compared=compared,
+        )  # fmt: skip
+        timed = 30 if few or size > LARGE else 100
+        found = bench.step(
+            f"growth/search/{size}", "bench.growth_sizes:search", index=folders[size], data=data, timed=timed
         )
-    return {"rows": rows}
+        rows.append({**row, "make_peak_mb": row["peak_mb"], **found})
+    most = max(folders)
+    variants = _variants(bench, most, folders[most])
+    big = folders[min(LARGE, most)]
+    lexical = bench.step("growth/bm25", "bench.growth_sizes:lexical", index=big, data=data, timed=20 if few else 60)
+    counts = {"asked": 30, "batches": 1, "batch": 16} if few else {"asked": 200, "batches": 4, "batch": 64}
+    encoders = bench.step("growth/encoders", "bench.growth_sizes:encoders", data=data, **counts)
+    forms = {
+        name: bench.step(
+            f"growth/forms/{name}", "bench.growth_changes:forms", folder=bench.beir(name), timed_lean=5 if few else 60
+        )["forms"]
+        for name in (("squad4",) if few else ("squad4", "pubmedqa"))
+    }
+    return {
+        "what": WHAT,
+        "sentences": [read],
+        "agreement": [rows[0]["agreement"]],
+        "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
+        "variants": variants,
+        "parts": [{"index": named(row), **row["parts_ms"]} for row in (*rows, *variants)],
+        "memory": [
+            {"index": named(row), "peak": row["service_peak_mb"], **row["memory_mb"]["searched"]}
+            for row in (*rows, *variants)
+        ],
+        "million": million(rows, variants),
+        "bm25": [lexical],
+        "encoders": encoders.get("rows", [encoders]),
+        "ratios": {
+            "rank_bm25_over_semclass": lexical.get("ratio") if most >= LARGE else None,
+            **{f"torch_over_encoder_{row['text']}": row["ratio"] for row in encoders.get("rows", ())},
+        },
+        "service_peak_mb": {str(row["passages"]): row["service_peak_mb"] for row in rows},
+        "forms": forms,
+        **_changes(bench, big),
+    }
+
+
+WHAT = {
+    "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as a build "
+    "would make them; pooled vectors and class probabilities not encoded, see bench/made_corpus.py",
+    "memory": "of one caller with ten candidates, numpy's BLAS on one thread",
+    "recall@10": "share of the ten best of all passages, each of them scored, that a search finds before it re-ranks",
+    "built": "the first passages of squad4, from a file of JSON lines",
+    "changed": "a made index; what is added is real",
+    "threads": "a worker is a thread that reads stretches of passages; the encoder alone is given the same stretches by as "
+    "many workers",
+}
+
+
+def _changes(bench: Bench, index: Path) -> dict[str, Any]:
+    """Builds against encoding, changes of an index, and killed writers."""
+    few, data, workers = bench.quick, str(bench.data), available_threads()
+    arguments = {"data": data, "n": 24 if few else BUILT, "rounds": 1, "workers": workers}
+    builds = bench.step(f"growth/build/{workers}", "bench.growth_changes:builds", **arguments)["rows"]
+    part = 50 if few else 1
+    numbers = {"add": ADDED // part, "update": UPDATED // part, "delete": DELETED // part}
+    changed = bench.step("growth/changes", "bench.growth_changes:changes", index=index, data=data, rounds=1, **numbers)
+    hashed = artifacts.sha256_of(CRASHING)
+    killed = bench.step(
+        "growth/kills", "bench.growth_changes:kills", script=CRASHING, hashed=hashed, stride=60 if few else 1
+    )
+    return {
+        "builds": builds,
+        "share_of_encoding": {row["form"]: row["share_of_needed"] for row in builds},
+        "share_of_pooled": {row["form"]: row["share_of_pooled"] for row in builds},
+        "changes": changed["rows"],
+        "add_over_encoding": changed["add_over_encoding"],
+        "kills": killed,
+    }
 
 
 def place_of(work: Path) -> Path:
@@ -254,3 +124,105 @@ def place_of(work: Path) -> Path:
     manifests = [root / name / artifacts.MANIFEST for name in ("encoder", "entailment", "passages", "codebooks")]
     said = "".join(artifacts.sha256_of(path) for path in manifests)
     return work / "made" / hashlib.sha256(said.encode()).hexdigest()[:12]
+
+
+def named(row: dict[str, Any]) -> str:
+    """How many passages an index holds, and what is other than usual about it."""
+    return f"{row['passages']:,}" + (f", {row['what']}" if "what" in row else "")
+
+
+LEAN, ALL = "without the vectors of tokens and sentences", "every vector compared"
+"""What is other than usual about an index, or a search."""
+
+
+def _variants(bench: Bench, size: int, folder: Path) -> list[dict[str, Any]]:
+    """The largest index without vectors of tokens, and searched without what spares comparing all vectors."""
+    without, few = folder.with_name(f"{folder.name}-lean"), bench.quick
+    bench.step(f"growth/lean/{size}", "bench.growth_sizes:lean", wrote=without, index=folder, folder=without)
+    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size >= reduction.MANY else {})}
+    counts = {"timed": 10, "searches": 20} if few else {"timed": 30, "searches": SEARCHES}
+    rows = []
+    for name, (place, every) in kinds.items():
+        step = f"growth/search/{size}-{'all' if every else 'lean'}"
+        found = bench.step(step, "bench.growth_sizes:search", index=place, data=str(bench.data), every=every, **counts)
+        rows.append({"what": name, "bytes": sum(path.stat().st_size for path in place.rglob("*.npy")), **found})
+    return rows
+
+
+def million(rows: Sequence[dict[str, Any]], variants: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Main figures of a million passages; empty where so many were not searched."""
+    row = next((row for row in rows if row["passages"] == MILLION), None)
+    lean = next((row for row in variants if (row["what"], row["passages"]) == (LEAN, MILLION)), {})
+    if row is None:
+        return {}
+    shown = ("plain_ms_p50", "learned_ms_p50", "recall@10", "service_peak_mb")
+    return {**{name: row[name] for name in shown}, "lean_peak_mb": lean.get("service_peak_mb")}
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """What an index of each size takes, and BM25 and the encoder beside peers."""
+    results = found["growth"]
+    head = ("passages", "index on disk", "peak memory", "open", "search", "95 %", "with `learned`", "95 %", "recall@10")
+    rows = [
+        (
+            named(row),
+            f"{row['bytes'] / 1e6:,.0f} MB",
+            f"{row['service_peak_mb']:,.0f} MB",
+            f"{row['open_s']:.2f} s",
+            *(f"{row[f'{name}_ms_{part}']:.1f} ms" for name in ("plain", "learned") for part in ("p50", "p95")),
+            readme.cell(row, "recall@10", ".3f"),
+        )
+        for row in (*results["sizes"], *results["variants"])
+    ]
+    names = {
+        "question": "encoding a question, torch float32",
+        "passage": "encoding a passage in batches, torch float32",
+    }
+    compared = [(f"BM25 scores of {row.get('passages', 0):,} passages, rank-bm25", row) for row in results["bm25"]]
+    compared += [(names.get(row.get("text", ""), "encoding, torch float32"), row) for row in results["encoders"]]
+    peers = [
+        (name, "not measured", row["skipped"], "-")
+        if "skipped" in row
+        else (name, f"{row['peer_ms_p50']:.2f} ms", f"{row['semclass_ms_p50']:.2f} ms", f"{row['ratio']:.1f} x")
+        for name, row in compared
+    ]
+    return f"{readme.markdown(head, rows)}\n\n{readme.markdown(('beside', 'them', 'semclass', 'ratio'), peers)}"
+
+
+def table_of_changes(found: Mapping[str, Any]) -> str:
+    """Builds against the encoder alone, and changes."""
+    results = found["growth"]
+    builds = [
+        (
+            f"{row['form']}, {row['workers']} {'worker' if row['workers'] == 1 else 'workers'}",
+            *(f"{row[f'{name}_per_second']:.1f}" for name in ("build", "needed", "pooled")),
+            f"{100 * row['share_of_needed']:.0f} %",
+        )
+        for row in results["builds"]
+    ]
+    head = ("passages a second", "build", "encoding what it needs", "encoding each passage once", "build / needed")
+    changes = [(row["what"], f"{row['passages']:,}", f"{row['seconds']:.2f} s") for row in results["changes"]]
+    killed = results["kills"]
+    if "skipped" not in killed:
+        changes.append(("kills of a writer survived", f"{killed['survived']:,} of {killed['kills']:,}", "-"))
+    return f"{readme.markdown(head, builds)}\n\n{readme.markdown(('change', 'passages', 'time'), changes)}"
+
+
+def table_of_forms(found: Mapping[str, Any]) -> str:
+    """Bytes of a passage in each form, and what they bring on the first set."""
+    sets = dict(sorted(found["growth"]["forms"].items(), reverse=True))  # squad4, which is always measured, first
+    name, first = next(iter(sets.items()))
+    terms = (f"bytes: {place}, {forms[0]['terms_per_passage']:.0f} terms" for place, forms in sets.items())
+    rows = []
+    for place, row in enumerate(first):
+        removed = row["error_removed"]
+        shown = removed if isinstance(removed, str) else f"{removed:.0%}"
+        sizes = (f"{forms[place]['bytes']:,.0f}" for forms in sets.values())
+        rows.append((f"`{row['form']}`", *sizes, f"{row['rerank_10_ms_p50']:,.2f}", shown))
+    return readme.markdown(("form", *terms, f"ms to re-rank 10, {name}", f"error removed, {name}"), rows)
+
+
+TABLES = {"": table, "changes": table_of_changes, "forms": table_of_forms}

@@ -324,7 +324,7 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str
         "models": {**old.get("models", {}), **entries},
         "lowered": lowered,
         **_when(),
-        "versions": {name: facts.installed(name) for name in facts.PACKAGES},
+        "versions": facts.versions(facts.PACKAGES),
     }
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench import prices, readme, reference, timing
-from bench.peers.rows import cell
 from bench.steps import Bench
+from datasets_io import read_jsonl
+from question_data import read_questions
 from semclass import HybridRetriever, Models, QuestionClassifier
 from semclass.core import artifacts
 from semclass.evaluation import evaluate
@@ -26,12 +26,11 @@ ROOT = Path(__file__).parent.parent
 
 def questions(trec: Path) -> dict[str, float]:
     """Accuracy on the TREC test questions."""
-    rows = [line.split("\t") for line in (trec / "test.tsv").read_text().splitlines()[1:]]
-    found = QuestionClassifier.load().predict([row[2] for row in rows])
-    return {
-        "trec_coarse": float(np.mean([item.label == row[0] for item, row in zip(found, rows, strict=True)])),
-        "trec_fine": float(np.mean([item.fine == f"{row[0]}:{row[1]}" for item, row in zip(found, rows, strict=True)])),
-    }
+    test = read_questions(trec / "test.tsv")
+    found = QuestionClassifier.load().predict(test.texts)
+    coarse = [item.label == name for item, name in zip(found, test.labels("coarse"), strict=True)]
+    fine = [item.fine == name for item, name in zip(found, test.fine, strict=True)]
+    return {"trec_coarse": float(np.mean(coarse)), "trec_fine": float(np.mean(fine))}
 
 
 def retrieval(folder: Path, cache: Path, models: Models) -> tuple[dict[str, Any], HybridRetriever]:
@@ -44,7 +43,7 @@ def retrieval(folder: Path, cache: Path, models: Models) -> tuple[dict[str, Any]
 
 def times(folder: Path, retriever: HybridRetriever) -> dict[str, float]:
     """Milliseconds per question, one thread; that of a class is told by section ``questions``."""
-    asked = [json.loads(line)["text"] for line in (folder / "queries.jsonl").read_text().splitlines()[:500]]
+    asked = [row["text"] for row in read_jsonl(folder / "queries.jsonl")[:500]]
     queries = retriever.encode(asked)
     found = [retriever.candidates(query, 10, METHODS["hybrid"]) for query in queries]
     pairs = list(zip(queries, found, strict=True))
@@ -73,63 +72,64 @@ def _process(code: str, runs: int) -> float:
     return round(float(np.median(values[1:])), 3)
 
 
-NEEDS = ("questions", "passages", "entailment", "retrieval")
-"""Sections that measure what the table shows beside: times and memory, peers, and flan-ul2's recorded answers."""
-
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
 """Sets of ours, and those of the reference that are nearest; the questions are others."""
 
 BEST = "entail-integrated-hard"  # the best method of the reference
 
 OURS, TEN_LINES, CROSS, FLAN = "semclass", "ten lines: logistic", "cross-encoder", "flan-ul2, prompted"
-"""Systems of the table, by their names in the sections."""
-
 READER = "cross-encoder MiniLM, int8"
-"""The cross-encoder's name in section entailment."""
+"""Systems of the table, by their names in the sections; the last one is the cross-encoder in section entailment."""
 
 COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder MiniLM", "flan-ul2, 20 B, prompted")
 
 
-def table(
-    results: Mapping[str, Any],
-    questions: Mapping[str, Any] | None = None,
-    passages: Mapping[str, Any] | None = None,
-    entailment: Mapping[str, Any] | None = None,
-    retrieval: Mapping[str, Any] | None = None,
-) -> str:
+def table(found: Mapping[str, Any]) -> str:
     """The README's table: semclass beside its peers, and what is recorded, reported or assumed of flan-ul2."""
+    results, sets = found["main_job"], found.get("retrieval", {}).get("sets", {})
     q, t = results["questions"], results["milliseconds"]
-    fine, right = _of(questions, TEN_LINES, "fine_accuracy", ".1%"), ("accuracy", ".1%")
+
+    def of(section: str, name: str, key: str, form: str) -> str:
+        """A figure of a system of another section."""
+        rows = [row for row in found.get(section, {}).get("systems", []) if row["name"] == name]
+        return readme.cell(rows[0] if rows else {}, key, form)
+
+    right = ("accuracy", ".1%")
     rows = [
         (
             "TREC test questions, 6 classes",
             f"{q['trec_coarse']:.1%}",
-            _of(questions, TEN_LINES, *right),
+            of("questions", TEN_LINES, *right),
             "-",
-            _of(questions, FLAN, *right),
+            of("questions", FLAN, *right),
         ),
-        ("TREC test questions, 50 classes", f"{q['trec_fine']:.1%}", fine, "-", "-"),
+        (
+            "TREC test questions, 50 classes",
+            f"{q['trec_fine']:.1%}",
+            of("questions", TEN_LINES, "fine_accuracy", ".1%"),
+            "-",
+            "-",
+        ),
         (
             "passage classes, macro F1, 5-fold; semclass: mean of 5 assignments",
             f"{results['passages_macro_f1']:.3f}",
-            _of(passages, TEN_LINES, "macro_f1", ".3f"),
+            of("passages", TEN_LINES, "macro_f1", ".3f"),
             "-",
-            _of(passages, FLAN, "macro_f1", ".3f"),
+            of("passages", FLAN, "macro_f1", ".3f"),
         ),
         (
             "does a sentence answer a question: QNLI; semclass encodes each text by itself",
-            *(_of(entailment, name, *right) for name in (OURS, TEN_LINES, READER, FLAN)),
+            *(of("entailment", name, *right) for name in (OURS, TEN_LINES, READER, FLAN)),
         ),
     ]
     for name, theirs in SETS.items():
-        rows += _ranked(name, theirs, results["retrieval"][name], ((retrieval or {}).get("sets") or {}).get(name))
+        rows += _ranked(theirs, results["retrieval"][name], sets.get(name, {}).get("systems", []))
     second = prices.ASSUMED_SECONDS * 1e3
-    first = ((retrieval or {}).get("sets") or {}).get(next(iter(SETS)))
+    reranked = [row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS]
     rows += [
         (
             "milliseconds, question to class",
-            _of(questions, OURS, "p50_ms", ".2f"),
-            _of(questions, TEN_LINES, "p50_ms", ".2f"),
+            *(of("questions", name, "p50_ms", ".2f") for name in (OURS, TEN_LINES)),
             "-",
             f"{second:,.0f} (assumed)",
         ),
@@ -137,42 +137,32 @@ def table(
             "milliseconds, re-ranking 10 indexed passages",
             f"{t['rerank_10_p50']:.2f}",
             "-",
-            _of(first, CROSS, "rerank_p50_ms", ".0f"),
+            readme.cell(reranked[0] if reranked else {}, "rerank_p50_ms", ".0f"),
             f"{10 * second:,.0f} (assumed)",
         ),
-        (
-            "MB of memory, question to class; cross-encoder: pair to answer",
-            _of(questions, OURS, "peak_mb", ".0f"),
-            _of(questions, TEN_LINES, "peak_mb", ".0f"),
-            _of(entailment, READER, "peak_mb", ".0f"),
-            "-",
-        ),
-        (
-            "MB of models, the same",
-            _of(questions, OURS, "disk_mb", ".0f"),
-            _of(questions, TEN_LINES, "disk_mb", ".0f"),
-            _of(entailment, READER, "disk_mb", ".0f"),
-            "-",
-        ),
     ]
+    for what, key in (
+        ("MB of memory, question to class; cross-encoder: pair to answer", "peak_mb"),
+        ("MB of models, the same", "disk_mb"),
+    ):
+        ours = (of("questions", name, key, ".0f") for name in (OURS, TEN_LINES))
+        rows.append((what, *ours, of("entailment", READER, key, ".0f"), "-"))
     return readme.markdown(COLUMNS, rows)
 
 
-def _ranked(
-    name: str, theirs: str, ours: Mapping[str, Any], peers: Mapping[str, Any] | None
-) -> list[tuple[str, str, str, str, str]]:
+def _ranked(theirs: str, ours: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Rows of re-ranking on a set: MRR before and after, and the share of the error that is removed."""
-    known, before, after, removed = reference.methods(theirs), "-", "-", "-"
-    samples = {row["name"]: row["sample"] for row in (peers or {}).get("systems", []) if "sample" in row}
+    known, after, removed = reference.methods(theirs), "-", "-"
+    samples = {row["name"]: row["sample"] for row in peers if "sample" in row}
     if CROSS in samples:
-        before, after = (f"{samples[system]['cond_mrr']:.3f}" for system in ("hybrid", CROSS))
+        after = " → ".join(f"{samples[system]['cond_mrr']:.3f}" for system in ("hybrid", CROSS))
         removed = f"{samples[CROSS]['error_removed']:.0%}"
     return [
         (
             f"re-ranking, {reference.SETS[theirs]}: MRR where the top 10 hold the answer",
             f"{ours['hybrid']['cond_mrr']:.3f} → {ours['learned']['cond_mrr']:.3f}",
             "-",
-            "-" if after == "-" else f"{before} → {after}",
+            after,
             f"{known[reference.BASELINE]['mrr']:.3f} → {known[BEST]['mrr']:.3f}",
         ),
         (
@@ -185,10 +175,7 @@ def _ranked(
     ]
 
 
-def _of(section: Mapping[str, Any] | None, name: str, key: str, form: str) -> str:
-    """A figure of a system of another section; "-" if it was not measured."""
-    row = next((row for row in (section or {}).get("systems", []) if row["name"] == name), {})
-    return cell(row, key, form)
+TABLES = {"": table}
 
 
 def run(bench: Bench) -> dict[str, Any]:

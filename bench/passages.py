@@ -14,18 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 import train_passages as training
-from bench import measures
-from bench.peers.minilm_several import LENGTH
+from bench import measures, pareto
+from bench.peers.minilm import PASSAGE_LENGTH
 from bench.peers.rows import (
-    NO_ORIGINAL,
-    SLOW,
     VECTORS,
     Entry,
     constant,
     file_digest,
+    fine_tuned,
     fitted,
     keep,
-    original,
     prompted_model,
     recorded,
     rows,
@@ -133,7 +131,7 @@ def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
-    loader, took = "bench.peers.loaders:semclass_passages", trained_seconds("passages")
+    loader, took = "bench.peers.systems:semclass_passages", trained_seconds("passages")
     return [
         Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
         Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took),
@@ -166,15 +164,13 @@ def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], lis
     for kind in kinds:
         names = {name: head for name, (vectors, head) in PEERS.items() if vectors == kind}
         model, made = fitted(
-            bench, "passages", "bench.peers.several:train", kind, folder, train, heads=list(names.values())
+            bench, "passages", "bench.peers.fitted:train_several", kind, folder, train, heads=list(names.values())
         )
         for name, head in names.items():
             options = {"kind": kind, "model": model, "head": str(folder / kind / f"{head}.joblib")}
             what = f"{VECTORS[kind]}, for each class a {WHAT[head]} of scikit-learn."
             took = made.get(head, {}).get("train_s")
-            entry = Entry(
-                name, "peer", what, "bench.peers.loaders:fitted_several", options, training=made, train_s=took
-            )
+            entry = Entry(name, "peer", what, "bench.peers.fitted:several", options, training=made, train_s=took)
             entries.append(entry)
             if head in made:
                 answers[name] = made[head]["said"]
@@ -183,25 +179,14 @@ def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], lis
 
 def _fine_tuned(bench: Bench, folder: Path, train: Path, answers: dict[str, Any]) -> Entry:
     """The original encoder, all of it trained for the task; its decisions are put among the answers."""
-    source, out = original(), folder / "minilm"
-    made: dict[str, Any] = NO_ORIGINAL if source is None else SLOW if bench.quick else SKIPPED
-    if bench.fine_tune and source is not None and not bench.quick:
-        made = bench.step(
-            "passages/train/minilm", "bench.peers.minilm_several:train", wrote=out,
-            original=source, train=train, folder=out, of=file_digest(train),
-        )  # fmt: skip
-        answers[FINE_TUNED] = made.get("said")
+    out, made = folder / "minilm", SKIPPED
+    if bench.fine_tune or bench.quick:
+        made = fine_tuned(bench, "passages/train/minilm", "bench.peers.minilm:train_several", train, out)
+    answers[FINE_TUNED] = made.get("said")
     what = "The original encoder with six outputs, all of it trained for the task, exported to ONNX and quantised."
-    options = {"folder": str(out), "threads": 1, "length": LENGTH}
-    return Entry(
-        FINE_TUNED,
-        "peer",
-        what,
-        "bench.peers.loaders:onnx_several",
-        options,
-        training=made,
-        train_s=made.get("train_s"),
-    )
+    options = {"folder": str(out), "threads": 1, "length": PASSAGE_LENGTH}
+    loader, took = "bench.peers.minilm:onnx_several", made.get("train_s")
+    return Entry(FINE_TUNED, "peer", what, loader, options, training=made, train_s=took)
 
 
 def _floor(corpus: training.Corpus, folds: Sequence[tuple[Array, Array]], truth: Array, twice: Array) -> dict[str, Any]:
@@ -221,10 +206,14 @@ def ratios(bench: Bench, entries: Sequence[Entry], items: Path) -> dict[str, Any
     if theirs is None or "skipped" in (theirs.training or {}):
         return {}
     found = bench.step(
-        "passages/by_turns", "bench.peers.loaders:by_turns", items=items,
+        "passages/by_turns", "bench.peers.systems:by_turns", items=items,
         of=f"{file_digest(items)} {(theirs.training or {}).get('made', '')}",
         systems={entry.name: (entry.loader, dict(entry.options)) for entry in (ours, theirs)},
     )  # fmt: skip
     first, second = (found[entry.name]["p50_ms"] for entry in (ours, theirs))
     shown = {"p50_ratio": round(second / first, 2), "p50_ms": second, "semclass_p50_ms": first}
     return {"sentence_transformers_over_semclass": shown}
+
+
+TABLES: dict[str, Any] = {}
+PICTURES = {"passages_cost.png": pareto.of_task("passages", "macro_f1")}

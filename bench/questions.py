@@ -6,33 +6,30 @@ timed is the coarse class. Nothing is chosen on TREC's test questions.
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import labels
-from bench import measures, readme
-from bench.classifiers import first
+from bench import measures, pareto, readme
+from bench.labels import first
 from bench.peers.rows import (
-    NO_ORIGINAL,
-    SLOW,
     VECTORS,
     Entry,
-    cell,
     constant,
     file_digest,
+    fine_tuned,
     fitted,
     keep,
-    original,
     prompted_model,
     recorded,
     rows,
-    trained,
     trained_seconds,
-    with_interval,
 )
 from bench.steps import Bench
 from datasets_io import read_tsv
@@ -125,21 +122,17 @@ def quality(
     found: dict[str, Any] = {}
     for name, part in tests.items():
         prefix = "" if name == "trec" else f"{name}_"
-        found |= _named(prefix, measures.of_classes(part.labels("coarse"), answers[name]["label"]))
+        figures = measures.of_classes(part.labels("coarse"), answers[name]["label"])
         if "fine" in answers[name]:
-            figures = measures.of_classes(part.fine, answers[name]["fine"])
-            del figures["items"]
-            found |= _named(f"{prefix}fine_", figures)
+            fine = measures.of_classes(part.fine, answers[name]["fine"])
+            figures |= {f"fine_{key}": value for key, value in fine.items() if key != "items"}
+        found |= {f"{prefix}{key}": value for key, value in figures.items()}
     return found
-
-
-def _named(prefix: str, figures: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}{key}": value for key, value in figures.items()}
 
 
 def shipped() -> list[Entry]:
     """Systems of semclass."""
-    loader = "bench.peers.loaders:semclass_questions"
+    loader = "bench.peers.systems:semclass_questions"
     what = (
         "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
     )
@@ -166,7 +159,7 @@ def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
             levels = ("coarse",) if head == "svc" else ("coarse", "fine")  # fine classes by what is fitted faster
             heads |= {f"{part}{head}.{level}": (head, TREC_ONLY if part else few) for level in levels}
         trained[kind] = (
-            *fitted(bench, "questions", "bench.peers.training:fit_texts", kind, folder, train, heads=heads), heads
+            *fitted(bench, "questions", "bench.peers.fitted:train_texts", kind, folder, train, heads=heads), heads
         )  # fmt: skip
     entries = []
     for name, (kind, head, part) in chosen.items():
@@ -176,20 +169,15 @@ def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
         options = {"kind": kind, "model": model, "heads": files}
         what = f"{VECTORS[kind]}, {HEADS[head]} of scikit-learn."
         took = made.get("train_s", {}).get(levels["label"])
-        loader = "bench.peers.loaders:fitted_texts"
+        loader = "bench.peers.fitted:texts"
         entries.append(Entry(name, "peer", what, loader, options, training=made, train_s=took))
     return [*entries, *_tuned(bench, folder, train)]
 
 
 def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """The original encoder, all of it trained for the task, as transformers and as onnxruntime run it."""
-    source, out = original(), folder / "tuned"
-    made: Mapping[str, Any] = SLOW if bench.quick else NO_ORIGINAL
-    if source is not None and not bench.quick:
-        made = bench.step(
-            "questions/train/tuned", "bench.peers.minilm:train", threads=2, wrote=out,
-            original=source, train=train, folder=out, of=file_digest(train),
-        )  # fmt: skip
+    out = folder / "tuned"
+    made = fine_tuned(bench, "questions/train/tuned", "bench.peers.minilm:train_one", train, out, threads=2)
     what = "The original encoder with a linear layer, all of it trained for the task by the usual recipe, three epochs"
     took = made.get("train_s")
     return [
@@ -199,7 +187,7 @@ def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
         ),
         Entry(
             "fine-tuned MiniLM, int8", "peer", f"{what}; exported to ONNX, quantised dynamically by onnxruntime.",
-            "bench.peers.loaders:onnx_texts", {"folder": str(out / "int8"), "threads": 1}, training=made, train_s=took,
+            "bench.peers.minilm:onnx_texts", {"folder": str(out / "int8"), "threads": 1}, training=made, train_s=took,
         ),
     ]  # fmt: skip
 
@@ -219,7 +207,7 @@ def ratios(
     by_name = {entry.name: entry for entry in entries}
     found = bench.step(
         "questions/by_turns",
-        "bench.peers.loaders:by_turns",
+        "bench.peers.systems:by_turns",
         systems={name: (by_name[name].loader, dict(by_name[name].options)) for name in names},
         items=items,
         of=" ".join([file_digest(items), *(str((by_name[name].training or {}).get("made", "")) for name in names)]),
@@ -243,20 +231,15 @@ def _accuracy(test: Questions, said: Sequence[str]) -> float:
     return float(measures.of_classes(test.labels("coarse"), said)["accuracy"])
 
 
-def table(results: Mapping[str, Any]) -> str:
-    """The README's table."""
-    by_name = {row["name"]: row for row in results["systems"]}
+def table(found: Mapping[str, Any]) -> str:
+    """Accuracy and cost of the systems in :data:`TABLE`."""
+    systems = found["questions"]["systems"]
+    by_name = {row["name"]: row for row in systems}
+    asked = [row for row in systems if row.get("kind") == "prompted" and not row.get("recorded")]
     head = ("text to question class, one thread", "TREC test", "natural", "ms, p50", "a second, by 64", "memory, MB",
             "disk, MB", "to train, s", "USD a million")  # fmt: skip
-    shown = [row for name in TABLE for row in ([by_name[name]] if name in by_name else _asked(results, name))]
+    shown = [row for name in TABLE for row in (asked if name == "any prompted model" else [by_name.get(name)]) if row]
     return readme.markdown(head, [_table_row(row) for row in shown])
-
-
-def _asked(results: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """Language models that were prompted here, for the row of any; nothing for other rows."""
-    if name != "any prompted model":
-        return []
-    return [row for row in results["systems"] if row.get("kind") == "prompted" and not row.get("recorded")]
 
 
 def _table_row(row: Mapping[str, Any]) -> list[str]:
@@ -264,12 +247,27 @@ def _table_row(row: Mapping[str, Any]) -> list[str]:
         return [row["name"], f"not measured: {row['skipped']}", *["-"] * 7]
     return [
         row["name"],
-        with_interval(row, "accuracy"),
-        cell(row, "natural_accuracy", ".1%"),
-        f"{row['p50_ms']:,.0f} (assumed)" if row.get("recorded") else cell(row, "p50_ms", ".2f"),
-        "-" if row.get("recorded") else cell(row, "per_second", ",.0f"),
-        cell(row, "peak_mb", ",.0f"),
-        cell(row, "disk_mb", ",.1f"),
-        trained(row),
+        readme.with_interval(row, "accuracy"),
+        readme.cell(row, "natural_accuracy", ".1%"),
+        f"{row['p50_ms']:,.0f} (assumed)" if row.get("recorded") else readme.cell(row, "p50_ms", ".2f"),
+        "-" if row.get("recorded") else readme.cell(row, "per_second", ",.0f"),
+        readme.cell(row, "peak_mb", ",.0f"),
+        readme.cell(row, "disk_mb", ",.1f"),
+        readme.trained(row),
         "-" if row.get("usd_per_million") is None else readme.money(row["usd_per_million"]),
     ]
+
+
+def choices(_: Mapping[str, Any]) -> str:
+    """What choices brought when they were made, and how far seeds are from one another."""
+    known = json.loads((Path(__file__).parent / "evidence.json").read_text(encoding="utf-8"))["questions"]
+    rows = [(row["what"], f"{row['without']}", f"{row['with']}") for row in known["brought"]]
+    for level in ("coarse", "fine"):
+        seeds = known["seeds"][level]
+        shown = f"mean {mean(seeds):.4g}, deviation {stdev(seeds):.2g}"
+        rows.append((f"{known['seeds']['what']}, {level}, {len(seeds)} seeds", "-", shown))
+    return readme.markdown(("choice", "without", "with"), rows)
+
+
+TABLES = {"": table, "choices": choices}
+PICTURES = {"questions_cost.png": pareto.of_task("questions", "accuracy")}

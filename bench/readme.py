@@ -1,9 +1,8 @@
-"""Tables of the README and of the documentation that benchmarks write: between two marks that name the benchmark."""
+"""Tables in Markdown, and those between marks in the README and the documentation."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,48 +12,72 @@ from semclass.core.errors import ArtifactError
 README = Path(__file__).parent.parent / "README.md"
 DOCS = README.parent / "docs"
 
-
-NOT_RECORDED = "not recorded"  # stands for what training a shipped head took, where its training did not write it down
-
-
-def block(name: str, text: str) -> str:
-    """A table with its marks, as it stands in the README."""
-    return f"<!-- table: begin, written by bench/{name}.py -->\n{text}\n<!-- table: end -->"
+NONE = "-"  # stands where there is no figure
+NOT_RECORDED = "not recorded"  # what training a shipped head took, where its manifest does not say
 
 
-def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table in Markdown."""
     first, *others = ("| " + " | ".join(row) + " |" for row in (head, *rows))
     return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
+# -- cells ------------------------------------------------------------------------------------------------------------
+
+
+def cell(row: Mapping[str, Any], name: str, form: str) -> str:
+    """A figure of a row."""
+    value = row.get(name)
+    return NONE if value is None else format(value, form)
+
+
+def with_interval(row: Mapping[str, Any], name: str, form: str = ".1%") -> str:
+    """A figure and its interval."""
+    value, interval = row.get(name), row.get(f"{name}_ci")
+    if value is None or interval is None:
+        return cell(row, name, form)
+    low, high = (format(end, form).removesuffix("%") for end in interval)
+    return f"{value:{form}} ({low} to {high})"
+
+
+def number(value: Any) -> str:
+    """A figure with about three significant digits; texts as they are."""
+    if value is None or value != value:
+        return NONE
+    if not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 100 else f"{value:.3g}"
+
+
 def money(dollars: float) -> str:
-    """USD as a table shows them: two digits that count, or whole dollars."""
+    """USD with two significant digits, or whole dollars."""
     return f"{dollars:,.0f}" if dollars >= 10 else f"{dollars:.2g}"
 
 
-def table(name: str, found: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The table of a section, from the results of all sections; None if it has none."""
-    section = importlib.import_module(f"bench.{name}")
-    if not hasattr(section, "table"):
-        return None
-    others = {other: found.get(other) for other in getattr(section, "NEEDS", ())}
-    return str(section.table(found[name], **others))
+def trained(row: Mapping[str, Any]) -> str:
+    """Seconds of a system's training."""
+    if row.get("train_s") is None and row.get("kind") == "semclass":
+        return NOT_RECORDED
+    return cell(row, "train_s", ",.0f")
 
 
-def places(name: str) -> list[Path]:
-    """The README and the pages of the documentation that show the table of a benchmark."""
-    begin = block(name, "").partition("\n")[0]
-    pages = [path for path in (README, *sorted(DOCS.rglob("*.md"))) if path.is_file()]
-    return [path for path in pages if begin in path.read_text(encoding="utf-8")]
+# -- marks ------------------------------------------------------------------------------------------------------------
+
+
+def block(name: str, text: str) -> str:
+    """A table with its marks; `name` is that of a section, or ``"section: table"`` where a section has several."""
+    section, _, part = name.partition(": ")
+    return f"<!-- table: begin, written by bench/{section}.py{part and f': {part}'} -->\n{text}\n<!-- table: end -->"
 
 
 def update(name: str, text: str) -> None:
-    """Write a benchmark's table between its marks, on every page that has them."""
+    """Write a table between its marks, on every page that has them."""
     begin, end = block(name, "").split("\n\n")
-    for path in places(name):
-        before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    for path in (README, *sorted(DOCS.rglob("*.md"))):
+        before, found, rest = path.read_text(encoding="utf-8").partition(begin)
+        if not found:
+            continue
         _, ended, after = rest.partition(end)
         if not ended:
-            raise ArtifactError(f"{path} has no end mark of the table of bench/{name}.py; put {end} behind the table")
+            raise ArtifactError(f"{path} has no end mark of the table {name!r}; put {end} behind the table")
         write_atomic(path, f"{before}{block(name, text)}{after}".encode())

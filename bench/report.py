@@ -1,209 +1,247 @@
-"""The report, ``REPORT.md``, of whichever files of results are there; the same files give the same bytes."""
+"""Pages of the results: one for each section, with its tables and pictures, and ``REPORT.md``, which lists them.
+
+    python -m bench.report [FOLDER]
+
+writes the pages of a folder of results; of the project's own also the tables of the README and of the documentation.
+The same files of results give the same bytes.
+"""
 
 from __future__ import annotations
 
+import importlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import click
 
-from bench import pareto, prices, readme
-from bench.reporting.answers import answers, main_figure
-from bench.reporting.sections import as_text, section
-from bench.reporting.tables import (
-    NONE,
-    Results,
-    at,
-    escape,
-    facts_of,
-    is_quick,
-    measured,
-    number,
-    on_one_thread,
-    table,
-)
-from bench.reporting.targets import targets
-from bench.reporting.words import SECTIONS, TASKS, said, title_of
+from bench import prices, readme
 from semclass.core.artifacts import read_json, write_atomic
-from semclass.core.errors import ArtifactError, SemclassError
+from semclass.core.errors import SemclassError
 
 RESULTS = Path(__file__).parent / "results"
+WORDS = Path(__file__).parent / "words.md"
+
+SECTIONS = (
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "thesis", "growth", "service", "engines",
+)  # fmt: skip
+"""Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
+
+``TABLES``: functions that make a table from the results of all sections, by name; the first one's is ``""``;
+``PICTURES``, perhaps: functions that draw a PNG from these results, by file name.
+"""
+
+Results = Mapping[str, Mapping[str, Any]]  # by section, what its file holds
 
 
 class ReportError(SemclassError):
     """A file of results is not what it should be."""
 
 
-def write(results: Path) -> None:
-    """Write ``REPORT.md``; of the project's own results also the tables of the README and of the documentation."""
-    found = read(results)
-    for name, picture in cost_pictures(found).items():
-        write_atomic(results / name, picture)
-    write_atomic(results / "REPORT.md", markdown(found, results).encode())
-    if results.resolve() == RESULTS.resolve():
-        for name in filter(readme.places, found):
-            readme.update(name, readme.table(name, found) or "")
-
-
 def read(folder: Path) -> dict[str, dict[str, Any]]:
     """Results by section."""
-    found = {}
-    for path in sorted(folder.glob("*.json")):
-        if path.stem not in SECTIONS:
-            raise ReportError(f"{path} is no section's file of results; the report knows {', '.join(SECTIONS)}")
+    strange = sorted({path.stem for path in folder.glob("*.json")} - set(SECTIONS))
+    if strange:
+        raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
+    return {name: read_json(path) for name in SECTIONS if (path := folder / f"{name}.json").is_file()}
+
+
+def tables(name: str, found: Results) -> dict[str, str]:
+    """Tables of a section, by the names that marks have."""
+    made = importlib.import_module(f"bench.{name}").TABLES
+    return {f"{name}: {part}" if part else name: make(found) for part, make in made.items()}
+
+
+def pictures(name: str) -> dict[str, Any]:
+    """Functions that draw a section's pictures, by file."""
+    return dict(getattr(importlib.import_module(f"bench.{name}"), "PICTURES", {}))
+
+
+def write(folder: Path) -> None:
+    """Write pictures, pages and, of the project's own results, tables."""
+    found = read(folder)
+    for name in found:
         try:
-            found[path.stem] = read_json(path)
-        except ArtifactError as error:
-            raise ReportError(str(error)) from error
-    return {name: found[name] for name in SECTIONS if name in found}
+            for file, draw in pictures(name).items():
+                write_atomic(folder / file, draw(found))
+            write_atomic(folder / f"{name}.md", page(name, found).encode())
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ReportError(
+                f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it "
+                f"again with `python -m bench {name} --data DATA`"
+            ) from error
+        if folder.resolve() == RESULTS.resolve():
+            for place, text in tables(name, found).items():
+                readme.update(place, text)
+    write_atomic(folder / "REPORT.md", overview(found).encode())
 
 
-def slug(heading: str) -> str:
-    """Name of a heading for links to it, as forges make them."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+# -- pages ------------------------------------------------------------------------------------------------------------
 
 
-def markdown(found: Results, folder: Path) -> str:
-    """The report as Markdown; pictures are named if they lie in `folder`."""
-    chapters = [
-        ("What should I use?", answers(found)),
-        ("What is compared", said("groups")),
-        ("How it was measured", how(found)),
-        *((title_of(name), section_of(folder, name, found)) for name in found),
-        ("Targets", targets(found)),
-        ("Prices", f"{said('prices')}\n\n{_prices()}" if found else ""),
-        ("Where each figure comes from", traces(found)),
-        ("Words", said("glossary")),
+@lru_cache(maxsize=1)
+def words() -> dict[str, str]:
+    """What pages say beside figures: the texts of ``words.md``, by heading."""
+    parts = re.split(r"^# (.+)$", WORDS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {key: text.strip() for key, text in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def page(name: str, found: Results) -> str:
+    """The page of a section."""
+    results, said = found[name], words()
+    parts = [f"# {said[f'{name}: title']}", said[f"{name}: what"]]
+    if is_quick(results):
+        parts.append("> Of a quick run, few items of everything: not to be quoted.")
+    lines = [f"- {key.replace('_', ' ').capitalize()}: {_text(value)}" for key, value in _task(results)]
+    parts.append("\n".join(lines))
+    for place, text in tables(name, found).items():
+        parts += [said.get(place, "") if place != name else "", text]
+    parts += [f"![{said[f'{file}: picture']}]({file})\n\n*{said[f'{file}: picture']}*" for file in pictures(name)]
+    if "systems" in results:
+        parts += [
+            systems_table(results["systems"]),
+            descriptions(results["systems"]),
+            *other_prices(results["systems"]),
+        ]
+    for data in results.get("sets", {}).values():
+        parts += [f"## {data['what']}", systems_table(data["systems"])]
+    if "sets" in results:
+        parts.append(descriptions(next(iter(results["sets"].values()))["systems"]))
+    ratios = {
+        key: row
+        for key, row in (results.get("ratios") or {}).items()
+        if isinstance(row, Mapping) and "p50_ratio" in row
+    }
+    if ratios:
+        cells = [(key.replace("_", " "), f"{readme.number(row['p50_ratio'])} x") for key, row in ratios.items()]
+        parts += [said["ratios"], readme.markdown(("ratio", "of the medians"), cells)]
+    if f"{name}: limits" in said:
+        parts += ["**Limits.**", said[f"{name}: limits"]]
+    return "\n\n".join(part for part in [*parts, _source(name, results)] if part) + "\n"
+
+
+def _task(results: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """What the results say of what was asked, of how many items, from where."""
+    return [(key, value) for key, value in results.get("task", {}).items() if not isinstance(value, Mapping)]
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(_text, value)) if isinstance(value, list) else readme.number(value)
+
+
+def is_quick(results: Mapping[str, Any]) -> bool:
+    """Whether results are of a quick run."""
+    return any("--quick" in command for command in results.get("commands", []))
+
+
+def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The run that wrote a file of results, and others whose figures were put into it."""
+    return [results, *results.get("also", ())]
+
+
+def _source(name: str, results: Mapping[str, Any]) -> str:
+    """Where the figures of a page are from."""
+    told = (
+        f"{', '.join(f'`{command}`' for command in run.get('commands', []))}, {run.get('date')}, commit {run.get('commit')}"
+        for run in runs(results)
+    )
+    return f"*From [{name}.json]({name}.json): {'; '.join(told)}.*"
+
+
+COSTS = {
+    "p50, ms": "p50_ms", "p95, ms": "p95_ms", "a second": "per_second", "memory, MB": "peak_mb", "disk, MB": "disk_mb",
+    "USD a million": "usd_per_million", "threads": "threads", "to load, s": "load_s", "to train, s": "train_s",
+}  # fmt: skip
+"""Columns of what a system costs."""
+
+PERCENT = ("accuracy", "macro_f1", "error_removed")  # ends of names shown in percent; others with three digits
+WITHOUT_INTERVAL = ("ndcg@10", "recall@10", "cond_mrr")  # figures of quality beside those that have an interval
+
+
+def systems_table(systems: Sequence[Mapping[str, Any]]) -> str:
+    """Quality, with intervals, and cost of each system."""
+    rows = [row for row in systems if "skipped" not in row]
+    quality = [key.removesuffix("_ci") for row in rows for key in row if key.endswith("_ci") or key in WITHOUT_INTERVAL]
+    quality = list(dict.fromkeys(quality))
+    costs = {head: key for head, key in COSTS.items() if any(row.get(key) is not None for row in rows)}
+    cells = [
+        [
+            row["name"] + " (recorded)" * bool(row.get("recorded")),
+            *(readme.with_interval(row, key, ".1%" if key.endswith(PERCENT) else ".3f") for key in quality),
+            *(readme.trained(row) if key == "train_s" else readme.number(row.get(key)) for key in costs.values()),
+        ]
+        for row in rows
     ]
-    shown = [(title, text) for title, text in chapters if text]
-    contents = "\n".join(f"- [{title}](#{slug(title)})" for title, _ in shown)
-    parts = [f"# {said('title')}", said("opening"), _made(found), contents]
-    parts += [f"## {title}\n\n{text}" for title, text in shown]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return readme.markdown(("system", *(key.replace("_", " ") for key in quality), *costs), cells)
 
 
-def section_of(folder: Path, name: str, found: Results) -> str:
-    """A section; whatever is wrong with its results is told with the file's name."""
-    try:
-        return section(name, found, sorted(path.name for path in folder.glob(f"{name}*.png")))
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, StopIteration) as error:
-        raise ReportError(
-            f"{folder / name}.json is not what bench/{name}.py writes ({type(error).__name__}: {error}); measure it again "
-            f"with `python -m bench {name} --data DATA`"
-        ) from error
+def descriptions(systems: Sequence[Mapping[str, Any]]) -> str:
+    """What each system is, and why it was not measured."""
+    lines = []
+    for row in systems:
+        why = f" *Not measured: {row['skipped']}.*" if "skipped" in row else ""
+        lines.append(f"- **{row['name']}**: {row['what']}{why}")
+    return "\n".join(lines)
 
 
-def _made(found: Results) -> str:
-    """When, from which commit, and whether it may be quoted."""
+def other_prices(systems: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The prompts of recorded models at the prices of others."""
+    parts = []
+    for row in systems:
+        if amounts := row.get("usd_per_million_at"):
+            cells = [(name, readme.number(usd)) for name, usd in sorted(amounts.items(), key=lambda item: -item[1])]
+            parts += [words()["prompted prices"], readme.markdown((row["name"], "USD a million"), cells)]
+    return parts
+
+
+def overview(found: Results) -> str:
+    """``REPORT.md``: what is compared, how it was measured, the pages, and the prices."""
+    said = words()
     if not found:
-        return "> There are no results yet: `python -m bench --data DATA` makes them."
-    dates = sorted({facts_of(results)["date"] for results in found.values() if facts_of(results).get("date")})
-    commits = sorted({facts_of(results)["commit"] for results in found.values() if facts_of(results).get("commit")})
-    when = f"Measured {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}" if dates else "Measured"
-    which = f", commit {', '.join(f'`{commit}`' for commit in commits)}" if commits else ""
-    quick = [name for name, results in found.items() if is_quick(results)]
-    lines = [f"{when}{which}."]
-    if quick:
-        what = "All results" if len(quick) == len(found) else f"The results of {', '.join(quick)}"
-        lines.append(
-            f"> **{what} are of a quick run**: few items of everything, to see that it runs. They are not to be quoted."
-        )
-    return "\n\n".join(lines)
+        return f"# {said['title']}\n\nThere are no results yet: `python -m bench --data DATA` makes them.\n"
+    pages = [f"- [{said[f'{name}: title']}]({name}.md)" for name in found]
+    made = [run for results in found.values() for run in runs(results)]
+    machines = dict.fromkeys(_machine(run["machine"]) for run in made)
+    versions = {item for run in made for item in run["versions"].items()}
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(versions))
+    parts = [
+        f"# {said['title']}", said["opening"], "\n".join(pages), "## What is compared", said["groups"],
+        "## How it was measured", "\n".join([*(f"- Machine: {machine}." for machine in machines), f"- Versions: {listed}.",
+                                             said["protocol"]]),
+        "## Prices", said["prices"], readme.markdown(("what", "USD for a", *PRICED), _priced()),
+        "## Words", said["glossary"],
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
 
 
-# -- how, aims, sources -----------------------------------------------------------------------------------------------
-
-
-def how(found: Results) -> str:
-    """Machine, versions, protocol and data."""
-    machines = list(dict.fromkeys(_machine(facts_of(results).get("machine") or {}) for results in found.values()))
-    versions: dict[str, list[str]] = {}
-    for results in found.values():
-        for package, version in (facts_of(results).get("versions") or {}).items():
-            versions.setdefault(package, []).append(escape(version))
-    lines = [f"- Machine: {machine}." for machine in machines if machine]
-    if versions:
-        listed = ", ".join(
-            f"{escape(name)} {' and '.join(dict.fromkeys(row))}" for name, row in sorted(versions.items())
-        )
-        lines.append(f"- Versions: {listed}.")
-    lines.append(said("protocol"))
-    data = [
-        f"- Data of *{title_of(name)}*: {as_text(sources)}."
-        for name, results in found.items()
-        if (sources := at(results, "task", "sources"))
-    ]
-    return "\n".join([*lines, *data])
-
-
-def _prices() -> str:
-    """The prices that money is made of, with their sources."""
-    rows = []
-    for kind, priced in prices.load().items():
-        for price in priced.values() if isinstance(priced, Mapping) else ():
-            amounts = [f"{value:g} {_per(key)}" for key, value in price.items() if key.startswith("usd_per_")]
-            rows.append([escape(price["name"]), kind, ", ".join(amounts), *(escape(price[key]) for key in PRICED)])
-    return table(("what", "kind", "USD for a", *PRICED), rows)
-
-
-def _per(key: str) -> str:
-    """What a price is for, from its key: ``usd_per_million_prompt_tokens`` is for a prompt."""
-    return key.removeprefix("usd_per_").removeprefix("million_").removesuffix("_tokens").replace("_", " ")
+def _machine(facts: Mapping[str, Any]) -> str:
+    """Processor, cores, memory and software in a line."""
+    form = "{processor}, {cores} cores, {memory_gb} GB of memory, {system}, Python {python}"
+    return form.format(**facts)
 
 
 PRICED = ("unit", "source", "date", "checked")  # what a price says of itself
 
 
-def _machine(facts: Mapping[str, Any]) -> str:
-    """Processor, cores, memory and software in a line."""
-    forms = {
-        "processor": "{}",
-        "cores": "{} cores",
-        "memory_gb": "{} GB of memory",
-        "system": "{}",
-        "python": "Python {}",
-    }
-    return ", ".join(form.format(escape(facts[key])) for key, form in forms.items() if facts.get(key) is not None)
-
-
-def traces(found: Results) -> str:
-    """File, command, date and commit of each section."""
-    if not found:
-        return ""
-    files = []
-    for name, results in found.items():
-        facts = facts_of(results)
-        commands = "; ".join(f"`{command}`" for command in facts.get("commands", []))
-        when = [escape(facts.get(key) or NONE) for key in ("date", "commit")]
-        seconds = number(results.get("seconds_of_section"))
-        files.append([title_of(name), f"[{name}.json]({name}.json)", commands or NONE, *when, seconds])
-    made = table(("section", "file", "command", "date", "commit", "seconds"), files)
-    return f"{said('traces')}\n\n{made}"
-
-
-# -- pictures ---------------------------------------------------------------------------------------------------------
-
-
-def cost_pictures(found: Results) -> dict[str, bytes]:
-    """Quality against time of the tasks, as PNG by file name."""
-    made = {}
-    for name in TASKS:
-        systems = at(found, name, "systems") or []
-        key, quality = main_figure(name, systems)
-        shown = [row for row in on_one_thread(measured(systems, key)) if row.get("p50_ms")]
-        if shown:
-            named = [pareto.Point(str(row["name"]), row.get("kind", "peer"), row["p50_ms"], row[key]) for row in shown]
-            intervals = [row.get(f"{key}_ci") for row in shown]
-            made[f"{name}_cost.png"] = pareto.draw_one(title_of(name), named, intervals, quality)
-    return made
+def _priced() -> list[list[str]]:
+    """Rows of all prices."""
+    rows = []
+    for kind in ("machines", "tokens", "rerank"):
+        for price in prices.load()[kind].values():
+            amounts = {
+                key.removeprefix("usd_per_"): value for key, value in price.items() if key.startswith("usd_per_")
+            }
+            shown = ", ".join(f"{value:g} {key.replace('_', ' ')}" for key, value in amounts.items())
+            rows.append([price["name"], shown, *(price[key] for key in PRICED)])
+    return rows
 
 
 @click.command(help=__doc__)
 @click.argument("results", default=RESULTS, type=click.Path(exists=True, file_okay=False, path_type=Path))
 def main(results: Path) -> None:
-    """Write the report of a folder of results, bench/results if none is given."""
+    """Write the pages of a folder of results, bench/results if none is given."""
     try:
         write(results)
     except SemclassError as error:

@@ -1,27 +1,41 @@
-"""Retrieval and re-ranking beside their peers: quality against time for a question.
+"""Retrieval and re-ranking beside their peers: quality against time for a question, and how the default was chosen.
 
-Quality is measured on all questions of a set; times, and the slow cross-encoder, on a sample of them.
+Quality is measured on all questions of a set; times, and the slow cross-encoder, on a sample of them. The set
+``biomedical`` is made of questions written for this project (``questions/biomedical.tsv``) over those sections of
+PubMedQA from which they were drawn.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import domains, pareto, prices, readme, reference
+from bench import pareto, prices, readme, reference
 from bench.peers import prompted
 from bench.peers.cross_encoder import FEW
-from bench.peers.rows import cell, seconds_of, trained_seconds
+from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
 from bench.retrieval_systems import DEPTH, MORE
-from bench.steps import Bench
+from bench.steps import Bench, first_questions, write_beir
+from datasets_io import read_tsv
 from semclass.core import artifacts
+from semclass.core.types import DoubleArray
+from semclass.ranking.methods import DEFAULT, METHODS
 
 MOST = 3000  # questions of a set on which quality is measured; drawn by chance, where there are more
 SAMPLE = 500  # questions of a set on which times are taken, and the cross-encoder is measured
 QUICK = 40  # questions of a quick run, of one set
+WORDS = (60, 260)  # shortest and longest section of ``biomedical``: among shorter ones length alone reveals the answer
+
+NAMES = {
+    "squad4": "Wikipedia: SQuAD dev, 4 sentences a passage",
+    "pubmedqa": "PubMedQA: titles of papers, sections of abstracts",
+    "biomedical": "biomedical: written questions, sections of abstracts",
+}
+"""Sets that are shown first, and what they are."""
 
 SYSTEMS = {
     "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
@@ -67,14 +81,14 @@ SYSTEMS = {
 }
 """By name: whose it is, and one sentence about it."""
 
-PAIRS = ("entailment", "pairs/learned")
-"""Trained for re-ranking: tuned layers that compare token vectors, and the pair heads, which one script trains together."""
-
 CROSS = ("learned, then cross-encoder", "cross-encoder", "cross-encoder, integrated")
-"""Systems of the table that take the cross-encoder."""
-
 TRAINED = ("entail-integrated", f"entail-integrated@{MORE}", "learned", f"learned@{MORE}")
-"""Systems of the table that take these heads."""
+"""Systems that take the cross-encoder, and those that take the heads trained for re-ranking, :data:`PAIRS`."""
+
+PAIRS = ("entailment", "pairs/learned")
+
+UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
+"""Systems that the table and the picture leave out: section ``thesis`` shows them."""
 
 RECORDED = {
     "entail-integrated-hard": (
@@ -86,35 +100,50 @@ RECORDED = {
     "class-integrated-hard": (1, 6, "hybrid + lambda * 1 if flan-ul2 gives passage and question the same class"),
     "class-stable": (1, 6, "hybrid, then passages to which flan-ul2 gives the class of the question come first"),
 }
-"""The reference's methods: calls for a question, calls for each passage once, and a sentence; its figures are in
-``reference.json``, and its lambda was searched on the questions that it is reported on."""
+"""The reference's methods: calls for a question, calls for each passage once, and a sentence."""
+
+DEFAULTS = {
+    "squad4": "encyclopaedia",
+    "pubmedqa": "abstracts, biomedical",
+    "vaswani": "abstracts, physics",
+    "cacm": "abstracts, computing",
+    "cranfield": "abstracts, aerodynamics",
+    "codebase": "source code",
+    "docs": "documentation",
+}
+"""Sets on which the default was chosen, and what they hold."""
+
+DEPTHS = (10, 20, 30, 50, 100)
+WEIGHTS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.4, 1.6)  # candidates and weights that are tried for the default
+TOLERANCE = 0.001  # nDCG@10 that less re-ranking may cost
 
 
 def run(bench: Bench) -> dict[str, Any]:
     """Every set: quality on all questions, times and the cross-encoder on some of them."""
     few = {"sentences": 400, "questions": 100} if bench.quick else {"sentences": None, "questions": 1000}
-    chosen = bench.step("retrieval/alpha", "bench.peers.fusion:choose_alpha", data=bench.data, **few)
+    chosen = bench.step("retrieval/alpha", "bench.peers.retrievers:choose_alpha", data=bench.data, **few)
     network = bench.cross_encoder
     took = {"ours": trained_seconds(*PAIRS), "cross-encoder": None if network is None else seconds_of(network)}
-    sets = {}
+    sets, tried = {}, {}
     for name, folder in folders(bench).items():
         where = {"folder": folder, "cache": bench.indices}
         passages = bench.step(f"retrieval/{name}/index", "bench.retrieval_systems:index", **where)["passages"]
+        if name in DEFAULTS:
+            arguments = {**where, "depths": DEPTHS, "weights": WEIGHTS}
+            tried[name] = bench.step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **arguments)[
+                "tried"
+            ]
         where["alpha"] = chosen["alpha"]
-        full = bench.step(
-            f"retrieval/{name}/quality",
-            "bench.retrieval_systems:quality",
-            **where,
-            questions=QUICK if bench.quick else MOST,
-        )
+        counts = [QUICK, QUICK] if bench.quick else [MOST, SAMPLE]
+        full = bench.step(f"retrieval/{name}/quality", "bench.retrieval_systems:quality", **where, questions=counts[0])
         part = bench.step(
             f"retrieval/{name}/times",
             "bench.retrieval_systems:timed",
             **where,
             cross_encoder=network,
-            questions=QUICK if bench.quick else SAMPLE,
+            questions=counts[1],
         )
-        sets[name] = {"what": domains.NAMES.get(name, name), "passages": passages, **of_set(full, part)}
+        sets[name] = {"what": NAMES.get(name, name), "passages": passages, **of_set(full, part)}
         for row in sets[name]["systems"]:
             if row["name"] in (*TRAINED, *CROSS):
                 row["train_s"] = took["ours" if row["name"] in TRAINED else "cross-encoder"]
@@ -128,6 +157,13 @@ def run(bench: Bench) -> dict[str, Any]:
             "alpha_of_convex": {key: chosen[key] for key in ("alpha", "found_on", "mrr@10")},
         },
         "sets": sets,
+        "default": {
+            "depths": DEPTHS,
+            "weights": WEIGHTS,
+            "tried": tried,
+            "chosen": choice(tried),
+            "left_out": left_out(tried),
+        },
         "recorded": recorded(),
         "second_per_call": second_per_call(
             sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
@@ -135,9 +171,8 @@ def run(bench: Bench) -> dict[str, Any]:
     }
     if network is not None:
         ratios = {name: data["ratios"]["cross_encoder_over_learned"] for name, data in sets.items()}
-        found["cross_encoder"] = {
-            key: artifacts.read_json(network / artifacts.MANIFEST)[key] for key in ("training", "weight", "slope")
-        }
+        manifest = artifacts.read_json(network / artifacts.MANIFEST)
+        found["cross_encoder"] = {key: manifest[key] for key in ("training", "weight", "slope")}
         found["ratios"] = {
             "cross_encoder_over_learned": min(ratios.values()),
             "by_set": ratios,
@@ -158,37 +193,48 @@ def trained(network: Path | None) -> str:
 def folders(bench: Bench) -> dict[str, Path]:
     """The data's BEIR folders, and the written questions; in a quick run a part of the first."""
     found = {path.name: path for path in sorted((bench.data / "beir").iterdir()) if (path / "qrels/test.tsv").is_file()}
-    known = [name for name in domains.NAMES if name in found]
-    found = {name: found[name] for name in dict.fromkeys([*known, *found])}
+    found = {name: found[name] for name in _known_first(found)}
     if bench.quick:
         first = next(iter(found))
         return {first: bench.beir(first)}
-    return {**found, "biomedical": domains.written_questions(bench)}
+    return {**found, "biomedical": biomedical(bench)}
+
+
+def biomedical(bench: Bench) -> Path:
+    """Write the BEIR folder of written questions over long sections of abstracts; in a quick run, a small part of it."""
+    sections = (bench.data / "beir" / "pubmedqa" / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+    least, most = WORDS
+    long = [line for line in sections if least <= len(json.loads(line)["text"].split()) <= most]
+    rows = read_tsv(Path(__file__).parent / "questions" / "biomedical.tsv")
+    queries = [json.dumps({"_id": row["query-id"], "text": row["question"]}, ensure_ascii=False) + "\n" for row in rows]
+    qrels = ["query-id\tcorpus-id\tscore\n", *(f"{row['query-id']}\t{row['corpus-id']}\t1\n" for row in rows)]
+    folder = write_beir(bench.work / "biomedical", long, queries, qrels)
+    return first_questions(folder, bench.work / "quick-data" / "biomedical") if bench.quick else folder
+
+
+def _known_first(sets: Mapping[str, Any]) -> list[str]:
+    """Names of sets, those that the project knows first."""
+    return [name for name in dict.fromkeys((*NAMES, *sets)) if name in sets]
 
 
 def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
-    """Put together what is told about a set; a system that is not measured on all questions shows the sample's figures."""
+    """The results of a set; a system that is not measured on all questions shows the sample's figures."""
     systems = []
     for name, (kind, what) in SYSTEMS.items():
         row: dict[str, Any] = {"name": name, "kind": kind, "what": what, "threads": 1}
+        systems.append(row)
         if name not in part["systems"]:
-            reason = part["missing"].get(
-                name, "needs --cross-encoder FOLDER, which bench/peers/train_cross_encoder.py writes"
-            )
-            systems.append({**row, "skipped": reason})
+            row["skipped"] = part["missing"].get(name, NO_CROSS_ENCODER)
             continue
         times = part["milliseconds"][name]
         source = full if name in full["systems"] else part
-        systems.append(
-            {
-                **row,
-                "questions": source["questions"],
-                **source["systems"][name],
-                "sample": part["systems"][name],
-                **times,
-                "usd_per_million": round(prices.machine_call(times["p50_ms"] / 1e3, 1), 4),
-            }
-        )
+        row |= {
+            "questions": source["questions"],
+            **source["systems"][name],
+            "sample": part["systems"][name],
+            **times,
+            "usd_per_million": round(prices.machine_call(times["p50_ms"] / 1e3), 4),
+        }
     counts = {"questions": full["questions"], "answered": full["answered"], "sample_questions": part["questions"]}
     return {**counts, "systems": systems, "ratios": ratios(part)}
 
@@ -237,118 +283,49 @@ def recorded() -> dict[str, Any]:
     }
 
 
-# -- the table and the picture --------------------------------------------------------------------------------------------
+# -- the default ------------------------------------------------------------------------------------------------------
 
-UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
-"""Systems without a label in the picture's first panels, nor a row in the table: section `thesis` tells of them."""
+
+def choice(tried: Mapping[str, Any]) -> dict[str, float]:
+    """The setting with the least weight, then the least candidates, whose mean nDCG@10 over the sets is nearly the best."""
+    mean: DoubleArray = np.mean([np.array(values) for values in tried.values()], axis=0)
+    j, i = next(iter(np.argwhere(mean.max() - TOLERANCE <= mean.T).tolist()))
+    return {"candidates": DEPTHS[i], "weight": WEIGHTS[j], "ndcg@10": round(float(mean[i, j]), 4)}
+
+
+def left_out(tried: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """By set: the setting that the others choose, and what it gives here. A choice flatters the sets it was made on."""
+    found = {}
+    for name, values in tried.items():
+        others = {other: table for other, table in tried.items() if other != name}
+        if others:
+            chosen = choice(others)
+            i, j = DEPTHS.index(int(chosen["candidates"])), WEIGHTS.index(chosen["weight"])
+            found[name] = {**chosen, "ndcg@10": round(values[i][j], 4)}
+    return found
+
+
+# -- costs ------------------------------------------------------------------------------------------------------------
 
 ASSUMED = "an assumed second"  # how long a prompted call takes, in tables
 REPRICED = ("learned", f"learned@{MORE}", "learned, then cross-encoder", "cross-encoder")
 """Systems whose re-ranking is compared with an assumed second for each call."""
 
-HOSTED = "rerank-v4.0-fast"  # A hosted re-ranker whose price is told; nothing is known here of its quality or time
-ALONE = "squad4"  # set of the panel about re-ranking alone: like the reference's questions it is about Wikipedia
-
-
-def pictures(results: dict[str, Any]) -> dict[str, bytes]:
-    """``retrieval_pareto.png``: each set, and re-ranking alone beside what the reference reports."""
-    panels = [
-        _panel(f"{data['what']}; {data['sample_questions']} questions", data["systems"], "p50_ms", "mrr@10")
-        for data in _sets(results).values()
-    ]
-    name = ALONE if ALONE in results["sets"] else next(iter(results["sets"]))
-    title = f"Re-ranking alone, {name}; flan-ul2: other questions"
-    rows = [row for row in results["sets"][name]["systems"] if "rerank_p50_ms" in row]
-    alone = _panel(title, rows, "rerank_p50_ms", "error_removed", unnamed=())
-    prompted = [
-        pareto.Point(row["name"].rpartition(", ")[0], row["kind"], row["rerank_p50_ms"], row["error_removed"])
-        for row in results["recorded"]["systems"]
-        if row["set"] == "wikipedia"
-    ]
-    return {"retrieval_pareto.png": pareto.draw(panels, alone._replace(points=[*alone.points, *prompted]))}
-
-
-def _sets(results: dict[str, Any]) -> dict[str, Any]:
-    """The sets, those that the project knows first; files of results have them by name."""
-    found = results["sets"]
-    return {name: found[name] for name in dict.fromkeys((*domains.NAMES, *found)) if name in found}
-
-
-def _panel(
-    title: str, rows: list[dict[str, Any]], cost: str, quality: str, unnamed: Sequence[str] = UNNAMED
-) -> pareto.Panel:
-    """A panel of what was found on the sample, where all systems were asked the same."""
-    measured = [row for row in rows if "skipped" not in row]
-    ends = np.array([row["sample"][f"{quality}_ci"] for row in measured])
-    points = [
-        pareto.Point("" if row["name"] in unnamed else row["name"], row["kind"], row[cost], row["sample"][quality])
-        for row in measured
-    ]
-    return pareto.Panel(title, points, float(np.median(ends[:, 1] - ends[:, 0])) / 2)
-
-
-def table(results: dict[str, Any]) -> str:
-    """The README's tables: every system on the same questions, and what re-ranking a million questions costs."""
-    sets = _sets(results)
-    first = next(iter(sets.values()))
-    names = [row["name"] for row in first["systems"] if row["name"] not in UNNAMED]
-    costly = (*TRAINED, *CROSS)
-    found = {name: {row["name"]: row for row in data["systems"]} for name, data in sets.items()}
-    rows = []
-    for name in names:
-        cells = [found[data][name] for data in sets]
-        if "skipped" in cells[0]:
-            rows.append((name, *("-" for _ in sets), "skipped", "-", cells[0]["skipped"]))
-            continue
-        quality = [f"{row['sample']['mrr@10']:.3f}" for row in cells]
-        took = cell(cells[0], "train_s", ",.0f")
-        took = readme.NOT_RECORDED if name in costly and took == "-" else took
-        rows.append((name, *quality, f"{cells[0]['p50_ms']:.3g}", took, readme.money(cells[0]["usd_per_million"])))
-    title = next(iter(sets))
-    head = (
-        "MRR@10",
-        *(f"{name}, {data['sample_questions']} questions" for name, data in sets.items()),
-        f"ms a question, {title}",
-        "to train, s",
-        "USD a million",
-    )
-    return f"{readme.markdown(head, rows)}\n\n{_costs(results['second_per_call'])}"
-
-
-def _costs(rows: list[dict[str, Any]]) -> str:
-    cells = [
-        (
-            row["what"],
-            *(("-", "-") if row["seconds"] is None else (_span(row["seconds"]), _span(row["seconds"] * 1e6))),
-            readme.money(row["usd_per_million"]),
-            row["on"],
-        )
-        for row in rows
-    ]
-    head = ("re-ranking", "a question", "a million, one after another", "USD a million", "on")
-    return readme.markdown(head, cells)
-
+HOSTED = "rerank-v4.0-fast"  # a hosted re-ranker of which only the price is known here
+ALONE = "squad4"  # set whose re-ranking is priced: like the reference's questions it is about Wikipedia
 
 PROMPTS = {"question class": "questions", "passage classes": "passages", "entailment of 10 candidates": "entailment"}
 """Which prompts the reference's uses take, see :func:`bench.peers.prompted.prompt_tokens`."""
 
 
-def _span(seconds: float) -> str:
-    """Seconds as people say it."""
-    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
-def second_per_call(sets: dict[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
+def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
     """Time and money of re-ranking a question's candidates."""
     shown = sets.get(ALONE, next(iter(sets.values())))
-    measured = [
+    rows: list[dict[str, Any]] = [
         {
             "what": row["name"],
             "seconds": row["rerank_p50_ms"] / 1e3,
-            "usd_per_million": round(prices.machine_call(row["rerank_p50_ms"] / 1e3, 1), 4),
+            "usd_per_million": round(prices.machine_call(row["rerank_p50_ms"] / 1e3), 4),
             "on": "one vCPU of the CPU machine",
         }
         for row in shown["systems"]
@@ -358,7 +335,7 @@ def second_per_call(sets: dict[str, Any], counted: Mapping[str, Mapping[str, flo
     once = sum(use["calls"] for use in uses if use["for_each"] == "a passage")
     more = {"question class": f"; and {once} calls for each passage, once"}
     called = [use for use in uses if use["for_each"] == "a question"]
-    rows: list[dict[str, Any]] = [
+    rows += [
         {
             "what": f"{use['what']}, prompted: {use['calls']} x {ASSUMED}{more.get(use['what'], '')}",
             "seconds": use["seconds"],
@@ -384,4 +361,105 @@ def second_per_call(sets: dict[str, Any], counted: Mapping[str, Mapping[str, flo
         "usd_per_million": prices.rerank_call(HOSTED),
         "on": "the vendor's machines, at list price",
     }
-    return [*measured, *rows, hosted]
+    return [*rows, hosted]
+
+
+# -- tables and the picture -------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """Every system on the same questions, and what re-ranking a million questions costs."""
+    sets = found["retrieval"]["sets"]
+    names = _known_first(sets)
+    first = sets[names[0]]
+    rows = []
+    for place, row in enumerate(first["systems"]):
+        cells = [sets[name]["systems"][place] for name in names]
+        if "skipped" in row:
+            rows.append((row["name"], *("-" for _ in names), "skipped", "-", row["skipped"]))
+        elif row["name"] not in UNNAMED:
+            quality = [f"{cell['sample']['mrr@10']:.3f}" for cell in cells]
+            took = readme.trained(row) if row["name"] in (*TRAINED, *CROSS) else "-"
+            rows.append((row["name"], *quality, f"{row['p50_ms']:.3g}", took, readme.money(row["usd_per_million"])))
+    asked = (f"{name}, {sets[name]['sample_questions']} questions" for name in names)
+    head = ("MRR@10", *asked, f"ms a question, {names[0]}", "to train, s", "USD a million")
+    return f"{readme.markdown(head, rows)}\n\n{_costs(found['retrieval']['second_per_call'])}"
+
+
+def _costs(rows: Sequence[Mapping[str, Any]]) -> str:
+    cells = [
+        (
+            row["what"],
+            *(("-", "-") if row["seconds"] is None else (_span(row["seconds"]), _span(row["seconds"] * 1e6))),
+            readme.money(row["usd_per_million"]),
+            row["on"],
+        )
+        for row in rows
+    ]
+    return readme.markdown(("re-ranking", "a question", "a million, one after another", "USD a million", "on"), cells)
+
+
+def _span(seconds: float) -> str:
+    """Seconds as people say it."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+
+
+def domains(found: Mapping[str, Any]) -> str:
+    """Re-ranking on other kinds of text, on all questions, with 10 and with 50 candidates."""
+    rows = []
+    for name in sorted({*NAMES} & {*found["retrieval"]["sets"]}):
+        systems = {row["name"]: row for row in found["retrieval"]["sets"][name]["systems"]}
+        hybrid, learned, more = systems["hybrid"], systems["learned"], systems[f"learned@{MORE}"]
+        low, high = learned["error_removed_ci"]
+        rows.append(
+            (
+                NAMES[name],
+                f"{hybrid['cond_mrr']:.3f} → {learned['cond_mrr']:.3f}",
+                f"{learned['error_removed']:.0%} ({low:.0%} to {high:.0%})",
+                f"{hybrid['mrr@10']:.3f} → {learned['mrr@10']:.3f}, {more['mrr@10']:.3f}",
+            )
+        )
+    head = ("text", "MRR where the first 10 hold the answer", "error removed", f"MRR@10 of all: 10, {MORE} candidates")
+    return readme.markdown(head, rows)
+
+
+def defaults(found: Mapping[str, Any]) -> str:
+    """nDCG@10 of the plain rankings, of ``learned``, of the default, and of what the other sets choose."""
+    results, shown = found["retrieval"], ("BM25", "dense", "hybrid", "convex", "RRF", "learned", "default")
+    rows = []
+    for name, what in DEFAULTS.items():
+        if name in results["default"]["left_out"]:
+            systems = {row["name"]: row for row in results["sets"][name]["systems"]}
+            cells = (f"{systems[key]['ndcg@10']:.3f}" for key in shown)
+            rows.append((f"{name} ({what})", *cells, f"{results['default']['left_out'][name]['ndcg@10']:.3f}"))
+    head = (
+        "BM25",
+        "dense",
+        "dense + 0.1 BM25",
+        "convex",
+        "RRF",
+        "`learned`, 10",
+        f"default, {METHODS[DEFAULT].candidates}",
+    )
+    return readme.markdown(("nDCG@10, all questions", *head, "chosen on the other sets"), rows)
+
+
+def picture(found: Mapping[str, Any]) -> bytes:
+    """A panel for each set, of what was found on the sample, where all systems were asked the same."""
+    sets = found["retrieval"]["sets"]
+    panels = []
+    for name in _known_first(sets):
+        points = [
+            pareto.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
+            for row in sets[name]["systems"]
+            if "skipped" not in row and row["name"] not in UNNAMED
+        ]
+        panels.append(pareto.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
+    return pareto.draw(panels, "MRR@10")
+
+
+TABLES = {"": table, "domains": domains, "defaults": defaults}
+PICTURES = {"retrieval_pareto.png": picture}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import timing
-from bench.peers import fusion, lexical
-from bench.peers.cross_encoder import FEW, CrossEncoder, orders
+from bench.peers import retrievers
+from bench.peers.cross_encoder import FEW, CrossEncoder, order_of_few
 from semclass import HybridRetriever, Models
 from semclass.core.errors import MissingExtraError
 from semclass.documents.readers import read_corpus
 from semclass.evaluation import evaluate
+from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, measure, per_question
 from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
@@ -32,9 +33,6 @@ RERANKERS = {name: (METHODS[name], METHODS[name].candidates) for name in RERANKI
     f"{name}@{MORE}": (METHODS[name], MORE) for name in ("entail-integrated", "learned")
 }
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
-
-LIBRARIES = {"BM25, bm25s": lexical.by_bm25s, "BM25, rank-bm25": lexical.by_rank_bm25}
-"""Systems that are other libraries."""
 
 SEED = 0
 
@@ -82,10 +80,10 @@ class Systems:
             return Found(self.ids(top_k(similarity + self.retriever.weights["bm25"] * words, DEPTH)))
 
         def convex(text: str) -> Found:
-            return Found(self.ids(fusion.convex(*scores(text), self.alpha, DEPTH)))
+            return Found(self.ids(retrievers.convex(*scores(text), self.alpha, DEPTH)))
 
         def rrf(text: str) -> Found:
-            return Found(self.ids(fusion.reciprocal_ranks(*scores(text), DEPTH)))
+            return Found(self.ids(retrievers.reciprocal_ranks(*scores(text), DEPTH)))
 
         return {"BM25": bm25, "dense": dense, "hybrid": hybrid, "convex": convex, "RRF": rrf}
 
@@ -130,7 +128,7 @@ class Systems:
             logits = np.zeros(len(found), np.float32)
             first = learned.order[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
-            order = orders(found.score, learned.score, logits, weight, slope)["learned+few"]
+            order = order_of_few(learned.score, logits, slope)
             seconds = time.perf_counter() - started
             return Found(self.ids(found.rows[order]), seconds)
 
@@ -145,20 +143,16 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
     """BM25 of other libraries over a folder's passages; and why some are missing."""
     passages = list(read_corpus(folder / "corpus.jsonl"))
     ids, texts = [passage.id for passage in passages], [searchable(passage) for passage in passages]
-    made = {name: _made(make, texts) for name, make in LIBRARIES.items()}
-    missing = {name: search for name, search in made.items() if isinstance(search, str)}
-    return {name: _named(search, ids) for name, search in made.items() if not isinstance(search, str)}, missing
-
-
-def _made(make: Callable[[Sequence[str]], lexical.Search], texts: Sequence[str]) -> lexical.Search | str:
-    try:
-        return make(texts)
-    except MissingExtraError as error:
-        return str(error)
-
-
-def _named(search: lexical.Search, ids: Sequence[str]) -> Job:
-    return lambda text: Found([ids[row] for row in search(text, DEPTH)])
+    found: dict[str, Job] = {}
+    missing = {}
+    for name, make in retrievers.LIBRARIES.items():
+        try:
+            search = make(texts)
+        except MissingExtraError as error:
+            missing[name] = str(error)
+            continue
+        found[name] = lambda text, search=search: Found([ids[row] for row in search(text, DEPTH)])
+    return found, missing
 
 
 # -- steps ----------------------------------------------------------------------------------------------------------------
@@ -194,13 +188,15 @@ def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, ques
         **{name: systems.reranked(name) for name in RERANKERS},
         **systems.cross_encoders(),
     }
-    kept = {name: Kept(job) for name, job in jobs.items()}
+    found: dict[str, dict[str, Found]] = {name: {} for name in jobs}
     texts = list(dataset.questions.values())
-    seconds = timing.by_turns(texts, kept)
+    seconds = timing.by_turns(
+        texts, {name: lambda text, name=name: found[name].update({text: jobs[name](text)}) for name in jobs}
+    )
     times = {name: timing.milliseconds(values) for name, values in seconds.items()}
     rankings: dict[str, list[list[str]]] = {}
-    for name, job in kept.items():
-        answers = [job.found[text] for text in texts]
+    for name, by_text in found.items():
+        answers = [by_text[text] for text in texts]
         reranking = [answer.reranking for answer in answers if answer.reranking is not None]
         if reranking:
             times[name] |= timing.milliseconds(reranking, "rerank_")
@@ -208,18 +204,6 @@ def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, ques
         for other in answers[0].more:
             rankings[other], times[other] = [answer.more[other] for answer in answers], times[name]
     return {**measured(dataset, rankings), "milliseconds": times, "missing": missing}
-
-
-@dataclass(frozen=True)
-class Kept:
-    """A job that keeps what it found, by question."""
-
-    job: Job
-    found: dict[str, Found] = field(default_factory=dict)
-
-    def __call__(self, text: str) -> None:
-        """Do it."""
-        self.found[text] = self.job(text)
 
 
 def drawn(dataset: Dataset, n: int) -> Dataset:
@@ -232,6 +216,23 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
         questions={name: dataset.questions[name] for name in kept},
         relevance={name: dataset.relevance[name] for name in kept},
     )
+
+
+def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
+    """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
+    dataset, retriever = load_dataset(folder), opened(folder, cache, 0.0, None).retriever
+    parts = collect(retriever, retriever.encode(list(dataset.questions.values())), max(depths))
+    places = np.unique(parts.rows)
+    ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
+    found = np.zeros((len(depths), len(weights)))
+    for i, depth in enumerate(depths):
+        for j, weight in enumerate(weights):
+            keys = parts.score + weight * parts.entailment
+            keys[:, depth:] = -np.inf  # what is not re-ranked stays behind, in its order
+            rows = np.take_along_axis(parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, :DEPTH], axis=1)
+            ranking = [[ids[row] for row in some] for some in rows.tolist()]
+            found[i, j] = per_question(dataset, ranking, ["nDCG@10"])["nDCG@10"].mean()
+    return {"tried": found.round(5).tolist()}
 
 
 def opened(folder: str, cache: str, alpha: float, cross_encoder: str | None) -> Systems:
@@ -248,15 +249,18 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
     systems = {}
     for name, result in results.items():
         recall = per_question(dataset, rankings[name], ("R@10",))["R@10"]
+        figures = {
+            "mrr@10": result.mrr,
+            "ndcg@10": result.ndcg,
+            "recall@10": result.recall,
+            "cond_mrr": result.cond_mrr,
+            "cond_recall@10": float(recall[answered].mean()) if answered.any() else 1.0,
+            "error_removed": result.error_removed,
+            "p_value": result.p_value,
+        }
         systems[name] = {
-            "mrr@10": round(result.mrr, 4),
+            **{key: round(value, 4) for key, value in figures.items()},
             "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],
-            "ndcg@10": round(result.ndcg, 4),
-            "recall@10": round(result.recall, 4),
-            "cond_mrr": round(result.cond_mrr, 4),
-            "cond_recall@10": round(float(recall[answered].mean()) if answered.any() else 1.0, 4),
-            "error_removed": round(result.error_removed, 4),
             "error_removed_ci": [round(end, 4) for end in result.error_removed_ci],
-            "p_value": round(result.p_value, 4),
         }
     return {"questions": len(dataset.questions), "answered": int(answered.sum()), "systems": systems}

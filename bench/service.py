@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import growth, http_load, readme
+from bench import growth_sizes, http_load, readme
 from bench.steps import ROOT, Bench, StepError
 from semclass import Passage, Reranker
 from semclass.core.cpu import available_threads
@@ -53,17 +53,9 @@ READY_SECONDS = 120.0
 
 def run(bench: Bench) -> dict[str, Any]:
     """The service under load; a quick run has fewer requests."""
-    few, data = bench.quick, str(bench.data)
-    sizes = {"requests": 200 if few else REQUESTS, "blocks": 2 if few else BLOCKS}
-    load = bench.step("service/load", "bench.service:load", data=data, connections=CONNECTIONS, **sizes)
-    return {
-        "load": load["rows"],
-        "processor": load["processor"],
-        "batch_texts": load["batch_texts"],
-        "errors": load["errors"],
-        "p95_over_p50": load["p95_over_p50"],
-        "share_of_library": load["share_of_library"],
-    }
+    sizes = {"requests": 200, "blocks": 2} if bench.quick else {"requests": REQUESTS, "blocks": BLOCKS}
+    load = bench.step("service/load", "bench.service:load", data=bench.data, connections=CONNECTIONS, **sizes)
+    return {"load": load.pop("rows"), **load}
 
 
 # -- the service -------------------------------------------------------------------------------------------------------
@@ -88,7 +80,7 @@ class Served:
 
     def megabytes(self) -> float:
         """Resident memory, MB of 10^6 bytes."""
-        return growth.resident(self.process.pid)["all"]
+        return growth_sizes.resident(self.process.pid)["all"]
 
     def seconds(self) -> float:
         """Processor time so far."""
@@ -133,7 +125,7 @@ def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
     folder, rng = Path(data) / "beir" / "squad4", random.Random(SEED)
     texts = (text for item in read_corpus(folder / "corpus.jsonl") for text in split_sentences(item.text))
     sentences = list(dict.fromkeys(text for text in texts if WORDS[0] <= len(text.split()) <= WORDS[1]))
-    questions = itertools.cycle(growth.questions(data, n))
+    questions = itertools.cycle(growth_sizes.questions(data, n))
     return [(question, rng.sample(sentences, SENTENCES)) for question in islice(questions, n)]
 
 
@@ -241,11 +233,14 @@ def _batches(service: Served) -> tuple[float, float]:
     return total, count
 
 
-def table(results: dict[str, Any]) -> str:
-    """The README's table."""
+def table(found: Mapping[str, Any]) -> str:
+    """The service beside the library."""
     head = ("re-ranking ten sentences", "a second", "p50", "p95", "p99")
     rows = [
         (row["what"], f"{row['per_second']:,.0f}", *(f"{row[f'ms_p{p}']:.1f} ms" for p in (50, 95, 99)))
-        for row in results["load"]
+        for row in found["service"]["load"]
     ]
     return readme.markdown(head, rows)
+
+
+TABLES = {"": table}

@@ -2,7 +2,7 @@
 
 So memory is that of one system, and threads are set before the first import. A step runs again if its arguments, the
 library, the models, the modules that it names or imports, the packages' versions or the machine have changed, or if
-what it wrote is gone. It does not notice that a file named by its arguments has changed: that takes ``--again``.
+what it wrote is missing. A changed file that its arguments name does not count: that takes ``--again``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cache, lru_cache
@@ -34,7 +35,6 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_
 """Variables that say how many threads a library takes; some are read only when it is imported."""
 
 LACKING = 3  # exit status of a step that needs a package which is not installed
-
 
 QUICK_QUESTIONS, QUICK_PASSAGES = 100, 300  # of a set in a quick run
 
@@ -70,7 +70,7 @@ class Bench:
         return self.work / "indices"
 
     def say(self, text: str) -> None:
-        """Tell how far it is, on a terminal or in a log, never among results."""
+        """Write progress to standard error."""
         click.echo(text, err=True)
 
     def step(
@@ -91,7 +91,8 @@ class Bench:
             # calls that failed are made again by the next run; the answers of the others are kept elsewhere
             if not record["result"].get("failed"):
                 artifacts.write_atomic(kept, artifacts.dump_json(record))
-        self.steps.append({"step": name, "threads": threads, **{key: record[key] for key in _TOLD}})
+        told = {key: record[key] for key in ("seconds", "peak_mb", "date", "commit")}
+        self.steps.append({"step": name, "threads": threads, **told})
         return {**record["result"], "peak_mb": record["peak_mb"]}
 
     def _key(self, task: dict[str, Any]) -> str:
@@ -108,18 +109,18 @@ def first_questions(folder: Path, out: Path) -> Path:
     dataset = load_dataset(folder, limit=QUICK_QUESTIONS)
     wanted = {passage for found in dataset.relevance.values() for passage in found}
     lines = (folder / "corpus.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
-    needed = [line for line in lines if json.loads(line)["_id"] in wanted]
-    others = [line for line in lines if json.loads(line)["_id"] not in wanted]
+    lines.sort(key=lambda line: json.loads(line)["_id"] not in wanted)
     queries = [json.dumps({"_id": name, "text": text}) + "\n" for name, text in dataset.questions.items()]
     qrels = [f"{name}\t{id_}\t{value}\n" for name, found in dataset.relevance.items() for id_, value in found.items()]
-    (out / "qrels").mkdir(parents=True, exist_ok=True)
-    corpus = needed + others[: max(0, QUICK_PASSAGES - len(needed))]
-    for name, text in (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)):
-        artifacts.write_atomic(out / name, "".join(text).encode())
-    return out
+    return write_beir(out, lines[: max(QUICK_PASSAGES, len(wanted))], queries, qrels)
 
 
-_TOLD = ("seconds", "peak_mb", "date", "commit")
+def write_beir(folder: Path, corpus: Sequence[str], queries: Sequence[str], qrels: Sequence[str]) -> Path:
+    """Write a BEIR folder of lines."""
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    for name, lines in (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)):
+        artifacts.write_atomic(folder / name, "".join(lines).encode())
+    return folder
 
 
 @lru_cache(maxsize=1)

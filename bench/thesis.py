@@ -1,4 +1,4 @@
-"""The reference thesis's methods on public data, by its own protocol: tables and figures like its figures 11 to 16.
+"""The reference thesis's methods on public data, by its own protocol.
 
 Only questions whose answer is among the hybrid's first ten count. The weight of integrated re-ranking is searched on
 the questions that it is reported on (as the thesis did; too good), by cross-validation, and on the other data set.
@@ -6,7 +6,6 @@ the questions that it is reported on (as the thesis did; too good), by cross-val
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -128,50 +127,19 @@ def reference_curves(folder: Path) -> dict[str, tuple[list[float], list[float]]]
     """The thesis's curves: weights and MRR, by signal."""
     curves = {}
     for signal, name in REFERENCE_CURVES.items():
-        with (folder / f"weight_search_{name}_wikipedia.csv").open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        curves[signal] = ([float(row["Weight"]) for row in rows], [float(row["MRR"]) for row in rows])
+        rows = np.loadtxt(folder / f"weight_search_{name}_wikipedia.csv", delimiter=",", skiprows=1)
+        curves[signal] = (rows[:, 0].tolist(), rows[:, 1].tolist())
     return curves
 
 
-def draw_top_k(found: Mapping[str, Any]) -> bytes:
-    """Share of questions with an answer among the first k, a line for each method."""
-    pyplot = figures.load_pyplot()
-    figure, places = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.6), squeeze=False)
-    for place, (name, data) in zip(places.flat, found.items(), strict=True):
-        for number, (method, result) in enumerate(data["methods"].items()):
-            style = ("-", "--", ":", "-.")[number // 4]
-            place.plot(range(1, 11), result["top_k"], style, marker=".", linewidth=1.1, markersize=4, label=method)
-        place.set_title(f"{FOLDERS[name]}, {data['answered']} questions", fontsize=9, color=figures.INK)
-        place.set_xticks(range(1, 11))
-        figures.plain(place, "k", "answer among the first k")
-    places.flat[0].legend(fontsize=7, frameon=False)
-    return figures.png(figure)
-
-
-def draw_mrr(found: Mapping[str, Any]) -> bytes:
-    """MRR of each method with its confidence interval."""
-    pyplot = figures.load_pyplot()
-    figure, places = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.4), squeeze=False, sharey=True)
-    for place, (name, data) in zip(places.flat, found.items(), strict=True):
-        methods = list(reversed(data["methods"]))
-        values = [data["methods"][method]["mrr@10"] for method in methods]
-        ends = np.array([data["methods"][method]["mrr@10_ci"] for method in methods]).T
-        place.barh(methods, values, color=figures.PALE)
-        place.errorbar(values, methods, xerr=abs(ends - values), fmt="none", color=figures.BLUE, linewidth=1)
-        place.axvline(data["methods"][BASELINE]["mrr@10"], color=figures.INK, linewidth=0.8, linestyle=":")
-        place.set_xlim(ends.min() - 0.02, 1)
-        place.set_title(FOLDERS[name], fontsize=9, color=figures.INK)
-        figures.plain(place, "MRR where the first ten hold the answer", "")
-    return figures.png(figure)
-
-
-def draw_weights(found: Mapping[str, Any], searched: Mapping[str, Any]) -> bytes:
+def picture(found: Mapping[str, Any]) -> bytes:
     """Share of the error that each weight removes; the thesis's curves beside ours."""
-    pyplot = figures.load_pyplot()
-    shape = (len(found), len(searched))
-    figure, places = pyplot.subplots(*shape, figsize=(4.2 * shape[1], 2.9 * shape[0]), squeeze=False, sharex=True)
-    for row, (name, data) in zip(places, found.items(), strict=True):
+    results = found["thesis"]
+    sets, searched = {name: results[name] for name in FOLDERS if name in results}, results["thesis"]
+    shape = (len(sets), len(searched))
+    size = (4.2 * shape[1], 2.9 * shape[0])
+    figure, places = figures.load_pyplot().subplots(*shape, figsize=size, squeeze=False, sharex=True)
+    for row, (name, data) in zip(places, sets.items(), strict=True):
         for place, (signal, theirs) in zip(row, searched.items(), strict=True):
             draw_signal(place, signal, data["weights"], theirs["curve"])
             place.set_title(f"{signal}, {FOLDERS[name]}", fontsize=9, color=figures.INK)
@@ -205,33 +173,23 @@ def draw_signal(place: Any, signal: str, searches: Mapping[str, Any], theirs: Ma
     place.legend(fontsize=6.5, frameon=False, loc="lower left" if signal == "class" else "upper left")
 
 
-def pictures(results: Mapping[str, Any]) -> dict[str, bytes]:
-    """The figures, by file."""
-    found = {name: results[name] for name in FOLDERS if name in results}
-    return {
-        "thesis_top_k.png": draw_top_k(found),
-        "thesis_mrr.png": draw_mrr(found),
-        "thesis_weights.png": draw_weights(found, results["thesis"]),
-    }
-
-
-def table(results: dict[str, Any]) -> str:
-    """The README's table: MRR and the share of the error removed, of each method, and of all the thesis's."""
+def table(found: Mapping[str, Any]) -> str:
+    """MRR and the share of the error removed, of each method, and of all the thesis's."""
     rows = []
     for method in METHODS:
         cells = []
         for name in FOLDERS:
-            found = results[name]["methods"][method]
-            sure = method == BASELINE or found["p_value"] < ALPHA
-            removed = "" if method == BASELINE else f" ({found['error_removed']:+.0%}{'' if sure else ', n.s.'})"
-            cells.append(f"{found['mrr@10']:.3f}{removed}")
+            result = found["thesis"][name]["methods"][method]
+            sure = method == BASELINE or result["p_value"] < ALPHA
+            removed = "" if method == BASELINE else f" ({result['error_removed']:+.0%}{'' if sure else ', n.s.'})"
+            cells.append(f"{result['mrr@10']:.3f}{removed}")
         rows.append((f"`{method}`", *cells, *(reference.shown(name, method) for name in reference.SETS)))
-    head = (
-        "MRR where the first 10 hold the answer",
-        *FOLDERS.values(),
-        *(f"flan-ul2, the thesis's {name}" for name in reference.SETS.values()),
-    )
-    return readme.markdown(head, rows)
+    theirs = (f"flan-ul2, the thesis's {name}" for name in reference.SETS.values())
+    return readme.markdown(("MRR where the first 10 hold the answer", *FOLDERS.values(), *theirs), rows)
+
+
+TABLES = {"": table}
+PICTURES = {"thesis_weights.png": picture}
 
 
 def run(bench: Bench) -> dict[str, Any]:

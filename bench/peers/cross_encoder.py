@@ -66,16 +66,9 @@ def log_odds(probabilities: Array) -> Array:
     return np.asarray(np.log(clipped) - np.log1p(-clipped))
 
 
-def orders(score: Array, probabilities: Array, logits: Array, weight: float, slope: float) -> dict[str, Array]:
-    """Order candidates by each method; equal values keep the order before."""
+def order_of_few(probabilities: Array, logits: Array, slope: float) -> Array:
+    """Order by probabilities, then the first :data:`FEW` by both; logits of the others do not count."""
     both = log_odds(probabilities) + slope * logits
-    keys = {
-        "hybrid": score,
-        "learned": probabilities,
-        "cross-encoder": logits,
-        "integrated": score + weight * logits,
-        "learned+cross-encoder": both,
-    }
-    found = {name: np.argsort(-values, kind="stable") for name, values in keys.items()}
-    first, rest = found["learned"][:FEW], found["learned"][FEW:]
-    return {**found, "learned+few": np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])}
+    order = np.argsort(-probabilities, kind="stable")
+    first, rest = order[:FEW], order[FEW:]
+    return np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])

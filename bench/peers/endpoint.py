@@ -1,4 +1,4 @@
-"""Calls of a language model behind an OpenAI-compatible endpoint: retried by ``openai``, counted, and kept at once."""
+"""Calls of a language model behind an OpenAI-compatible endpoint: retried by ``openai``, and kept at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +24,10 @@ PARAMETERS: tuple[dict[str, Any], ...] = (
 """Parameters of a call; the first that the service takes, and that leave the model room to say something, are used.
 
 Some services know the limit by its newer name only, some models think before they answer, and some of those take no
-temperature. Which were used stands in the results.
+temperature.
 """
 
 PATIENCE = 16  # calls that may fail one after another before no more are made
-
-
 NOT_ASKED = "not asked, for too many calls before had failed"
 
 
@@ -38,7 +36,7 @@ class CallError(SemclassError):
 
     def __init__(self, reason: str, *, refused: bool = False) -> None:
         super().__init__(reason)
-        self.refused = refused
+        self.refused = refused  # the service does not take the parameters
 
 
 @dataclass(frozen=True)
@@ -55,66 +53,36 @@ class Answer:
     at_once: int
 
 
-class Answers:
-    """Answers kept in a file of JSON lines, one for each; a line that was cut short counts as not there."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()
-        kept = path.read_bytes() if path.is_file() else b""
-        self._known = dict(filter(None, map(_record, kept.splitlines())))
-        if kept and not kept.endswith(b"\n"):  # whoever was stopped in the middle of a line left it without an end
-            self._write(b"\n")
-
-    def _write(self, line: bytes) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("ab") as file:
-            file.write(line)
-
-    def get(self, key: str) -> Answer | None:
-        """The answer to a call, or None."""
-        return self._known.get(key)
-
-    def add(self, key: str, answer: Answer) -> None:
-        """Keep an answer, in the file at once."""
-        line = json.dumps({"key": key, **asdict(answer)}) + "\n"
-        with self._lock:
-            self._known[key] = answer
-            self._write(line.encode())
-
-
-def _record(line: bytes) -> tuple[str, Answer] | None:
-    try:
-        record = json.loads(line)
-        return str(record["key"]), Answer(**{field.name: record[field.name] for field in fields(Answer)})
-    except (ValueError, KeyError, TypeError):
-        return None
-
-
-@dataclass(frozen=True)
 class Service:
-    """A model behind an endpoint, and what it has answered."""
+    """A model behind an endpoint, and what it has answered: a file of JSON lines, one for each answer."""
 
-    client: Any
-    endpoint: str
-    model: str
-    answers: Answers
+    def __init__(self, client: Any, endpoint: str, model: str, path: Path) -> None:
+        self.client, self.endpoint, self.model, self.path = client, endpoint, model, path
+        self.lock, self.known = threading.Lock(), {}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = path.read_bytes() if path.is_file() else b""
+        for line in kept.splitlines(keepends=True):
+            if line.endswith(b"\n") and line.strip():  # the last line may have been cut short
+                record = json.loads(line)
+                self.known[record.pop("key")] = Answer(**record)
+        path.write_bytes(kept[: kept.rfind(b"\n") + 1])
 
     def key(self, prompt: str, parameters: dict[str, Any]) -> str:
         """SHA-256 of all that an answer depends on."""
         said = json.dumps([self.endpoint, self.model, parameters, prompt], sort_keys=True)
         return hashlib.sha256(said.encode()).hexdigest()
 
-    def known(self, prompt: str, parameters: dict[str, Any]) -> Answer | None:
-        """The answer that is kept, or None."""
-        return self.answers.get(self.key(prompt, parameters))
-
     def ask(self, prompt: str, parameters: dict[str, Any], at_once: int) -> Answer:
-        """Make a call, and keep its answer."""
+        """Make a call and keep its answer, or give the answer that is kept."""
+        key = self.key(prompt, parameters)
+        if key in self.known:
+            return self.known[key]
         began, started = time.time(), time.perf_counter()
         body = self._body(prompt, parameters)
         answer = _parsed(body, began, time.perf_counter() - started, at_once)
-        self.answers.add(self.key(prompt, parameters), answer)
+        with self.lock, self.path.open("a", encoding="utf-8") as file:
+            self.known[key] = answer
+            file.write(json.dumps({"key": key, **asdict(answer)}) + "\n")
         return answer
 
     def _body(self, prompt: str, parameters: dict[str, Any]) -> str:
@@ -139,9 +107,9 @@ def _parsed(body: str, began: float, seconds: float, at_once: int) -> Answer:
         return Answer(
             text=text if isinstance(text, str) else "",  # nothing said, or refused: no label, but an answer
             finish=str(choice.get("finish_reason")),
-            prompt_tokens=_count(usage.get("prompt_tokens")),
-            answer_tokens=_count(usage.get("completion_tokens")),
-            cached_tokens=_count((usage.get("prompt_tokens_details") or {}).get("cached_tokens")) or 0,
+            prompt_tokens=usage.get("prompt_tokens"),
+            answer_tokens=usage.get("completion_tokens"),
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
             began=round(began, 3),
             seconds=round(seconds, 4),
             at_once=at_once,
@@ -150,44 +118,32 @@ def _parsed(body: str, began: float, seconds: float, at_once: int) -> Answer:
         raise CallError("not a chat completion") from None
 
 
-def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else None
-
-
 def agree(service: Service, prompt: str) -> dict[str, Any]:
     """The first of `PARAMETERS` with which the service answers."""
-    why = None
+    why = ""
     for parameters in PARAMETERS:
-        why = _refusal(service, prompt, parameters)
-        if why is None:
+        try:
+            answer = service.ask(prompt, parameters, 0)
+        except CallError as error:
+            if not error.refused:
+                raise
+            why = str(error)
+            continue
+        if answer.finish != "length" or answer.text.strip():
             return parameters
+        why = "the model thinks longer than it may write"
     raise CallError(f"with no parameters: {why}")
-
-
-def _refusal(service: Service, prompt: str, parameters: dict[str, Any]) -> str | None:
-    """Why parameters will not do, or None if they do."""
-    try:
-        answer = service.known(prompt, parameters) or service.ask(prompt, parameters, 0)
-    except CallError as error:
-        if error.refused:
-            return str(error)
-        raise
-    cut_short = answer.finish == "length" and not answer.text.strip()
-    return "the model thinks longer than it may write" if cut_short else None
 
 
 def ask_all(
     service: Service, calls: Sequence[str], parameters: dict[str, Any], *, alone: int, concurrency: int
 ) -> list[Answer | CallError]:
-    """Ask everything: the last `alone` calls one at a time, then `concurrency` of the others at once."""
+    """Make all calls: the last `alone` one at a time, then `concurrency` of the others at once."""
     in_a_row = 0
 
     def one(prompt: str, at_once: int) -> Answer | CallError:
         nonlocal in_a_row
-        known = service.known(prompt, parameters)
-        if known is not None:
-            return known
-        if in_a_row >= PATIENCE:
+        if in_a_row >= PATIENCE and service.key(prompt, parameters) not in service.known:
             return CallError(NOT_ASKED)
         try:
             answer = service.ask(prompt, parameters, at_once)

@@ -1,66 +1,30 @@
-"""A fine-tuned classifier as a peer: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
+"""Fine-tuned classifiers as peers: the original encoder, all of it trained for the task, in torch and as int8 ONNX.
 
 The recipe is the usual one: AdamW, warm-up over the first tenth, linear decay, a linear layer over the first token.
-Rates are the better of two on a tenth of the training questions. The loss is the cross entropy of the fine class plus
-that of the coarse class, whose probability is the sum over its fine classes.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench.peers import loaders
-from bench.peers.training import digest
+import numpy as np
+import numpy.typing as npt
+
+from bench.peers.fitted import SEED, digest
+from bench.peers.systems import System
 from semclass.core.errors import import_extra
 
-LENGTH = 64  # word pieces of a question that are read
-BATCH = 32
-WARM_UP = 0.1
-WEIGHT_DECAY = 0.01
-
-
-def train(
-    original: str,
-    train: str,
-    folder: str,
-    of: str,
-    epochs: int = 3,
-    rate: float = 3e-4,
-    head_rate: float = 1e-3,
-    seed: int = 0,
-    first: int | None = None,
-) -> dict[str, Any]:
-    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX."""
-    del of
-    torch = import_extra("torch", "bench")
-    data = json.loads(Path(train).read_text(encoding="utf-8"))
-    texts, labels = data["texts"][:first], data["labels"]["fine"][:first]
-    names = sorted(set(labels))
-    coarse = [name.partition(":")[0] for name in names]
-    member = torch.tensor([[name == one for one in sorted(set(coarse))] for name in coarse])
-    place = {name: column for column, name in enumerate(names)}
-    target = torch.tensor([place[label] for label in labels])
-
-    def loss(logits: Any, rows: list[int]) -> Any:
-        return _loss(torch, logits, target[rows], member)
-
-    started = time.perf_counter()
-    recipe = Recipe(LENGTH, epochs, rate, head_rate, seed)
-    network, tokenizer = tuned(original, texts, len(names), loss, recipe)
-    took = time.perf_counter() - started
-    out = Path(folder)
-    network.save_pretrained(out / "torch")
-    tokenizer.save_pretrained(out / "torch")
-    (out / "torch" / "classes.json").write_text(json.dumps(names))
-    export(network, tokenizer, out / "int8")
-    (out / "int8" / "classes.json").write_text(json.dumps(names))
-    return {"train_s": round(took, 1), "items": len(texts), "made": digest(out)}
+Array = npt.NDArray[Any]
+QUESTION_LENGTH, PASSAGE_LENGTH = 64, 256  # word pieces that are read
+BATCH, WARM_UP, WEIGHT_DECAY = 32, 0.1, 0.01
+RATES = (1e-4, 3e-4)  # learning rates that are tried for passages; that of questions is the better of these, too
 
 
 @dataclass(frozen=True)
@@ -105,14 +69,6 @@ def tuned(
     return network.eval(), tokenizer
 
 
-def _loss(torch: Any, logits: Any, target: Any, member: Any) -> Any:
-    """Cross entropy of fine and coarse class."""
-    logs = logits.log_softmax(-1)
-    fine = torch.nn.functional.nll_loss(logs, target)
-    above = torch.stack([logs[:, column].logsumexp(-1) for column in member.T], 1)
-    return fine + torch.nn.functional.nll_loss(above, member[target].float().argmax(1))
-
-
 def _batches(lengths: Sequence[int], epochs: int, rng: random.Random) -> Iterator[list[int]]:
     """Rows of each step, in a random order; those of like length together within stretches, as padding costs time."""
     for _ in range(epochs):
@@ -140,16 +96,189 @@ def export(network: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def torch_texts(folder: str, length: int = LENGTH) -> loaders.System:
+def network_of(folder: str, threads: int, length: int) -> Callable[[Sequence[str]], Any]:
+    """What makes logits of texts, float32 (n, outputs), with an exported network, by onnxruntime and tokenizers alone."""
+    import onnxruntime
+    import tokenizers
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(length)
+    path = str(Path(folder) / "model.onnx")
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    wanted = {one.name for one in session.get_inputs()}
+
+    def run(text: str) -> Any:
+        read = tokenizer.encode(text)
+        rows = {"input_ids": read.ids, "token_type_ids": read.type_ids, "attention_mask": read.attention_mask}
+        return session.run(
+            ["logits"], {name: np.array([row], np.int64) for name, row in rows.items() if name in wanted}
+        )[0]
+
+    # each text is a run of its own, which on few threads is faster than padding
+    return lambda texts: np.concatenate([run(text) for text in texts])
+
+
+def _files(folder: str) -> list[Path]:
+    return [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"]
+
+
+# -- texts with one class ---------------------------------------------------------------------------------------------
+
+
+def train_one(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fine-tune, and keep the network as a transformers folder and, beside it, as int8 ONNX.
+
+    The loss is the cross entropy of the fine class plus that of the coarse class, whose probability is the sum over its
+    fine classes.
+    """
+    del of
+    torch = import_extra("torch", "bench")
+    data = json.loads(Path(train).read_text(encoding="utf-8"))
+    names = sorted(set(data["labels"]["fine"]))
+    coarse = [name.partition(":")[0] for name in names]
+    member = torch.tensor([[name == one for one in sorted(set(coarse))] for name in coarse])
+    target = torch.tensor([names.index(label) for label in data["labels"]["fine"]])
+
+    def loss(logits: Any, rows: list[int]) -> Any:
+        logs, truth = logits.log_softmax(-1), target[rows]
+        above = torch.stack([logs[:, column].logsumexp(-1) for column in member.T], 1)
+        nll = torch.nn.functional.nll_loss
+        return nll(logs, truth) + nll(above, member[truth].float().argmax(1))
+
+    started = time.perf_counter()
+    network, tokenizer = tuned(original, data["texts"], len(names), loss, Recipe(QUESTION_LENGTH))
+    took = time.perf_counter() - started
+    out = Path(folder)
+    network.save_pretrained(out / "torch")
+    tokenizer.save_pretrained(out / "torch")
+    export(network, tokenizer, out / "int8")
+    for part in ("torch", "int8"):
+        (out / part / "classes.json").write_text(json.dumps(names))
+    return {"train_s": round(took, 1), "items": len(data["texts"]), "made": digest(out)}
+
+
+def onnx_texts(folder: str, threads: int) -> System:
+    """The network as onnxruntime runs it."""
+    return _of_logits(network_of(folder, threads, QUESTION_LENGTH), folder, _files(folder))
+
+
+def torch_texts(folder: str) -> System:
     """The network as transformers runs it."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
-    names = loaders.classes(folder)
 
     def logits(texts: Sequence[str]) -> Any:
-        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=length)
+        fed = tokenizer(list(texts), return_tensors="pt", padding=True, truncation=True, max_length=QUESTION_LENGTH)
         with torch.inference_mode():
             return network(**fed).logits.float().numpy()
 
-    return loaders.of_logits(logits, names, [folder])
+    return _of_logits(logits, folder, [Path(folder)])
+
+
+def _of_logits(logits: Callable[[Sequence[str]], Any], folder: str, files: Sequence[Path]) -> System:
+    """A network whose columns are fine classes; its label is the coarse class that is likeliest."""
+    names = json.loads((Path(folder) / "classes.json").read_text())
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = logits(texts)
+        return {"label": coarse_names(rows, names), "fine": [names[place] for place in rows.argmax(axis=1)]}
+
+    return System(lambda texts: coarse_names(logits(texts), names), files, everything)
+
+
+def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
+    """The coarse class whose fine classes have the largest probability together."""
+    above = sorted({name.partition(":")[0] for name in names})
+    member = np.array([[name.partition(":")[0] == one for one in above] for name in names], float)
+    rows = np.asarray(logits, np.float64)
+    shares = np.exp(rows - rows.max(axis=1, keepdims=True)) @ member
+    return [above[place] for place in shares.argmax(axis=1)]
+
+
+# -- texts with several classes ---------------------------------------------------------------------------------------
+
+
+def train_several(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX.
+
+    The rate is the better one on a fifth of the first fold's training part. A fold's thresholds have the best F1 on the
+    held-out passages of the other folds, so that no passage is kept from training for them.
+    """
+    from train_passages import inner_folds
+
+    del of
+    import_extra("torch", "bench").set_num_threads(1)
+    data = json.loads(Path(train).read_text(encoding="utf-8"))
+    texts, labels = np.array(data["texts"], object), np.array(data["labels"], float)
+    out, recipe = Path(folder), Recipe(PASSAGE_LENGTH)
+
+    def fitted(places: Array, recipe: Recipe, where: Path) -> Callable[[Sequence[str]], Any]:
+        network, tokenizer = tuned(original, texts[places].tolist(), labels.shape[1], _loss(labels[places]), recipe)
+        export(network, tokenizer, where)
+        return network_of(str(where), 1, PASSAGE_LENGTH)
+
+    started = time.perf_counter()
+    first = np.array(data["folds"][0][0])
+    part, rest = next(iter(inner_folds(np.zeros(len(first), int), np.array(data["articles"])[first], SEED)))
+    losses = {}
+    for rate in RATES:
+        logits = fitted(first[part], replace(recipe, rate=rate), out / "part")(texts[first[rest]].tolist())
+        losses[rate] = round(float(cross_entropy(logits, labels[first[rest]])), 4)
+    recipe, searched = replace(recipe, rate=min(RATES, key=lambda rate: losses[rate])), time.perf_counter()
+    logits = np.full(labels.shape, np.nan)
+    for places, held_out in data["folds"]:
+        logits[held_out] = fitted(np.array(places), recipe, out / "part")(texts[held_out].tolist())
+    said: dict[str, list[int]] = {}
+    for _, held_out in data["folds"]:
+        least = thresholds(np.delete(logits, held_out, axis=0), np.delete(labels, held_out, axis=0))
+        said |= zip(map(str, held_out), (logits[held_out] >= least).astype(int).tolist(), strict=True)
+    shutil.rmtree(out / "part")
+    folded = time.perf_counter()
+    fitted(np.arange(len(texts)), recipe, out)
+    took = time.perf_counter() - folded
+    (out / "thresholds.json").write_text(json.dumps(thresholds(logits, labels).tolist()))
+    return {
+        "train_s": round(took, 1), "folds_s": round(folded - searched, 1), "search_s": round(searched - started, 1),
+        "said": said, "chosen": {"rate": recipe.rate, "epochs": recipe.epochs, "losses": losses}, "made": digest(out),
+    }  # fmt: skip
+
+
+def thresholds(logits: Array, labels: Array) -> Array:
+    """Logits with the best F1 of each class, (classes,); rows without logits and labels that are not known do not count."""
+    from semclass.train.calibration import best_threshold
+
+    found = []
+    for column, truth in zip(logits.T, labels.T, strict=True):
+        known = ~np.isnan(column) & ~np.isnan(truth)
+        cut = best_threshold(0.5 * (1 + np.tanh(column[known] / 2)), truth[known] == 1)
+        found.append(np.log(cut / (1 - cut)))
+    return np.array(found)
+
+
+def cross_entropy(logits: Array, labels: Array) -> Array:
+    """Mean over the labels that are known."""
+    values = np.logaddexp(0, logits) - np.nan_to_num(labels) * logits
+    return np.asarray(values[~np.isnan(labels)].mean())
+
+
+def _loss(labels: Array) -> Callable[[Any, list[int]], Any]:
+    """The same in torch."""
+    torch = import_extra("torch", "bench")
+    known, target = torch.tensor(~np.isnan(labels)), torch.tensor(np.nan_to_num(labels)).float()
+
+    def loss(logits: Any, rows: list[int]) -> Any:
+        values = torch.nn.functional.binary_cross_entropy_with_logits(logits, target[rows], reduction="none")
+        return values[known[rows]].mean()
+
+    return loss
+
+
+def onnx_several(folder: str, threads: int, length: int) -> System:
+    """A network with an output for each class; ``thresholds.json`` says from which logit on it says yes."""
+    logits = network_of(folder, threads, length)
+    least = json.loads((Path(folder) / "thresholds.json").read_text())
+    return System(lambda texts: (logits(texts) >= least).astype(int).tolist(), _files(folder))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bench.peers.fusion import both_scores
+from bench.peers.retrievers import both_scores
 from pair_domains import Domain, read_domains
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.ranking.models import BM25_WEIGHT
@@ -52,19 +52,10 @@ def find_candidates(domain: Domain) -> tuple[Array, Array]:
     return np.stack(rows), np.stack(scores)
 
 
-def read_task(data: Path, cache: Path | None, seed: int) -> Task:
-    """Read the data and find candidates, or take them from the file that an earlier run with the same seed wrote."""
+def read_task(data: Path, seed: int) -> Task:
+    """Read the data and find candidates."""
     domains = read_domains(data, seed)
-    if cache is not None and cache.is_file():
-        with np.load(cache, allow_pickle=False) as kept:
-            found = [(kept[f"{domain.name}.rows"], kept[f"{domain.name}.score"]) for domain in domains]
-    else:
-        found = [find_candidates(domain) for domain in domains]
-        if cache is not None:
-            named = zip(domains, found, strict=True)
-            np.savez(cache, **{f"{domain.name}.{part}": values for domain, pair in named
-                               for part, values in zip(("rows", "score"), pair, strict=True)})  # fmt: skip
-    return joined(domains, found)
+    return joined(domains, [find_candidates(domain) for domain in domains])
 
 
 def joined(domains: Sequence[Domain], found: Sequence[tuple[Array, Array]]) -> Task:

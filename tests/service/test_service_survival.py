@@ -1,8 +1,8 @@
 """The service as users start it, among clients that no service wants: only they are refused, and it goes on."""
 
 import json
-from collections import Counter
 
+import hostile_clients
 import pytest
 
 from bench import http_load, service
@@ -44,30 +44,30 @@ def test_requests_one_after_another_over_connections_that_stay_open(running):
 
 
 def test_more_at_once_than_are_taken_are_answered_or_told_to_come_back(ask):
-    found = ask(http_load.crowd, [MESSAGE] * 80)
+    found = ask(hostile_clients.crowd, [MESSAGE] * 80)
     assert sum(found.values()) == 80
     assert set(found) <= {"200", "429"}
     assert found["200"]
 
 
 def test_clients_that_dawdle_hold_up_nobody(ask):
-    found = ask(http_load.slow, MESSAGE, clients=10, pause=0.1, patience=0.5)
+    found = ask(hostile_clients.slow, MESSAGE, clients=10, pause=0.1, patience=0.5)
     assert set(found) <= {http_load.SILENT, "408"}
 
 
 def test_clients_that_go_away_in_the_middle_are_forgotten(ask):
-    ask(http_load.cut, MESSAGE, clients=30)
+    ask(hostile_clients.cut, MESSAGE, clients=30)
 
 
 def test_a_body_without_an_end_is_not_read(ask):
-    found = ask(http_load.huge, service.PATH, size=64 * BYTES, clients=6)
+    found = ask(hostile_clients.huge, service.PATH, size=64 * BYTES, clients=6)
     # who is still sending may find the connection closed before the answer is read
     assert set(found) <= {"413", "408", http_load.CLOSED}
     assert found["413"] >= 2
 
 
 def test_whatever_is_no_request_is_the_fault_of_the_client(ask):
-    found = ask(http_load.malformed, service.PATH)
+    found = ask(hostile_clients.malformed, service.PATH)
     wrong = {
         name: status for name, status in found.items() if not (status.startswith("4") or status == http_load.CLOSED)
     }
@@ -75,18 +75,18 @@ def test_whatever_is_no_request_is_the_fault_of_the_client(ask):
 
 
 def test_memory_is_given_back_after_crowds_and_large_bodies(running, ask):
-    ask(http_load.crowd, [MESSAGE] * 80)
+    ask(hostile_clients.crowd, [MESSAGE] * 80)
     before = running.megabytes()
     for _ in range(3):
-        ask(http_load.crowd, [MESSAGE] * 80)
-        ask(http_load.huge, service.PATH, size=64 * BYTES, clients=6)
+        ask(hostile_clients.crowd, [MESSAGE] * 80)
+        ask(hostile_clients.huge, service.PATH, size=64 * BYTES, clients=6)
     assert running.megabytes() < 1.3 * before
 
 
 def test_answers_are_read_as_far_as_they_are_there():
     whole = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\nRetry-After: 1\r\n\r\n{}"
-    assert http_load._status(whole) == "429"
-    assert all(http_load._status(whole[:length]) is None for length in range(len(whole)))
+    assert http_load.status_of(whole) == "429"
+    assert all(http_load.status_of(whole[:length]) is None for length in range(len(whole)))
 
 
 def test_requests_are_made_of_different_sentences(data_folder):
@@ -98,5 +98,5 @@ def test_requests_are_made_of_different_sentences(data_folder):
 
 def test_a_table_is_made_of_what_was_measured():
     row = {"what": "service, 32 connections", "per_second": 1234.5, "ms_p50": 1.0, "ms_p95": 2.0, "ms_p99": 3.0}
-    text = service.table({"load": [row], "memory": [Counter()]})
+    text = service.table({"service": {"load": [row]}})
     assert text.splitlines()[-1] == "| service, 32 connections | 1,234 | 1.0 ms | 2.0 ms | 3.0 ms |"

@@ -1,4 +1,4 @@
-"""An index that is built, changed and killed: rates, seconds, and whether it is whole afterwards.
+"""Steps of section ``growth``: the forms of an index, and one that is built, changed and killed.
 
 A build is compared with the encoder alone on the same texts: on all that the form of index needs (``needed``: passages
 and, where vectors of tokens are kept, their sentences), and on each passage once (``pooled``).
@@ -13,84 +13,41 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import readme, scale
-from bench.steps import ROOT, Bench, StepError
-from semclass import Passage, PassageIndex
-from semclass.core import artifacts
+from bench import timing
+from bench.growth_sizes import real
+from bench.steps import ROOT, StepError
+from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.core.cpu import available_threads
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
-from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import STATES
+from semclass.evaluation.dataset import load_dataset
+from semclass.evaluation.evaluate import evaluate
 from semclass.index.build import build_index
-from semclass.index.ingest import chunks, in_order
+from semclass.index.ingest import FORMS, chunks, in_order
 from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.index.store import describe
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
+from semclass.ranking.methods import METHODS
 
-BUILT = 2 * CHUNK  # passages of a build: a whole number of stretches for each of two processors
-ROUNDS = 1  # rounds in which everything that is compared has its turn, every second one backwards
-LARGE = 100_000  # passages of the made index that is changed and searched
-ADDED, UPDATED, DELETED = 1_000, 100, 1_000  # passages of each change
-FORMS = ("standard", "lean")
-CRASHING = ROOT / "tests" / "crashing.py"  # kills writers
-QUICK_STRIDE = 60  # in a quick run one operation in so many is the last
-
-
-def run(bench: Bench) -> dict[str, Any]:
-    """Steps of each kind; a quick run takes smaller ones."""
-    few, data = bench.quick, str(bench.data)
-    pool, _ = scale.sentences(bench)
-    index, _ = scale.made(bench, scale.MIDDLE if few else LARGE, pool)
-    arguments = {"data": data, "n": 24 if few else BUILT, "rounds": 1 if few else ROUNDS}
-    builds = [
-        bench.step(f"living/build/{workers}", "bench.living:builds", workers=workers, **arguments)
-        for workers in (available_threads(),)
-    ]
-    part = 50 if few else 1
-    numbers = {"add": ADDED // part, "update": UPDATED // part, "delete": DELETED // part}
-    changed = bench.step("living/changes", "bench.living:changes", index=index, data=data, rounds=ROUNDS, **numbers)
-    hashed = artifacts.sha256_of(CRASHING)
-    killed = bench.step(
-        "living/kills", "bench.living:kills", script=CRASHING, hashed=hashed, stride=QUICK_STRIDE if few else 1
-    )
-    rows = [row for found in builds for row in found["rows"]]
-    best = {row["form"]: row for row in rows if row["workers"] == available_threads()}
-    return {
-        "what": {
-            "built": "the first passages of squad4, from a file of JSON lines",
-            "changed": f"a made index of {changed['passages']} passages, see bench/made_corpus.py; what is added is real",
-            "threads": "a worker is a thread that reads stretches of passages; the encoder alone is given the same "
-            "stretches by as many workers",
-        },
-        "builds": rows,
-        "share_of_encoding": {form: row["share_of_needed"] for form, row in best.items()},
-        "share_of_pooled": {form: row["share_of_pooled"] for form, row in best.items()},
-        "changes": changed["rows"],
-        "add_over_encoding": changed["add_over_encoding"],
-        "kills": killed,
-    }
+BUILT = ("standard", "lean")  # forms whose build is compared with encoding
 
 
 # -- building ---------------------------------------------------------------------------------------------------------
 
 
-def real(data: str, n: int) -> Iterator[Passage]:
-    """The first n passages of squad4, as a stream from the disk."""
-    return islice(read_corpus(Path(data) / "beir" / "squad4" / "corpus.jsonl"), n)
-
-
-def encoding(passage_encoder: PassageEncoder, form: str) -> Callable[[Sequence[Passage]], None]:
-    """Give a function that encodes what the passages of an index of this form are made of, and does no more."""
+def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Passage], workers: int) -> None:
+    """Encode what an index of this form is made of by so many workers, in the stretches of a build."""
     views = (
         ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *passage_encoder.classifier.encoder_views)))
     )
@@ -105,12 +62,7 @@ def encoding(passage_encoder: PassageEncoder, form: str) -> Callable[[Sequence[P
             for chunk in chunks(found):
                 passage_encoder.encoder.encode(chunk, views=of_sentences)
 
-    return encode
-
-
-def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Passage], workers: int) -> None:
-    """Encode passages by so many workers, in the stretches of a build."""
-    for _ in in_order(encoding(passage_encoder, form), chunks(passages), workers):
+    for _ in in_order(encode, chunks(passages), workers):
         pass
 
 
@@ -137,7 +89,7 @@ def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
             shutil.rmtree(folder)
 
         jobs: dict[str, Callable[[], object]] = {}
-        for form in FORMS:
+        for form in BUILT:
             jobs[f"build {form}"] = lambda form=form: build_one(form)
             jobs[f"encode {form}"] = lambda form=form: encode_all(passage_encoder, form, passages, workers)
         jobs["pooled"] = lambda: encode_all(passage_encoder, "pooled", passages, workers)
@@ -154,7 +106,7 @@ def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
             "share_of_needed": round(seconds[f"encode {form}"] / seconds[f"build {form}"], 3),
             "share_of_pooled": round(seconds["pooled"] / seconds[f"build {form}"], 3),
         }
-        for form in FORMS
+        for form in BUILT
     ]
     return {"rows": rows}
 
@@ -242,22 +194,44 @@ def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
     }
 
 
-# -- telling ----------------------------------------------------------------------------------------------------------
+# -- forms of an index ------------------------------------------------------------------------------------------------
+
+TEXT = ("records.npy", "record_offsets.npy")  # files that hold the passages themselves
+TIMED = 300  # questions whose re-ranking is timed
 
 
-def table(results: dict[str, Any]) -> str:
-    """The README's tables: builds against the encoder alone, and changes."""
-    builds = [
-        (
-            f"{row['form']}, {row['workers']} {'worker' if row['workers'] == 1 else 'workers'}",
-            *(f"{row[f'{name}_per_second']:.1f}" for name in ("build", "needed", "pooled")),
-            f"{100 * row['share_of_needed']:.0f} %",
+def _rerank(retriever: HybridRetriever, pair: tuple[Any, Any]) -> None:
+    timing.rerank(retriever, *pair, METHODS["learned"])
+
+
+def forms(folder: str, timed_lean: int) -> dict[str, Any]:
+    """Bytes of a passage beyond its text in each form of index, and what they bring in ranking and time."""
+    models, rows = Models.load(), []
+    dataset, corpus = load_dataset(folder), list(read_corpus(Path(folder) / "corpus.jsonl"))
+    for form in FORMS:
+        index = PassageIndex.build(corpus, passage_encoder=models.passage_encoder, form=form)
+        with tempfile.TemporaryDirectory() as out:
+            index.save(Path(out) / "index")
+            files = describe(Path(out) / "index")["bytes"]
+        parts = {name: round(size / len(index), 1) for name, size in files.items() if name not in TEXT}
+        parts["offsets of the text"] = round(files["record_offsets.npy"] / len(index), 1)
+        retriever = HybridRetriever(index, models)
+        # a lean index has the token and sentence vectors of an exact one, at a hundred times the time
+        lean = form == "lean"
+        result = None if lean else evaluate(dataset, retriever, measures=())["learned"]
+        queries = retriever.encode(list(dataset.questions.values())[: timed_lean if lean else TIMED])
+        pairs = [(query, retriever.candidates(query, 10, METHODS["hybrid"])) for query in queries]
+        seconds = timing.each(pairs, partial(_rerank, retriever))
+        rows.append(
+            {
+                "form": form,
+                "passages": len(index),
+                "terms_per_passage": round(float(index.segments[0].postings.lengths.mean()), 1),
+                "bytes": round(sum(parts.values()), 1),
+                "parts": parts,
+                "error_removed": "as exact" if result is None else result.error_removed,
+                "error_removed_ci": None if result is None else list(result.error_removed_ci),
+                **timing.percentiles({"rerank_10_ms": seconds}, 1e3, 3),
+            }
         )
-        for row in results["builds"]
-    ]
-    head = ("passages a second", "build", "encoding what it needs", "encoding each passage once", "build / needed")
-    changes = [(row["what"], f"{row['passages']:,}", f"{row['seconds']:.2f} s") for row in results["changes"]]
-    killed = results["kills"]
-    if "skipped" not in killed:
-        changes.append(("kills of a writer survived", f"{killed['survived']:,} of {killed['kills']:,}", "-"))
-    return f"{readme.markdown(head, builds)}\n\n{readme.markdown(('change', 'passages', 'time'), changes)}"
+    return {"forms": rows}

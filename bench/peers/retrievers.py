@@ -1,18 +1,21 @@
-"""Two customary ways to make one ranking of two scores, to compare the library's plain sum with.
+"""Peers of retrieval: BM25 of other libraries, and customary ways to make one ranking of two scores.
 
-Both look at the first so many passages of each score, as a search engine that keeps two indices does.
+A search takes a question and a number, and gives so many places in the corpus, best first.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Iterator, Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from datasets_io import read_jsonl, sentence_windows
+from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, IntArray
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.evaluation.candidate_scores import CUTOFF
@@ -20,9 +23,52 @@ from semclass.scoring import bm25, fusion
 from semclass.scoring.postings import count_terms
 from semclass.scoring.topk import top_k
 
-DEPTH = 100  # passages of each ranking that are fused
+Search = Callable[[str, int], list[int]]
+
+DEPTH = 100  # passages of each ranking that are fused, as a search engine with two indices does
 SENTENCES = 4  # sentences of a passage on which alpha is chosen
 ALPHAS: DoubleArray = np.arange(21) / 20
+
+
+def words(text: str) -> list[str]:
+    """Lower-cased runs of letters and digits: rank-bm25 brings no tokeniser."""
+    return re.findall(r"\w+", text.lower())
+
+
+def by_bm25s(texts: Sequence[str]) -> Search:
+    """bm25s with its own tokeniser, English stop words and the Snowball stemmer; everything else as it comes."""
+    bm25s = import_extra("bm25s", "bench")
+    stemmer = import_extra("Stemmer", "bench").Stemmer("english")
+    model = bm25s.BM25()
+    model.index(bm25s.tokenize(list(texts), stopwords="en", stemmer=stemmer, show_progress=False), show_progress=False)
+
+    def search(question: str, n: int) -> list[int]:
+        asked = bm25s.tokenize(question, stemmer=stemmer, show_progress=False)
+        rows, _ = model.retrieve(asked, k=min(n, len(texts)), show_progress=False)
+        return [int(row) for row in rows[0]]
+
+    return search
+
+
+def rank_bm25(corpus: Sequence[Sequence[Hashable]], *, same_idf: bool = False) -> Any:
+    """``BM25Okapi`` of rank-bm25, k1 = 1.5 and b = 0.75 as it comes; `same_idf`: with the idf of semclass."""
+    model = import_extra("rank_bm25", "bench").BM25Okapi(corpus)
+    if same_idf:
+        found = Counter(word for passage in model.doc_freqs for word in passage)
+        model.idf = {word: math.log1p((len(corpus) - df + 0.5) / (df + 0.5)) for word, df in found.items()}
+    return model
+
+
+def by_rank_bm25(texts: Sequence[str]) -> Search:
+    """rank-bm25 over :func:`words`."""
+    model, rows = rank_bm25([words(text) for text in texts]), list(range(len(texts)))
+    return lambda question, n: list(model.get_top_n(words(question), rows, n=n))
+
+
+LIBRARIES = {"BM25, bm25s": by_bm25s, "BM25, rank-bm25": by_rank_bm25}
+
+
+# -- fusion -----------------------------------------------------------------------------------------------------------
 
 
 def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
@@ -32,7 +78,7 @@ def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> In
 
 
 def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArray:
-    """Order by the sum of 1 / (K + rank) over both rankings; arguments and result as for :func:`convex`."""
+    """Order by the sum of 1 / (K + rank) over both rankings."""
     rows = fusion.pool(dense, lexical, DEPTH)
     return rows[top_k(fusion.fused(dense[rows], lexical[rows], "rrf", depth=DEPTH).score, n)]
 
@@ -40,13 +86,10 @@ def reciprocal_ranks(dense: DoubleArray, lexical: DoubleArray, n: int) -> IntArr
 def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0) -> dict[str, Any]:
     """Find alpha on training questions: of ``squad_sentences/train``, asked of its passages of four sentences."""
     folder = Path(data) / "squad_sentences"
-    records = _read(folder / "train.corpus.jsonl.gz")[:sentences]
+    records = read_jsonl(folder / "train.corpus.jsonl.gz")[:sentences]
     place = {record["_id"]: row for row, record in enumerate(records)}
-    asked = [record for record in _read(folder / "train.queries.jsonl.gz") if record["relevant"] in place]
-    texts = [
-        " ".join(record["text"] for record in records[start : start + SENTENCES])
-        for start in range(0, len(records), SENTENCES)
-    ]
+    asked = [row for row in read_jsonl(folder / "train.queries.jsonl.gz") if row["relevant"] in place]
+    texts = sentence_windows([record["text"] for record in records], SENTENCES)
     drawn = np.random.default_rng(seed).permutation(len(asked))[:questions]
     chosen = [asked[row] for row in np.sort(drawn)]
     answers = np.array([place[record["relevant"]] // SENTENCES for record in chosen])
@@ -55,17 +98,11 @@ def choose_alpha(data: str, sentences: int | None, questions: int, seed: int = 0
     for alpha in ALPHAS.tolist():
         ranked = [convex(*pair, alpha, CUTOFF) == answer for pair, answer in zip(scores, answers, strict=True)]
         found[alpha] = float(np.mean([1 / (1 + hits.argmax()) if hits.any() else 0.0 for hits in ranked]))
-    best = max(found, key=lambda alpha: found[alpha])
     return {
-        "alpha": best,
+        "alpha": max(found, key=lambda alpha: found[alpha]),
         "found_on": f"{len(chosen)} questions of squad_sentences/train",
         "mrr@10": {f"{alpha:g}": round(mrr, 4) for alpha, mrr in found.items()},
     }
-
-
-def _read(path: Path) -> list[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
 
 
 def both_scores(

@@ -1,0 +1,374 @@
+"""The shipped classifiers under noise, and how many labels a taxonomy needs.
+
+The passage head has seen every label, so its quality is what its training's cross-validation measured. With few labels,
+``TextClassifier`` stands beside logistic regressions over the same vectors and over TF-IDF, each with the C that is best
+*on the test part*, which favours it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+import figures
+import labels
+from bench import readme, timing
+from bench.steps import Bench
+from datasets_io import read_jsonl
+from question_data import Questions, read_questions
+from semclass import Encoding, EntailmentClassifier, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass.core import artifacts
+from semclass.core.types import FloatArray, Ragged
+from semclass.heads.surface import surface_features
+from semclass.train.calibration import expected_calibration_error, log_loss
+
+DRAWS = 5  # times that every question is misspelt anew
+CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
+SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
+OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents
+SIZES = {"banking77": {"5": 5, "10": 5, "all": 1}, "clinc150": {"5": 5, "10": 5}}
+"""Examples a class, and draws of so many, by set."""
+
+STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
+SHOWN = {"semclass": "TextClassifier", "pooled": "ten lines over `pooled`", "tfidf": "ten lines over TF-IDF"}
+"""Systems, as the table names them."""
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """A step for the shipped classifiers, for each set of intents and each number of labels."""
+    few, data = bench.quick, bench.data
+    sizes = {"banking77": {"5": 1}} if few else SIZES
+    intents = {
+        name: bench.step(
+            f"labels/{name}",
+            "bench.labels:few_labels",
+            data=data,
+            dataset=name,
+            sizes=sizes[name],
+            classes=7 if few else None,
+        )["sizes"]
+        for name in sizes
+    }
+    draws = dict.fromkeys(list(CURVE)[:2], 1) if few else CURVE
+    curves = {
+        level: {
+            str(size): bench.step(
+                f"labels/{level}/{size}", "bench.labels:learning_curve", data=data, level=level, size=size, draws=times
+            )["accuracy"]
+            for size, times in draws.items()
+        }
+        for level in ("coarse", "fine")
+    }
+    shipped = bench.step("labels/shipped", "bench.labels:shipped", data=data, limit=50 if few else None)
+    return {**shipped, "few_labels": intents, "learning_curves": curves}
+
+
+# -- the shipped classifiers ------------------------------------------------------------------------------------------
+
+
+def shipped(data: str, limit: int | None) -> dict[str, Any]:
+    """Quality and times; `limit` items of a set."""
+    encoder = OnnxEncoder.load()
+    classifier = QuestionClassifier.load(encoder=encoder)
+    unsure = [item.probability for item in classifier.predict(labels.no_questions())]
+    found = {
+        "questions": questions(Path(data), classifier, limit),
+        "no_questions_probability": {f"p{share}": float(np.percentile(unsure, share)) for share in (10, 50, 90)},
+        "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
+        "qnli_validation": entailment(Path(data), EntailmentClassifier.load(encoder=encoder), limit),
+        "microseconds": times(Path(data), encoder, limit),
+    }
+    return dict(rounded(found))
+
+
+def rounded(value: Any) -> Any:
+    """Figures to four places."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def misspelt(text: str, rng: random.Random) -> str:
+    """Swap two letters, or leave out, add or replace one, anywhere in one word of three letters or more."""
+    words = text.split(" ")
+    places = [place for place, word in enumerate(words) if len(word) >= 3 and word.isalpha()]
+    if not places:
+        return text
+    place = rng.choice(places)
+    word = words[place]
+    at, letter = rng.randrange(len(word)), rng.choice("abcdefghijklmnopqrstuvwxyz")
+    swap = min(at, len(word) - 2)
+    words[place] = rng.choice(
+        (
+            word[:swap] + word[swap + 1] + word[swap] + word[swap + 2 :],
+            word[:at] + word[at + 1 :],
+            word[:at] + letter + word[at:],
+            word[:at] + letter + word[at + 1 :],
+        )
+    )
+    return " ".join(words)
+
+
+def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Questions) -> dict[str, float]:
+    """Accuracy and calibration error of both levels."""
+    found = classifier.predict(texts)
+    coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
+    fine = np.array([item.fine == name for item, name in zip(found, questions.fine, strict=True)])
+    return {
+        "coarse": float(coarse.mean()),
+        "fine": float(fine.mean()),
+        "coarse_calibration_error": expected_calibration_error(np.array([x.probability for x in found]), coarse),
+        "fine_calibration_error": expected_calibration_error(np.array([x.fine_probability for x in found]), fine),
+    }
+
+
+def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
+    """Figures of the question head."""
+    test = first(read_questions(data / "trec" / "test.tsv"), limit)
+    dev = first(labels.natural_questions(data / "questions", "dev"), limit)
+    rng = random.Random(0)
+    draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
+    return {
+        "trec_test": accuracy(classifier, test.texts, test),
+        "natural_dev": accuracy(classifier, dev.texts, dev),
+        "natural_dev_misspelt": {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]},
+        "natural_dev_lower_case": accuracy(classifier, [text.lower() for text in dev.texts], dev),
+        "natural_dev_no_mark": accuracy(classifier, [text.rstrip("? ") for text in dev.texts], dev),
+    }
+
+
+def first(questions: Questions, limit: int | None) -> Questions:
+    """The first questions."""
+    return Questions(questions.texts[:limit], questions.fine[:limit])
+
+
+def entailment(data: Path, classifier: EntailmentClassifier, limit: int | None) -> dict[str, float]:
+    """QNLI validation."""
+    rows = read_jsonl(data / "qnli" / "validation.jsonl.gz")[:limit]
+    truth = np.array([row["label"] == "entailment" for row in rows])
+    given = classifier.predict_proba([row["question"] for row in rows], [row["sentence"] for row in rows])
+    return {
+        "accuracy": float(((given >= classifier.threshold) == truth).mean()),
+        "auc": float(roc_auc_score(truth, given)),
+        "calibration_error": expected_calibration_error(given, truth),
+        "pairs": len(rows),
+    }
+
+
+def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, float]:
+    """Microseconds of the passage head on one thread; that of a question's class is in section ``questions``."""
+    provider = PassageClassifier.load(encoder=encoder)
+    passages = [row["text"] for row in read_jsonl(data / "beir" / "squad4" / "corpus.jsonl")][: limit or 300]
+    views: list[dict[str, npt.NDArray[np.float32]]] = []
+    for text in passages:
+        one = encoder.encode([text], views=provider.encoder_views)
+        views.append(
+            {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
+        )
+    found = {
+        "encode_passage": timing.each(passages, lambda text: encoder.encode([text], views=provider.encoder_views)),
+        "surface_of_passage": timing.each(passages, lambda text: surface_features([text])),
+    }
+    if provider.head is not None:
+        found["six_heads_on_encoded_passage"] = timing.each(views, provider.head.probabilities)
+    return timing.percentiles(found, 1e6, 1)
+
+
+# -- few labels -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An encoder that looks texts up: what the shipped one gave for them."""
+
+    fingerprint: str
+    views: dict[str, int]
+    rows: dict[str, int]
+    terms: Ragged
+    pooled: FloatArray
+    layers: FloatArray
+
+    def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
+        """The views of texts that are kept."""
+        rows = np.array([self.rows[text] for text in texts], np.int64)
+        return Encoding(terms=self.terms.take(rows), **{name: getattr(self, name)[rows] for name in views})
+
+
+def kept(texts: Sequence[str]) -> Kept:
+    """Every text of a set, encoded once."""
+    encoder = OnnxEncoder.load()
+    found = encoder.encode(texts, views=("pooled", "layers"))
+    views = {view: encoder.views[view] for view in ("pooled", "layers")}
+    rows = {text: row for row, text in enumerate(texts)}
+    return Kept(encoder.fingerprint, views, rows, found.terms, found.rows("pooled"), found.rows("layers"))
+
+
+def read(data: Path, name: str, part: str, classes: int | None) -> tuple[list[str], list[str]]:
+    """Texts and labels of a part; messages without an intent are left out."""
+    with gzip.open(data / "intents" / f"{name}.{part}.tsv.gz", "rt", encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t", 1) for line in file]
+    names = sorted({row[0] for row in rows} - {OUTSIDE})[:classes]
+    rows = [row for row in rows if row[0] in names]
+    return [row[1] for row in rows], [row[0] for row in rows]
+
+
+def draw(labels: Sequence[str], size: str, seed: int) -> list[int]:
+    """Rows of so many examples of each class, or of all."""
+    if size == "all":
+        return list(range(len(labels)))
+    order = np.random.default_rng(seed).permutation(len(labels))
+    names = np.array(labels)[order]
+    return sorted(int(row) for name in sorted(set(labels)) for row in order[names == name][: int(size)])
+
+
+def figures_of(model: Any, tried: Any, truth: Sequence[str]) -> dict[str, float]:
+    """Accuracy and log loss."""
+    probabilities, column = (
+        model.predict_proba(tried),
+        {name: place for place, name in enumerate(model.classes_.tolist())},
+    )
+    true = np.array([column[name] for name in truth], np.int64)
+    return {
+        "accuracy": float((probabilities.argmax(axis=1) == true).mean()),
+        "log_loss": log_loss(probabilities, true, "softmax"),
+    }
+
+
+def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """A logistic regression of each strength."""
+    found = {}
+    for strength in STRENGTHS:
+        started = time.perf_counter()
+        model = LogisticRegression(C=strength, max_iter=1000).fit(fit, labels)
+        seconds = time.perf_counter() - started
+        found[f"{strength:g}"] = {"seconds": seconds, **figures_of(model, tried, truth)}
+    return found
+
+
+def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int | None) -> dict[str, Any]:
+    """Figures of every system with so many examples a class, by size; `classes` of the set, None for all."""
+    parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
+    encoder = kept(sorted({text for texts, _ in parts for text in texts}))
+    return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
+
+
+def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: str, draws: int) -> dict[str, Any]:
+    """Means over draws of every system; of the peers those of the best strength."""
+    (texts, labels), (tried, truth) = parts
+    ours: list[dict[str, Any]] = []
+    peers: dict[str, list[dict[str, dict[str, Any]]]] = {"pooled": [], "tfidf": []}
+    for seed in range(draws):
+        rows = draw(labels, size, seed)
+        some, theirs = [texts[row] for row in rows], [labels[row] for row in rows]
+        started = time.perf_counter()
+        model = TextClassifier(encoder).fit(some, theirs)
+        seconds = time.perf_counter() - started
+        ours.append({"chosen": model.report_["chosen"], "seconds": seconds, **figures_of(model, tried, truth)})
+        vectors = encoder.encode(some).rows("pooled"), encoder.encode(tried).rows("pooled")
+        peers["pooled"].append(regressions(*vectors, theirs, truth))
+        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
+        peers["tfidf"].append(regressions(words.fit_transform(some), words.transform(tried), theirs, truth))
+    return {
+        "examples": len(draw(labels, size, 0)),
+        "draws": draws,
+        "systems": {
+            "semclass": {**mean(ours), "chosen": [one["chosen"] for one in ours]},
+            **{peer: best(found) for peer, found in peers.items()},
+        },
+    }
+
+
+def best(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
+    """Figures of the strength of the best mean accuracy, with those of all strengths."""
+    strengths = {strength: mean([one[strength] for one in found]) for strength in found[0]}
+    chosen = max(strengths, key=lambda strength: strengths[strength]["accuracy"])
+    return {**strengths[chosen], "strength": float(chosen), "strengths": strengths}
+
+
+def mean(found: list[dict[str, Any]]) -> dict[str, float]:
+    """Means of the figures of draws."""
+    return {key: round(float(np.mean([one[key] for one in found])), 4) for key in ("accuracy", "log_loss", "seconds")}
+
+
+def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, float]:
+    """Mean accuracy on natural questions (split dev) of question heads that were fitted on samples of one size."""
+    folder = Path(data)
+    parts = [
+        read_questions(folder / "trec" / "train.tsv"),
+        labels.natural_questions(folder / "questions", "train"),
+        labels.squad_questions(folder / "squad_sentences"),
+        labels.written_questions(),
+    ]
+    texts = [text for part in parts for text in part.texts]
+    names = [name for part in parts for name in part.labels(level)]
+    dev, encoder = labels.natural_questions(folder / "questions", "dev"), OnnxEncoder.load()
+    found = []
+    for seed in range(draws):
+        rows = np.random.default_rng(seed).permutation(len(texts))[:size]
+        model = TextClassifier(encoder, cv=2).fit([texts[row] for row in rows], [names[row] for row in rows])
+        found.append(model.score(dev.texts, dev.labels(level)))
+    return {"accuracy": round(float(np.mean(found)), 4)}
+
+
+# -- tables and the picture -------------------------------------------------------------------------------------------
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """The shipped classifiers under noise."""
+    results = found["labels"]
+    q, macro, times = results["questions"], results["passages"]["macro"], results["microseconds"]
+    theirs = [row for row in found.get("entailment", {}).get("systems", []) if row.get("recorded")]
+    beside = f" ({theirs[0]['name']}: {theirs[0]['accuracy']:.1%})" if theirs else ""
+    forms = {
+        "natural questions, 6 / 50 classes": "natural_dev",
+        "the same, one word misspelt": "natural_dev_misspelt",
+        "the same, lower case": "natural_dev_lower_case",
+        "the same, no question mark": "natural_dev_no_mark",
+    }
+    rows = [(name, f"{q[form]['coarse']:.1%} / {q[form]['fine']:.1%}") for name, form in forms.items()]
+    errors = [q["natural_dev"][f"{level}_calibration_error"] for level in ("coarse", "fine")]
+    rows += [
+        ("calibration error there", f"{errors[0]:.3f} / {errors[1]:.3f}"),
+        ("passage classes, 5-fold, mean of 5 assignments, macro F1 / AUC", f"{macro['f1']:.3f} / {macro['auc']:.3f}"),
+        (f"QNLI validation, each text encoded by itself{beside}", f"{results['qnli_validation']['accuracy']:.1%}"),
+        ("microseconds, six passage classes of an encoded passage", f"{times['six_heads_on_encoded_passage_p50']:.0f}"),
+    ]
+    return readme.markdown(("classifiers", "semclass"), rows)
+
+
+def table_of_few(found: Mapping[str, Any]) -> str:
+    """``TextClassifier`` and its peers, by set and number of examples."""
+    rows = []
+    for name, sizes in found["labels"]["few_labels"].items():
+        for size, one in sizes.items():
+            for key, label in SHOWN.items():
+                system = one["systems"][key]
+                shown = f"{label}, C = {system['strength']:g}" if "strength" in system else f"`{label}`"
+                cells = f"{system['accuracy']:.1%}", f"{system['log_loss']:.2f}", f"{system['seconds']:.2g}"
+                rows.append((f"{name}, {size}" if key == "semclass" else "", shown, *cells))
+    return readme.markdown(("set, examples a class", "classifier", "accuracy", "log loss", "seconds to fit"), rows)
+
+
+def picture(found: Mapping[str, Any]) -> bytes:
+    """The learning curves."""
+    curves = found["labels"]["learning_curves"]
+    lines = {}
+    for level in ("coarse", "fine"):
+        sizes = sorted(map(int, curves[level]))
+        lines[level] = (sizes, [curves[level][str(size)] for size in sizes])
+    return figures.curves(lines, x="labelled questions", y="accuracy, natural questions", logarithmic=True)
+
+
+TABLES = {"": table, "few_labels": table_of_few}
+PICTURES = {"learning_curves.png": picture}

@@ -1,0 +1,248 @@
+"""Peers of scikit-learn over vectors of texts, as its documentation has them; strengths are found on training items.
+
+Each kind of task has a function that trains and one that loads what was trained: texts with one class, texts with several
+(thresholds as the shipped passage head finds them: the best F1 on passages that were not fitted on), pairs of texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench.peers.systems import BATCH, System
+from semclass.core.errors import import_extra
+
+Array = npt.NDArray[Any]
+SEED = 0
+STRENGTHS = (1.0, 10.0, 100.0)  # inverse penalties that are tried
+FOLDS = 3
+TRIED, TRIED_SEVERAL = 3000, 800  # items, drawn at random, that strengths are tried on; with several classes for each
+
+
+# -- vectors and estimators -------------------------------------------------------------------------------------------
+
+
+def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
+    """What makes vectors of texts."""
+    if kind == "tfidf":
+        return import_extra("joblib", "bench").load(model).transform
+    if kind == "sentence-transformers":
+        network = import_extra("sentence_transformers", "bench").SentenceTransformer(model, device="cpu")
+        return lambda texts: network.encode(list(texts), batch_size=BATCH, show_progress_bar=False)
+    static = import_extra("model2vec", "bench").StaticModel.from_pretrained(model)
+    return lambda texts: static.encode(list(texts))
+
+
+def _fitted_vectors(kind: str, model: str | None, texts: Sequence[str], pairs: bool = False) -> Callable[..., Any]:
+    """Vectors, those of TF-IDF fitted to the texts first: of words and pairs of words, and of runs of letters."""
+    if kind == "tfidf":
+        text = import_extra("sklearn.feature_extraction.text", "bench")
+        made = text.TfidfVectorizer(sublinear_tf=True)
+        if not pairs:
+            made = import_extra("sklearn.pipeline", "bench").make_union(
+                text.TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True),
+                text.TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 4), sublinear_tf=True),
+            )
+        import_extra("joblib", "bench").dump(made.fit(texts), str(model))
+    return vectors(kind, model)
+
+
+def distil(original: str, folder: str) -> dict[str, Any]:
+    """A static model of the encoder: one vector for each word piece of its vocabulary, as model2vec distils it."""
+    started = time.perf_counter()
+    import_extra("skeletoken", "bench")  # model2vec distils with it, and blames itself where it is missing
+    static = import_extra("model2vec.distill", "bench").distill(original, device="cpu")
+    static.save_pretrained(folder)
+    return {"train_s": round(time.perf_counter() - started, 1), "made": digest(Path(folder))}
+
+
+def fit(
+    name: str, rows: Any, labels: Sequence[Any], tried: int = TRIED, groups: Any = None
+) -> tuple[Any, dict[str, Any]]:
+    """Fit to everything, with the strength that cross-validation found on `tried` items; items of a group share a fold."""
+    linear, svm = import_extra("sklearn.linear_model", "bench"), import_extra("sklearn.svm", "bench")
+    selection = import_extra("sklearn.model_selection", "bench")
+    made = {
+        "logistic": lambda: linear.LogisticRegression(max_iter=1000),
+        "svc": svm.SVC,
+        "linear-svc": svm.LinearSVC,
+    }[name]()
+    grid = {"C": [strength / 100 for strength in STRENGTHS] if name == "linear-svc" else list(STRENGTHS)}
+    kind = selection.StratifiedKFold if groups is None else selection.StratifiedGroupKFold
+    folds = kind(FOLDS, shuffle=True, random_state=SEED)
+    given = np.asarray(labels)
+    some = np.random.default_rng(SEED).permutation(len(given))[:tried]
+    apart = None if groups is None else np.asarray(groups)[some]
+    search = selection.GridSearchCV(made, grid, cv=folds, refit=False).fit(rows[some], given[some], groups=apart)
+    return search.estimator.set_params(**search.best_params_).fit(rows, given), search.best_params_
+
+
+def digest(folder: Path) -> str:
+    """Identity of the files of a folder."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()[:16]
+
+
+def _read(train: str, folder: str) -> tuple[Any, Path, Any]:
+    """Training data, the folder for what is fitted, and joblib."""
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    return json.loads(Path(train).read_text(encoding="utf-8")), out, import_extra("joblib", "bench")
+
+
+def _loaded(heads: dict[str, str]) -> dict[str, Any]:
+    joblib = import_extra("joblib", "bench")
+    return {name: joblib.load(path) for name, path in heads.items()}
+
+
+def _files(model: str | None, head: str) -> list[str]:
+    return [head] if model is None else [model, head]
+
+
+# -- texts with one class ---------------------------------------------------------------------------------------------
+
+
+def train_texts(
+    kind: str, model: str | None, heads: dict[str, tuple[str, int | None]], train: str, folder: str, of: str
+) -> dict[str, Any]:
+    """Fit classifiers of a text and keep them in a folder; `heads`: estimator and number of texts by file."""
+    del of
+    data, out, joblib = _read(train, folder)
+    most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)
+    texts = data["texts"][:most]
+    started = time.perf_counter()
+    rows = _fitted_vectors(kind, model, texts)(texts)
+    encoding = (time.perf_counter() - started) / len(texts)
+    took, chosen = {}, {}
+    for file, (name, count) in heads.items():
+        labels = data["labels"][file.rpartition(".")[2]][:count]
+        started = time.perf_counter()
+        fitted, chosen[file] = fit(name, rows[:count], labels)
+        took[file] = round(encoding * len(labels) + time.perf_counter() - started, 1)
+        joblib.dump(fitted, out / f"{file}.joblib")
+    return {"train_s": took, "chosen": chosen, "made": digest(out)}
+
+
+def texts(kind: str, model: str | None, heads: dict[str, str]) -> System:
+    """Vectors and fitted classifiers; `heads`: files by name of the answer, ``"label"`` being the timed one."""
+    embed, fits = vectors(kind, model), _loaded(heads)
+
+    def everything(texts: Sequence[str]) -> dict[str, list[str]]:
+        rows = embed(texts)
+        return {name: head.predict(rows).tolist() for name, head in fits.items()}
+
+    return System(lambda texts: fits["label"].predict(embed(texts)).tolist(), _files(model, heads["label"]), everything)
+
+
+# -- texts with several classes ---------------------------------------------------------------------------------------
+
+
+def train_several(
+    kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str
+) -> dict[str, Any]:
+    """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
+    del of
+    data, out, joblib = _read(train, folder)
+    started = time.perf_counter()
+    rows = _fitted_vectors(kind, model, data["texts"])(data["texts"])
+    encoding = time.perf_counter() - started
+    found: dict[str, Any] = {}
+    for name in heads:
+        said: dict[str, list[int]] = {}
+        for places, held_out in data["folds"]:
+            fitted = _columns(name, rows, data, np.array(places))
+            said.update(zip(map(str, held_out), _decided(fitted, rows[held_out]), strict=True))
+        started = time.perf_counter()
+        fitted = _columns(name, rows, data, np.arange(len(data["texts"])))
+        took = round(encoding + time.perf_counter() - started, 1)
+        joblib.dump(fitted, out / f"{name}.joblib")
+        found[name] = {"train_s": took, "said": said}
+    return {**found, "made": digest(out)}
+
+
+def _columns(name: str, rows: Any, data: dict[str, Any], places: Array) -> list[tuple[Any, float]]:
+    """A classifier and a threshold for each class, of those `places` whose label is known."""
+    from semclass.train.calibration import best_threshold
+    from train_passages import inner_folds
+
+    clone = import_extra("sklearn.base", "bench").clone
+    labels, weights, articles = (np.array(data[part], float) for part in ("labels", "weights", "articles"))
+    fitted = []
+    for column in labels.T:
+        known = places[~np.isnan(column[places])]
+        truth = column[known].astype(int)
+        one, _ = fit(name, rows[known], truth, TRIED_SEVERAL, articles[known])
+        scores = np.zeros(len(known))
+        for part, rest in inner_folds(truth, articles[known], SEED):
+            apart = clone(one).fit(rows[known[part]], truth[part])
+            scores[rest] = _squeezed(apart, rows[known[rest]])
+        fitted.append((one, best_threshold(scores, truth == 1, weights[known])))
+    return fitted
+
+
+def _decided(heads: Sequence[tuple[Any, float]], rows: Any) -> list[list[int]]:
+    """Which classes rows have: 1 where the squeezed score reaches the threshold of the class."""
+    return np.stack([_squeezed(one, rows) >= threshold for one, threshold in heads], axis=1).astype(int).tolist()
+
+
+def _squeezed(head: Any, rows: Any) -> Any:
+    """Scores of a binary classifier, brought to 0 ... 1; its own decision is yes from one half on."""
+    return 0.5 * (1 + np.tanh(head.decision_function(rows) / 2))
+
+
+def several(kind: str, model: str | None, head: str) -> System:
+    """Vectors, and a classifier and a threshold for each of several classes."""
+    embed, heads = vectors(kind, model), _loaded({"": head})[""]
+    return System(lambda texts: _decided(heads, embed(texts)), _files(model, head))
+
+
+# -- pairs of texts ---------------------------------------------------------------------------------------------------
+
+
+def train_pairs(kind: str, model: str | None, hows: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fit a logistic regression for each way to combine the vectors of a pair."""
+    del of
+    data, out, joblib = _read(train, folder)
+    asked, given = zip(*data["pairs"], strict=True)
+    started = time.perf_counter()
+    distinct = {text: place for place, text in enumerate(dict.fromkeys((*asked, *given)))}
+    rows = _fitted_vectors(kind, model, list(distinct), pairs=True)(list(distinct))
+    first, second = (rows[[distinct[text] for text in side]] for side in (asked, given))
+    encoding = time.perf_counter() - started
+    took, chosen = {}, {}
+    for how in hows:
+        started = time.perf_counter()
+        fitted, chosen[how] = fit("logistic", _combined(first, second, how), data["labels"])
+        took[how] = round(encoding + time.perf_counter() - started, 1)
+        joblib.dump(fitted, out / f"{how}.joblib")
+    return {"train_s": took, "chosen": chosen, "made": digest(out)}
+
+
+def pairs(kind: str, model: str | None, heads: dict[str, str], timed: str) -> System:
+    """Vectors of both texts, and fitted classifiers of what is made of them; `heads`: files by how."""
+    embed, fits = vectors(kind, model), _loaded(heads)
+
+    def answers(pairs: Sequence[Any], hows: Iterable[str]) -> dict[str, list[float]]:
+        asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
+        return {how: fits[how].predict_proba(_combined(asked, given, how))[:, 1].round(5).tolist() for how in hows}
+
+    def everything(pairs: Sequence[Any]) -> dict[str, list[float]]:
+        found = answers(pairs, fits)
+        return {"label": found[timed], **found}
+
+    return System(lambda pairs: answers(pairs, [timed])[timed], _files(model, heads[timed]), everything)
+
+
+def _combined(asked: Any, given: Any, how: str) -> Any:
+    """What a classifier of pairs reads: ``"products"``, u, v, |u - v| and u * v; or ``"cosine"`` of unit vectors alone."""
+    if how == "cosine":
+        product = asked.multiply(given) if hasattr(asked, "multiply") else asked * given
+        return np.asarray(product.sum(axis=1)).reshape(-1, 1)
+    return np.concatenate([asked, given, np.abs(asked - given), asked * given], axis=1)

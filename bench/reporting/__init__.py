@@ -1,1 +1,0 @@
-"""Parts of the report: tables, picks, targets, words and the page."""
