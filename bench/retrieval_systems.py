@@ -259,7 +259,7 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
             "p_value": result.p_value,
         }
         systems[name] = {
-            **{key: round(value, 4) for key, value in figures.items()},
+            **{key: round(value, 6) for key, value in figures.items()},
             "mrr@10_ci": [round(end, 4) for end in result.mrr_ci],
             "error_removed_ci": [round(end, 4) for end in result.error_removed_ci],
         }
