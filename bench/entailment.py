@@ -19,14 +19,13 @@ from sklearn.linear_model import LogisticRegression
 from bench import measures, pareto
 from bench.peers.rows import (
     NO_CROSS_ENCODER,
-    VECTORS,
     Entry,
     constant,
-    fitted,
     keep,
     prompted_model,
     recorded,
     rows,
+    scikit_peers,
     seconds_of,
     trained_seconds,
 )
@@ -51,11 +50,6 @@ PEERS = {
 }
 """Vectors of each peer, and how those of a pair are combined."""
 
-WHAT = {
-    "products": "logistic regression over u, v, |u - v| and u * v",
-    "cosine": "a threshold on the cosine, found by logistic regression",
-}
-
 
 def run(bench: Bench) -> dict[str, Any]:
     """Measure every system."""
@@ -66,9 +60,11 @@ def run(bench: Bench) -> dict[str, Any]:
     items = keep(folder / "items.json", {"qnli": [[record["question"], record["sentence"]] for record in records]})
     taught = training_pairs(bench.data, FEW if bench.quick else None)
     train = keep(folder / "train.json", taught)
+    what = "{vectors} of either text, {head}."
+    peers, _ = scikit_peers(bench, "entailment", "pairs", folder, train, PEERS, what)
     systems = [
         *rows(bench, "entailment", shipped(), items, partial(quality, truth=truth, thresholds=shipped_thresholds())),
-        *rows(bench, "entailment", _peers(bench, folder, train), items, partial(quality, truth=truth)),
+        *rows(bench, "entailment", peers, items, partial(quality, truth=truth)),
         _cross_encoder(bench, folder, items, taught, truth),
         recorded(bench, "entailment", measures.of_answers(truth, flan)),
         prompted_model(bench, "entailment"),
@@ -150,32 +146,6 @@ def shipped_thresholds() -> dict[str, float]:
     heads |= {f"semclass, pair head {name}": f"pairs/{name}" for name in ("learned", "entailment")}
     models = default_models()
     return {name: float(read_json(models / head / "manifest.json")["threshold"]) for name, head in heads.items()}
-
-
-def _peers(bench: Bench, folder: Path, train: Path) -> list[Entry]:
-    """Train the peers, or find them trained."""
-    entries: list[Entry] = []
-    kinds = ["tfidf"] if bench.quick else dict.fromkeys(vectors for vectors, _ in PEERS.values())
-    for kind in kinds:
-        hows = {how: name for name, (vectors, how) in PEERS.items() if vectors == kind}
-        model, made = fitted(
-            bench, "entailment", "bench.peers.fitted:train_pairs", kind, folder, train, hows=list(hows)
-        )
-        heads = {how: str(folder / kind / f"{how}.joblib") for how in hows}
-        first = next(iter(hows))
-        for how, name in hows.items():
-            used = heads if how == first else {how: heads[how]}
-            options = {"kind": kind, "model": model, "heads": used, "timed": how}
-            took = made.get("train_s", {}).get(how) if "skipped" not in made else None
-            entries.append(
-                Entry(
-                    name, "peer", f"{VECTORS[kind]} of either text, {WHAT[how]}.",
-                    "bench.peers.fitted:pairs", options, training=made, train_s=took,
-                    like=None if how == first else hows[first],
-                    said="label" if how == first else how,
-                )
-            )  # fmt: skip
-    return entries
 
 
 def _cross_encoder(

@@ -7,7 +7,7 @@ while it is made, and 7 GB stay.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ from semclass.encoders.batching import CHUNK
 from semclass.scoring import reduction
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
-MIDDLE, LARGE, MILLION = SIZES[1:]
-"""Sizes up to MIDDLE are those of a quick run; BM25 is compared, and changes are made, on LARGE."""
-
+LARGE = 100_000  # passages of the index on which BM25 is compared and changes are made
 BUILT = 2 * CHUNK  # passages of a build: a whole number of stretches for each of two processors
 ADDED, UPDATED, DELETED = 1_000, 100, 1_000  # passages of each change
 CRASHING = ROOT / "tests" / "index" / "crashing.py"  # kills writers
@@ -66,19 +64,12 @@ def run(bench: Bench) -> dict[str, Any]:
         "agreement": [rows[0]["agreement"]],
         "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
         "variants": variants,
-        "parts": [{"index": named(row), **row["parts_ms"]} for row in (*rows, *variants)],
-        "memory": [
-            {"index": named(row), "peak": row["service_peak_mb"], **row["memory_mb"]["searched"]}
-            for row in (*rows, *variants)
-        ],
-        "million": million(rows, variants),
         "bm25": [lexical],
         "encoders": encoders.get("rows", [encoders]),
         "ratios": {
             "rank_bm25_over_semclass": lexical.get("ratio") if most >= LARGE else None,
             **{f"torch_over_encoder_{row['text']}": row["ratio"] for row in encoders.get("rows", ())},
         },
-        "service_peak_mb": {str(row["passages"]): row["service_peak_mb"] for row in rows},
         "forms": forms,
         **_changes(bench, big),
     }
@@ -99,19 +90,17 @@ WHAT = {
 def _changes(bench: Bench, index: Path) -> dict[str, Any]:
     """Builds against encoding, changes of an index, and killed writers."""
     few, data, workers = bench.quick, str(bench.data), available_threads()
-    arguments = {"data": data, "n": 24 if few else BUILT, "rounds": 1, "workers": workers}
+    arguments = {"data": data, "n": 24 if few else BUILT, "workers": workers}
     builds = bench.step(f"growth/build/{workers}", "bench.growth_changes:builds", **arguments)["rows"]
     part = 50 if few else 1
     numbers = {"add": ADDED // part, "update": UPDATED // part, "delete": DELETED // part}
-    changed = bench.step("growth/changes", "bench.growth_changes:changes", index=index, data=data, rounds=1, **numbers)
+    changed = bench.step("growth/changes", "bench.growth_changes:changes", index=index, data=data, **numbers)
     hashed = artifacts.sha256_of(CRASHING)
     killed = bench.step(
         "growth/kills", "bench.growth_changes:kills", script=CRASHING, hashed=hashed, stride=60 if few else 1
     )
     return {
         "builds": builds,
-        "share_of_encoding": {row["form"]: row["share_of_needed"] for row in builds},
-        "share_of_pooled": {row["form"]: row["share_of_pooled"] for row in builds},
         "changes": changed["rows"],
         "add_over_encoding": changed["add_over_encoding"],
         "kills": killed,
@@ -147,16 +136,6 @@ def _variants(bench: Bench, size: int, folder: Path) -> list[dict[str, Any]]:
         found = bench.step(step, "bench.growth_sizes:search", index=place, data=str(bench.data), every=every, **counts)
         rows.append({"what": name, "bytes": sum(path.stat().st_size for path in place.rglob("*.npy")), **found})
     return rows
-
-
-def million(rows: Sequence[dict[str, Any]], variants: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Main figures of a million passages; empty where so many were not searched."""
-    row = next((row for row in rows if row["passages"] == MILLION), None)
-    lean = next((row for row in variants if (row["what"], row["passages"]) == (LEAN, MILLION)), {})
-    if row is None:
-        return {}
-    shown = ("plain_ms_p50", "learned_ms_p50", "recall@10", "service_peak_mb")
-    return {**{name: row[name] for name in shown}, "lean_peak_mb": lean.get("service_peak_mb")}
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------

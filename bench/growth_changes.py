@@ -13,13 +13,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bench import timing
 from bench.growth_sizes import real
@@ -66,18 +64,14 @@ def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Pa
         pass
 
 
-def by_turns(jobs: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Mean seconds of each job; every other round goes backwards, so that a slow moment of the machine meets all."""
-    seconds: dict[str, list[float]] = {name: [] for name in jobs}
-    for turn in range(rounds):
-        for name in list(jobs)[:: -1 if turn % 2 else 1]:
-            started = time.perf_counter()
-            jobs[name]()
-            seconds[name].append(time.perf_counter() - started)
-    return {name: float(np.mean(values)) for name, values in seconds.items()}
+def seconds_of(job: Callable[[], object]) -> float:
+    """How long a job takes."""
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
 
 
-def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
+def builds(data: str, n: int, workers: int) -> dict[str, Any]:
     """Builds of each form against the encoder alone."""
     passage_encoder, passages = PassageEncoder.load(), list(real(data, n))
     passage_encoder.read([passage.text for passage in passages[:8]])
@@ -93,13 +87,12 @@ def builds(data: str, n: int, rounds: int, workers: int) -> dict[str, Any]:
             jobs[f"build {form}"] = lambda form=form: build_one(form)
             jobs[f"encode {form}"] = lambda form=form: encode_all(passage_encoder, form, passages, workers)
         jobs["pooled"] = lambda: encode_all(passage_encoder, "pooled", passages, workers)
-        seconds = by_turns(jobs, rounds)
+        seconds = {name: seconds_of(job) for name, job in jobs.items()}
     rows = [
         {
             "form": form,
             "workers": workers,
             "passages": n,
-            "rounds": rounds,
             "build_per_second": round(n / seconds[f"build {form}"], 1),
             "needed_per_second": round(n / seconds[f"encode {form}"], 1),
             "pooled_per_second": round(n / seconds["pooled"], 1),
@@ -120,7 +113,7 @@ def linked(index: str, folder: Path) -> Path:
     return folder
 
 
-def changes(index: str, data: str, rounds: int, add: int, update: int, delete: int) -> dict[str, Any]:
+def changes(index: str, data: str, add: int, update: int, delete: int) -> dict[str, Any]:
     """Seconds of each change, committed and flushed to the disk."""
     passage_encoder, workers = PassageEncoder.load(), available_threads()
     new = [replace(passage, id=f"new {number}") for number, passage in enumerate(real(data, add))]
@@ -134,20 +127,13 @@ def changes(index: str, data: str, rounds: int, add: int, update: int, delete: i
         return found
 
     with tempfile.TemporaryDirectory(dir=Path(index).parent) as place:
-        folders = [linked(index, Path(place) / str(number)) for number in range(rounds)]
-        left = iter(folders)
-        seconds = by_turns(
-            {
-                "encode": lambda: encode_all(passage_encoder, "standard", new, workers),
-                "add": lambda: _change(next(left), passage_encoder, lambda writer: writer.add(new)),
-            },
-            rounds,
-        )
-        folder = folders[-1]
-        taken["encoding what is added, alone"] = (add, seconds["encode"])
-        taken["add"] = (add, seconds["add"])
+        folder = linked(index, Path(place) / "linked")
+        encode = seconds_of(lambda: encode_all(passage_encoder, "standard", new, workers))
+        added = seconds_of(lambda: _change(folder, passage_encoder, lambda writer: writer.add(new)))
+        taken["encoding what is added, alone"] = (add, encode)
+        taken["add"] = (add, added)
         before = PassageIndex.load(index, verify=False)
-        # a reader that has the index open, as it was: in the folder of the last round it sees what was added
+        # a reader that has the index open as it was, in the folder that changes
         opened = replace(before, source=replace(before.source, folder=folder))
         opened = take("refresh of a reader, after that", add, opened.refresh)
         take("first statistics of BM25, after that", len(opened), lambda: opened.statistics)
@@ -163,7 +149,7 @@ def changes(index: str, data: str, rounds: int, add: int, update: int, delete: i
         take("verify", len(opened), lambda: verify(folder))
         take("compact", len(opened), lambda: compact(folder))
     rows = [{"what": name, "passages": count, "seconds": round(value, 3)} for name, (count, value) in taken.items()]
-    ratio = round(seconds["add"] / seconds["encode"], 3)
+    ratio = round(added / encode, 3)
     return {"passages": len(before), "workers": workers, "rows": rows, "add_over_encoding": ratio}
 
 

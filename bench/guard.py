@@ -11,8 +11,6 @@ record counts.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +23,7 @@ import click
 import numpy as np
 
 from bench import facts, readme
-from bench.reporting.tables import at
+from datasets_io import read_jsonl, read_tsv
 from semclass import (
     EntailmentClassifier,
     HybridRetriever,
@@ -64,7 +62,7 @@ class GuardError(SemclassError):
 
 @dataclass(frozen=True)
 class Texts:
-    """The fixed set."""
+    """The fixed set: pairs of a label or id and a text."""
 
     questions: tuple[tuple[str, str], ...]
     passages: tuple[tuple[str, str], ...]
@@ -82,27 +80,18 @@ class Texts:
 def texts() -> Texts:
     """Read the set: first rows only, so that what is added to the files later leaves it as it is."""
     by_class: dict[str, list[tuple[str, str]]] = {}
-    for row in _table(LABELS / "written_questions.tsv"):
+    for row in read_tsv(LABELS / "written_questions.tsv"):
         fine = f"{row['coarse']}:{row['fine']}"
         by_class.setdefault(fine, []).append((fine, row["question"]))
-    with gzip.open(LABELS / "written_passages.jsonl.gz", "rt", encoding="utf-8") as file:
-        records = [json.loads(line) for line in file][:RANKED]
+    records = read_jsonl(LABELS / "written_passages.jsonl.gz")[:RANKED]
     ranked = {record["_id"]: record["text"] for record in records}
+    asked = read_tsv(LABELS / "written_passage_questions.tsv")
     return Texts(
         questions=tuple(item for items in by_class.values() for item in items[:PER_CLASS]),
-        passages=tuple((row["classes"], row["passage"]) for row in _table(PASSAGES)),
+        passages=tuple((row["classes"], row["passage"]) for row in read_tsv(PASSAGES)),
         ranked=tuple(ranked.items()),
-        asked=tuple(
-            (row["corpus-id"], row["question"])
-            for row in _table(LABELS / "written_passage_questions.tsv")
-            if row["corpus-id"] in ranked
-        ),
+        asked=tuple((row["corpus-id"], row["question"]) for row in asked if row["corpus-id"] in ranked),
     )
-
-
-def _table(path: Path) -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 # -- scores -----------------------------------------------------------------------------------------------------------
@@ -110,17 +99,11 @@ def _table(path: Path) -> list[dict[str, str]]:
 
 def questions(models: Path) -> Scores:
     """Accuracy of the question head."""
-    given = texts().questions
-    return {"questions": _question_accuracy(models, [text for _, text in given], [fine for fine, _ in given])}
-
-
-def _question_accuracy(models: Path, asked: Sequence[str], fine: Sequence[str]) -> dict[str, float]:
+    fine, asked = zip(*texts().questions, strict=True)
     found = QuestionClassifier.load(models).predict(asked)
     coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
-    return {
-        "accuracy, coarse": float(np.mean(coarse)),
-        "accuracy, fine": float(np.mean([item.fine == name for item, name in zip(found, fine, strict=True)])),
-    }
+    right = [item.fine == name for item, name in zip(found, fine, strict=True)]
+    return {"questions": {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}}
 
 
 def passages(models: Path) -> Scores:
@@ -215,10 +198,7 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
 
 def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     """Scores of the models on the fixed set."""
-    found: Scores = {}
-    for name in suites:
-        found |= SUITES[name](models)
-    return found
+    return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
 
 
 # -- comparing --------------------------------------------------------------------------------------------------------
@@ -261,35 +241,32 @@ def read_record(path: Path = RECORD) -> dict[str, Any]:
 
 def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
     """Scores on the fixed set beside their record."""
+    known = {model: entry["scores"] for model, entry in record["models"].items()}
     return [
-        Finding(model, name, at(record, "models", model, "scores", name), value)
+        Finding(model, name, known.get(model, {}).get(name), value)
         for model, row in scores.items()
         for name, value in row.items()
     ]
 
 
-def changed(models: Path, names: Sequence[str], record: Mapping[str, Any]) -> list[str]:
-    """Complaints of models that are not those whose scores were recorded, and of other texts."""
-    found = [
+def complaints(models: Path, suites: Sequence[str] = tuple(SUITES)) -> list[str]:
+    """Everything that is wrong with the models on the fixed set; empty if nothing is."""
+    record = read_record()
+    return wrong(compare(measure(models, suites), record), models, record)
+
+
+def wrong(findings: Sequence[Finding], models: Path, record: Mapping[str, Any]) -> list[str]:
+    """Lost points, models that are not those that were recorded, and other texts."""
+    found = [item.complaint for item in findings if item.complaint]
+    found += [
         f"models/{name}/{artifacts.MANIFEST} is not the one whose scores were recorded: run "
         "`python -m bench.guard --record` and commit bench/guard.json with the model"
-        for name in names
-        if at(record, "models", name, "manifest") != _manifest(models, name)
+        for name in dict.fromkeys(item.model for item in findings)
+        if record["models"].get(name, {}).get("manifest") != _manifest(models, name)
     ]
     if record.get("texts") != texts().sha256:
         found.append("the texts of the guard changed since scores were recorded: run `python -m bench.guard --record`")
     return found
-
-
-def complaints(models: Path, suites: Sequence[str] = tuple(SUITES)) -> list[str]:
-    """Everything that is wrong with the models on the fixed set, worst news first; empty if nothing is."""
-    return wrong(compare(measure(models, suites), record := read_record()), models, record)
-
-
-def wrong(findings: Sequence[Finding], models: Path, record: Mapping[str, Any]) -> list[str]:
-    """What findings say against models, and models that are not those that were recorded."""
-    lost = [item.complaint for item in findings if item.complaint]
-    return lost + changed(models, list(dict.fromkeys(item.model for item in findings)), record)
 
 
 def _manifest(models: Path, name: str) -> str:
@@ -301,42 +278,35 @@ def _manifest(models: Path, name: str) -> str:
 
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
     """The record of these scores; what is recorded of other models stays."""
+    run = facts.of_run()
+    when = {"date": run["date"], "commit": run["commit"]}
     entries: dict[str, Any] = {}
     lowered = list(old.get("lowered", []))
     for model in scores:
-        same = at(old, "models", model, "manifest") == _manifest(models, model)
-        before = at(old, "models", model, "scores") or {}
-        row = {name: _settled(value, before.get(name), same=same) for name, value in scores[model].items()}
-        lowered += [
-            {"model": model, "score": name, "from": before[name], "to": value, "reason": reason, **_when()}
-            for name, value in row.items()
-            if name in before and value < before[name]
-        ]
-        entries[model] = {"manifest": _manifest(models, model), "scores": row}
+        known, manifest = old["models"].get(model, {}), _manifest(models, model)
+        before, row = known.get("scores", {}), {}
+        for name, value in scores[model].items():
+            # the same model on another processor keeps its record
+            same = known.get("manifest") == manifest and name in before and abs(value - before[name]) <= TOLERANCE
+            row[name] = before[name] if same else round(value, 4)
+            if name in before and row[name] < before[name]:
+                lowered.append(
+                    {"model": model, "score": name, "from": before[name], "to": row[name], "reason": reason, **when}
+                )
+        entries[model] = {"manifest": manifest, "scores": row}
     sinking = [item for item in lowered if item["reason"] is None]
     if sinking:
         listed = "; ".join(f"{item['model']}, {item['score']}: {item['from']} to {item['to']}" for item in sinking)
-        raise GuardError(f'a record would sink: {listed}. If that is right, say why: --record --lower "REASON"')
+        raise GuardError(f'scores would sink: {listed}. If that is right, say why: --record --lower "REASON"')
     return {
         "command": "python -m bench.guard --record",
         "texts": texts().sha256,
         "counts": {name: len(getattr(texts(), name)) for name in ("questions", "passages", "ranked", "asked")},
-        "models": {**old.get("models", {}), **entries},
+        "models": {**old["models"], **entries},
         "lowered": lowered,
-        **_when(),
+        **when,
         "versions": facts.versions(facts.PACKAGES),
     }
-
-
-def _settled(value: float, before: float | None, *, same: bool) -> float:
-    if same and before is not None and abs(value - before) <= TOLERANCE:
-        return before
-    return round(value, 4)
-
-
-def _when() -> dict[str, str]:
-    run = facts.of_run()
-    return {"date": run["date"], "commit": run["commit"]}
 
 
 # -- command line -----------------------------------------------------------------------------------------------------

@@ -17,16 +17,15 @@ import train_passages as training
 from bench import measures, pareto
 from bench.peers.minilm import PASSAGE_LENGTH
 from bench.peers.rows import (
-    VECTORS,
     Entry,
     constant,
-    file_digest,
     fine_tuned,
-    fitted,
     keep,
     prompted_model,
+    ratios_to_semclass,
     recorded,
     rows,
+    scikit_peers,
     trained_seconds,
 )
 from bench.steps import Bench
@@ -46,11 +45,7 @@ PEERS = {
 }
 """Vectors and estimator of each peer."""
 
-WHAT = {
-    "logistic": "logistic regression",
-    "svc": "support vector machine, RBF kernel",
-    "linear-svc": "linear support vector machine",
-}
+TEN_LINES = {"ten lines: logistic": "sentence_transformers"}  # takes turns with semclass; how its ratio is called
 
 PROTOCOL = (
     "Five folds of the 508 gold passages (seed 0), the other labelled passages in every training part, as "
@@ -88,7 +83,9 @@ def run(bench: Bench) -> dict[str, Any]:
     if bench.quick:
         kept = _fewer(kept)
     train = keep(folder / "train.json", kept)
-    answers, entries = _peers(bench, folder, train)
+    what = "{vectors}, for each class a {head} of scikit-learn."
+    entries, made = scikit_peers(bench, "passages", "several", folder, train, PEERS, what)
+    answers = {name: one["said"] for name, one in made.items()}
     answers["semclass"] = _ours(bench)
     entries.append(_fine_tuned(bench, folder, train, answers))
     systems = rows(bench, "passages", [*shipped(), *entries], items, lambda _, __: {})
@@ -112,7 +109,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "1,859 passages of WikiQA, IE-ER and SQuAD with labels of this project",
         },
         "systems": systems,
-        "ratios": ratios(bench, entries, items),
+        "ratios": ratios_to_semclass(bench, "passages", [*shipped(), *entries], items, TEN_LINES),
     }
 
 
@@ -157,26 +154,6 @@ def out_of_fold(data: str) -> dict[str, Any]:
     return {"said": dict(zip(map(str, places), decisions.tolist(), strict=True))}
 
 
-def _peers(bench: Bench, folder: Path, train: Path) -> tuple[dict[str, Any], list[Entry]]:
-    """Train the peers, or find them trained: their decisions on held-out passages, and what is to be timed."""
-    answers, entries = {}, []
-    kinds = ["tfidf"] if bench.quick else dict.fromkeys(vectors for vectors, _ in PEERS.values())
-    for kind in kinds:
-        names = {name: head for name, (vectors, head) in PEERS.items() if vectors == kind}
-        model, made = fitted(
-            bench, "passages", "bench.peers.fitted:train_several", kind, folder, train, heads=list(names.values())
-        )
-        for name, head in names.items():
-            options = {"kind": kind, "model": model, "head": str(folder / kind / f"{head}.joblib")}
-            what = f"{VECTORS[kind]}, for each class a {WHAT[head]} of scikit-learn."
-            took = made.get(head, {}).get("train_s")
-            entry = Entry(name, "peer", what, "bench.peers.fitted:several", options, training=made, train_s=took)
-            entries.append(entry)
-            if head in made:
-                answers[name] = made[head]["said"]
-    return answers, entries
-
-
 def _fine_tuned(bench: Bench, folder: Path, train: Path, answers: dict[str, Any]) -> Entry:
     """The original encoder, all of it trained for the task; its decisions are put among the answers."""
     out, made = folder / "minilm", SKIPPED
@@ -198,21 +175,6 @@ def _floor(corpus: training.Corpus, folds: Sequence[tuple[Array, Array]], truth:
         "most frequent answers", "For each class what most training passages have.",
         measures.of_several(truth, [said[twice]]),
     )  # fmt: skip
-
-
-def ratios(bench: Bench, entries: Sequence[Entry], items: Path) -> dict[str, Any]:
-    """How much slower scikit-learn on sentence-transformers is, in turns in one process on one thread."""
-    ours, theirs = shipped()[0], next((entry for entry in entries if entry.name == "ten lines: logistic"), None)
-    if theirs is None or "skipped" in (theirs.training or {}):
-        return {}
-    found = bench.step(
-        "passages/by_turns", "bench.peers.systems:by_turns", items=items,
-        of=f"{file_digest(items)} {(theirs.training or {}).get('made', '')}",
-        systems={entry.name: (entry.loader, dict(entry.options)) for entry in (ours, theirs)},
-    )  # fmt: skip
-    first, second = (found[entry.name]["p50_ms"] for entry in (ours, theirs))
-    shown = {"p50_ratio": round(second / first, 2), "p50_ms": second, "semclass_p50_ms": first}
-    return {"sentence_transformers_over_semclass": shown}
 
 
 TABLES: dict[str, Any] = {}

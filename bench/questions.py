@@ -1,7 +1,7 @@
 """Question classes: accuracy against time, memory, disk and money.
 
-Peers learn from the questions that the shipped head learnt from, or from TREC's alone where their name says so. What is
-timed is the coarse class. Nothing is chosen on TREC's test questions.
+Peers learn from the questions that the shipped head learnt from. What is timed is the coarse class. Nothing is chosen on
+TREC's test questions.
 """
 
 from __future__ import annotations
@@ -19,16 +19,15 @@ import labels
 from bench import measures, pareto, readme
 from bench.labels import first
 from bench.peers.rows import (
-    VECTORS,
     Entry,
     constant,
-    file_digest,
     fine_tuned,
-    fitted,
     keep,
     prompted_model,
+    ratios_to_semclass,
     recorded,
     rows,
+    scikit_peers,
     trained_seconds,
 )
 from bench.steps import Bench
@@ -37,29 +36,17 @@ from question_data import Questions, read_questions
 from question_sets import read_training
 
 QUICK, FEW = 50, 300  # items of each set, and training items, that a quick run takes
-TREC_ONLY = 5452  # the first so many training questions are TREC's
-
-HEADS = {
-    "logistic": "logistic regression",
-    "svc": "support vector machine, RBF kernel",
-    "linear-svc": "linear support vector machine, strength sought up to C = 1,",
-}
 
 PEERS = {
-    "ten lines: logistic": ("sentence-transformers", "logistic", ""),
-    "ten lines: svc": ("sentence-transformers", "svc", ""),
-    "ten lines: logistic, TREC alone": ("sentence-transformers", "logistic", "trec."),
-    "ten lines: svc, TREC alone": ("sentence-transformers", "svc", "trec."),
-    "tf-idf, linear svm": ("tfidf", "linear-svc", ""),
-    "model2vec: logistic": ("model2vec", "logistic", ""),
+    "ten lines: logistic": ("sentence-transformers", "logistic"),
+    "ten lines: svc": ("sentence-transformers", "svc"),
+    "tf-idf, linear svm": ("tfidf", "linear-svc"),
+    "model2vec: logistic": ("model2vec", "logistic"),
 }
-"""Vectors, estimator and part of the training questions of each peer."""
+"""Vectors and estimator of each peer."""
 
-TEN_LINES = {
-    "ten lines: logistic": "sentence_transformers_over_semclass",
-    "ten lines: svc": "sentence_transformers_svc_over_semclass",
-}
-"""Peers that take turns with semclass, and what their ratios are called."""
+TEN_LINES = {"ten lines: logistic": "sentence_transformers", "ten lines: svc": "sentence_transformers_svc"}
+"""Peers that take turns with semclass, and the beginning of what their ratios are called."""
 
 ASSUMED = "assumed_second_over_semclass"  # what the ratio of the prompted model's time is called, which nobody measured
 
@@ -74,19 +61,18 @@ TABLE = (
 def run(bench: Bench) -> dict[str, Any]:
     """Measure every system."""
     folder = bench.work / "peers" / ("questions-quick" if bench.quick else "questions")
-    limit = QUICK if bench.quick else None
+    limit, few = (QUICK, FEW) if bench.quick else (None, None)
     tests = {
         "trec": first(read_questions(bench.data / "trec" / "test.tsv"), limit),
         "natural": first(labels.natural_questions(bench.data / "questions", "dev"), limit),
     }
     items = keep(folder / "items.json", {name: part.texts for name, part in tests.items()})
     taught = read_training(Namespace(data=bench.data / "trec", originals=bench.data, natural=None, extra=[])).questions
-    train = keep(
-        folder / "train.json",
-        {"texts": taught.texts, "labels": {level: taught.labels(level) for level in ("coarse", "fine")}},
-    )
+    labels_of = {level: taught.labels(level)[:few] for level in ("coarse", "fine")}
+    train = keep(folder / "train.json", {"texts": taught.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)
-    entries = [*shipped(), *peers_of(bench, folder, train)]
+    peers, _ = scikit_peers(bench, "questions", "texts", folder, train, PEERS, "{vectors}, {head} of scikit-learn.")
+    entries = [*shipped(), *peers, *_tuned(bench, folder, train)]
     systems = rows(bench, "questions", entries, items, score)
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
     systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))
@@ -104,7 +90,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "natural_items": len(tests["natural"].texts),
             "training_items": len(taught.texts),
             "protocol": "Accuracy on TREC test, figures named natural_ on natural questions, split dev. All learn from the "
-            "training questions of the shipped head, or as their name says; peers' settings by cross-validation on "
+            "training questions of the shipped head; peers' settings by cross-validation on "
             "training questions. semclass was developed with the natural questions, split dev, in view; TREC test was only "
             "reported on. Timed: one question at a time, coarse class.",
             "sources": "TREC question classification (Li and Roth 2002), test; natural questions of public sets with "
@@ -148,32 +134,6 @@ def shipped() -> list[Entry]:
     ]  # fmt: skip
 
 
-def peers_of(bench: Bench, folder: Path, train: Path) -> list[Entry]:
-    """Train the peers, or find them trained, and name them."""
-    few = FEW if bench.quick else None
-    chosen = {name: peer for name, peer in PEERS.items() if not (bench.quick and ("svc" in name or peer[2]))}
-    trained: dict[str, tuple[str | None, Mapping[str, Any], dict[str, Any]]] = {}
-    for kind in dict.fromkeys(kind for kind, _, _ in chosen.values()):
-        heads = {}
-        for head, part in ((head, part) for of, head, part in chosen.values() if of == kind):
-            levels = ("coarse",) if head == "svc" else ("coarse", "fine")  # fine classes by what is fitted faster
-            heads |= {f"{part}{head}.{level}": (head, TREC_ONLY if part else few) for level in levels}
-        trained[kind] = (
-            *fitted(bench, "questions", "bench.peers.fitted:train_texts", kind, folder, train, heads=heads), heads
-        )  # fmt: skip
-    entries = []
-    for name, (kind, head, part) in chosen.items():
-        model, made, heads = trained[kind]
-        levels = {"label": f"{part}{head}.coarse", "fine": f"{part}{head}.fine"}
-        files = {said: str(folder / kind / f"{file}.joblib") for said, file in levels.items() if file in heads}
-        options = {"kind": kind, "model": model, "heads": files}
-        what = f"{VECTORS[kind]}, {HEADS[head]} of scikit-learn."
-        took = made.get("train_s", {}).get(levels["label"])
-        loader = "bench.peers.fitted:texts"
-        entries.append(Entry(name, "peer", what, loader, options, training=made, train_s=took))
-    return [*entries, *_tuned(bench, folder, train)]
-
-
 def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """The original encoder, all of it trained for the task, as transformers and as onnxruntime run it."""
     out = folder / "tuned"
@@ -195,40 +155,16 @@ def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
 def ratios(
     bench: Bench, systems: Sequence[Mapping[str, Any]], entries: Sequence[Entry], items: Path, test: Questions
 ) -> dict[str, Any]:
-    """How many times slower others are than semclass, in turns in one process on one thread."""
-    # nothing of flan-ul2 runs here: a second a call is assumed. It is held against semclass alone, as its row says; among
-    # the runs of the peers, which leave the processor's cache full of their weights, semclass takes a little longer
+    """How many times slower others are than semclass."""
+    # nothing of flan-ul2 runs here: a second a call is assumed, and compared with semclass measured alone
     by_row = {row["name"]: row for row in systems}
     second, alone = (by_row[name]["p50_ms"] for name in ("flan-ul2, prompted", "semclass"))
     prompted = {"p50_ratio": round(second / alone), "assumed_ms": second, "semclass_p50_ms": alone}
-    names = [name for name in ("semclass", *TEN_LINES) if "skipped" not in by_row.get(name, {"skipped": "not there"})]
-    if names[1:] == []:
-        return {ASSUMED: prompted}
-    by_name = {entry.name: entry for entry in entries}
-    found = bench.step(
-        "questions/by_turns",
-        "bench.peers.systems:by_turns",
-        systems={name: (by_name[name].loader, dict(by_name[name].options)) for name in names},
-        items=items,
-        of=" ".join([file_digest(items), *(str((by_name[name].training or {}).get("made", "")) for name in names)]),
-    )
-    ours = found["semclass"]["p50_ms"]
-    shown = {
-        TEN_LINES[name]: {
-            "p50_ratio": round(found[name]["p50_ms"] / ours, 2),
-            "p95_ratio": round(found[name]["p95_ms"] / found["semclass"]["p95_ms"], 2),
-            "p50_ms": found[name]["p50_ms"],
-            "semclass_p50_ms": ours,
-            "accuracy": _accuracy(test, found[name]["answers"]),
-            "semclass_accuracy": _accuracy(test, found["semclass"]["answers"]),
-        }
-        for name in names[1:]
-    }
-    return {**shown, ASSUMED: {**prompted, "p50_ratio_among_peers": round(second / ours)}}
 
+    def score(said: Sequence[str]) -> float:
+        return float(measures.of_classes(test.labels("coarse"), said)["accuracy"])
 
-def _accuracy(test: Questions, said: Sequence[str]) -> float:
-    return float(measures.of_classes(test.labels("coarse"), said)["accuracy"])
+    return {**ratios_to_semclass(bench, "questions", entries, items, TEN_LINES, score), ASSUMED: prompted}
 
 
 def table(found: Mapping[str, Any]) -> str:

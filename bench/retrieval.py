@@ -14,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from bench import pareto, prices, readme, reference
+from bench import pareto, prices, readme
 from bench.peers import prompted
-from bench.peers.cross_encoder import FEW
 from bench.peers.rows import NO_CROSS_ENCODER, seconds_of, trained_seconds
-from bench.retrieval_systems import DEPTH, MORE
+from bench.retrieval_systems import MORE, SYSTEMS
 from bench.steps import Bench, first_questions, write_beir
 from datasets_io import read_tsv
 from semclass.core import artifacts
@@ -37,50 +36,6 @@ NAMES = {
 }
 """Sets that are shown first, and what they are."""
 
-SYSTEMS = {
-    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
-    "BM25, bm25s": (
-        "peer",
-        "bm25s with its own tokeniser, English stop words and a stemmer, as its documentation shows",
-    ),
-    "BM25, rank-bm25": ("peer", "rank-bm25 (Okapi) over lower-cased words"),
-    "dense": ("semclass", "cosine of the shipped encoder's vectors"),
-    "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
-    "convex": (
-        "peer",
-        "alpha * dense + (1 - alpha) * BM25, each brought to 0 ... 1 over the first 100 of both; on semclass's encoder and "
-        "index",
-    ),
-    "RRF": (
-        "peer",
-        "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
-    ),
-    "default": ("semclass", "a search without options: convex + the probability that the passage answers, first 50"),
-    "class-stable": ("semclass", "hybrid, then passages of the class that is asked for come first"),
-    "class-integrated": ("semclass", "hybrid + lambda * how well the place that answers fits the class asked for"),
-    "class-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage has the class that is asked for"),
-    "entail-stable": ("semclass", "hybrid, then passages that answer, yes or no, come first"),
-    "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
-    "entail-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage answers"),
-    f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
-    "learned": (
-        "semclass",
-        "hybrid, then a head over all evidence, read when the index was built, orders the first 10",
-    ),
-    f"learned@{MORE}": ("semclass", f"the same with {MORE} candidates"),
-    "learned, then cross-encoder": ("peer", f"learned, then the int8 cross-encoder reads the first {FEW} of it"),
-    "cross-encoder": (
-        "peer",
-        "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10; trained for this "
-        "benchmark on questions that learned learnt from",
-    ),
-    "cross-encoder, integrated": (
-        "peer",
-        "hybrid + lambda * cross-encoder, first 10; takes what the cross-encoder takes",
-    ),
-}
-"""By name: whose it is, and one sentence about it."""
-
 CROSS = ("learned, then cross-encoder", "cross-encoder", "cross-encoder, integrated")
 TRAINED = ("entail-integrated", f"entail-integrated@{MORE}", "learned", f"learned@{MORE}")
 """Systems that take the cross-encoder, and those that take the heads trained for re-ranking, :data:`PAIRS`."""
@@ -89,18 +44,6 @@ PAIRS = ("entailment", "pairs/learned")
 
 UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
 """Systems that the table and the picture leave out: section ``thesis`` shows them."""
-
-RECORDED = {
-    "entail-integrated-hard": (
-        10,
-        0,
-        "hybrid + lambda * 1 if flan-ul2 (20 B), asked once for each of ten passages, says that it answers",
-    ),
-    "entail-stable": (10, 0, "hybrid, then passages that flan-ul2, asked once for each of ten, says answer come first"),
-    "class-integrated-hard": (1, 6, "hybrid + lambda * 1 if flan-ul2 gives passage and question the same class"),
-    "class-stable": (1, 6, "hybrid, then passages to which flan-ul2 gives the class of the question come first"),
-}
-"""The reference's methods: calls for a question, calls for each passage once, and a sentence."""
 
 DEFAULTS = {
     "squad4": "encyclopaedia",
@@ -164,20 +107,13 @@ def run(bench: Bench) -> dict[str, Any]:
             "chosen": choice(tried),
             "left_out": left_out(tried),
         },
-        "recorded": recorded(),
         "second_per_call": second_per_call(
             sets, {use: prompted.prompt_tokens(task, bench.data) for use, task in PROMPTS.items()}
         ),
     }
     if network is not None:
-        ratios = {name: data["ratios"]["cross_encoder_over_learned"] for name, data in sets.items()}
         manifest = artifacts.read_json(network / artifacts.MANIFEST)
         found["cross_encoder"] = {key: manifest[key] for key in ("training", "weight", "slope")}
-        found["ratios"] = {
-            "cross_encoder_over_learned": min(ratios.values()),
-            "by_set": ratios,
-            "end_to_end": {name: data["ratios"]["end_to_end"] for name, data in sets.items()},
-        }
     return found
 
 
@@ -236,51 +172,7 @@ def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
             "usd_per_million": round(prices.machine_call(times["p50_ms"] / 1e3), 4),
         }
     counts = {"questions": full["questions"], "answered": full["answered"], "sample_questions": part["questions"]}
-    return {**counts, "systems": systems, "ratios": ratios(part)}
-
-
-def ratios(part: Mapping[str, Any]) -> dict[str, Any]:
-    """Time of re-ranking by the cross-encoder over that of ``learned``, and the quality of both on the same questions."""
-    times = part["milliseconds"]
-    if "cross-encoder" not in times:
-        return {}
-    slow, fast = times["cross-encoder"], times["learned"]
-    return {
-        "cross_encoder_over_learned": round(slow["rerank_p50_ms"] / fast["rerank_p50_ms"], 1),
-        "end_to_end": round(slow["p50_ms"] / fast["p50_ms"], 1),
-        "questions": part["questions"],
-        "candidates": DEPTH,
-        **{
-            name: {"rerank_p50_ms": times[name]["rerank_p50_ms"], **part["systems"][name]}
-            for name in ("learned", "cross-encoder")
-        },
-    }
-
-
-def recorded() -> dict[str, Any]:
-    """Every row of the reference: the share of the error that it removes, and the time that its calls are taken to last."""
-    systems = [
-        {
-            "name": f"flan-ul2, {method}, {reference.SETS[name]}",
-            "set": name,
-            "kind": "prompted",
-            "what": RECORDED[method][2],
-            "recorded": True,
-            "calls": RECORDED[method][0],
-            "calls_for_each_passage_once": RECORDED[method][1],
-            "cond_mrr": row["mrr"],
-            "error_removed": round(row["error_removed"], 4),
-            "rerank_p50_ms": RECORDED[method][0] * prices.ASSUMED_SECONDS * 1e3,
-        }
-        for name in reference.SETS
-        for method, row in reference.methods(name).items()
-        if method != reference.BASELINE
-    ]
-    return {
-        "questions": "the reference's own questions, not ours; a second a call is its assumption",
-        "hybrid_cond_mrr": {name: reference.methods(name)[reference.BASELINE]["mrr"] for name in reference.SETS},
-        "systems": systems,
-    }
+    return {**counts, "systems": systems}
 
 
 # -- the default ------------------------------------------------------------------------------------------------------

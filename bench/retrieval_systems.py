@@ -36,6 +36,50 @@ RERANKERS = {name: (METHODS[name], METHODS[name].candidates) for name in RERANKI
 
 SEED = 0
 
+SYSTEMS = {
+    "BM25": ("semclass", "BM25 over the encoder's word pieces, as the library computes it"),
+    "BM25, bm25s": (
+        "peer",
+        "bm25s with its own tokeniser, English stop words and a stemmer, as its documentation shows",
+    ),
+    "BM25, rank-bm25": ("peer", "rank-bm25 (Okapi) over lower-cased words"),
+    "dense": ("semclass", "cosine of the shipped encoder's vectors"),
+    "hybrid": ("semclass", "dense + 0.1 * BM25, the reference's sum, which is the baseline here"),
+    "convex": (
+        "peer",
+        "alpha * dense + (1 - alpha) * BM25, each brought to 0 ... 1 over the first 100 of both; on semclass's encoder and "
+        "index",
+    ),
+    "RRF": (
+        "peer",
+        "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
+    ),
+    "default": ("semclass", "a search without options: convex + the probability that the passage answers, first 50"),
+    "class-stable": ("semclass", "hybrid, then passages of the class that is asked for come first"),
+    "class-integrated": ("semclass", "hybrid + lambda * how well the place that answers fits the class asked for"),
+    "class-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage has the class that is asked for"),
+    "entail-stable": ("semclass", "hybrid, then passages that answer, yes or no, come first"),
+    "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
+    "entail-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage answers"),
+    f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
+    "learned": (
+        "semclass",
+        "hybrid, then a head over all evidence, read when the index was built, orders the first 10",
+    ),
+    f"learned@{MORE}": ("semclass", f"the same with {MORE} candidates"),
+    "learned, then cross-encoder": ("peer", f"learned, then the int8 cross-encoder reads the first {FEW} of it"),
+    "cross-encoder": (
+        "peer",
+        "hybrid, then an int8 MiniLM that reads question and passage together orders the first 10; trained for this "
+        "benchmark on questions that learned learnt from",
+    ),
+    "cross-encoder, integrated": (
+        "peer",
+        "hybrid + lambda * cross-encoder, first 10; takes what the cross-encoder takes",
+    ),
+}
+"""By name: whose it is, and one sentence about it."""
+
 
 class Found(NamedTuple):
     """What a system gives for a question."""

@@ -82,11 +82,6 @@ class Served:
         """Resident memory, MB of 10^6 bytes."""
         return growth_sizes.resident(self.process.pid)["all"]
 
-    def seconds(self) -> float:
-        """Processor time so far."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
 
 @contextlib.contextmanager
 def served(*options: str) -> Iterator[Served]:
@@ -159,18 +154,13 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
     taken: dict[str, list[float]] = {"service": [], "library": [], "together": [], "one": []}
     rates: dict[str, list[float]] = {name: [] for name in taken}
     statuses: Counter[str] = Counter()
-    of_client = of_service = total = 0.0
     context = multiprocessing.get_context("spawn")
     with served() as service, ProcessPoolExecutor(1, context) as client, ThreadPoolExecutor(workers) as pool:
         size = requests // blocks
         client.submit(http_load.drive, HOST, service.port, wire[:size], connections).result()  # warms up
         list(pool.map(ours, items[: size // 4]))
-        before = _batches(service)
         for begin in range(0, requests, size):
-            clock = service.seconds()
             found = client.submit(http_load.drive, HOST, service.port, wire[begin : begin + size], connections).result()
-            of_service += service.seconds() - clock
-            of_client, total = of_client + found.client_seconds, total + found.seconds
             statuses += found.statuses
             taken["service"] += found.latencies
             rates["service"].append(len(found.latencies) / found.seconds)
@@ -185,7 +175,6 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
                 began = time.perf_counter()
                 taken[name] += list(job(some))
                 rates[name].append(len(some) / (time.perf_counter() - began))
-        after = _batches(service)
     errors = sum(count for status, count in statuses.items() if status != "200")
     rows = [
         {
@@ -207,30 +196,12 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
         "statuses": dict(statuses),
         "p95_over_p50": round(rows[0]["ms_p95"] / rows[0]["ms_p50"], 2),
         "share_of_library": round(float(np.median(np.divide(rates["service"], rates["library"]))), 3),
-        "processor": [
-            {
-                "processors": workers,
-                "client_share": round(of_client / total, 3),
-                "service_share": round(of_service / total, 3),
-                "client_ms_a_request": round(of_client / requests * 1e3, 3),
-                "service_ms_a_request": round(of_service / requests * 1e3, 3),
-            }
-        ],
-        "batch_texts": round((after[0] - before[0]) / max(after[1] - before[1], 1), 1),
     }
 
 
 def passages(texts: Sequence[str]) -> list[Passage]:
     """Texts as the library takes them."""
     return [Passage(str(place), text) for place, text in enumerate(texts)]
-
-
-def _batches(service: Served) -> tuple[float, float]:
-    """Texts and runs of re-ranking so far."""
-    text = service.get("/metrics")[1]
-    found = [re.search(rf'semclass_batch_texts_{name}{{kind="rerank"}} (\S+)', text) for name in ("sum", "count")]
-    total, count = (float(item[1]) if item else 0.0 for item in found)
-    return total, count
 
 
 def table(found: Mapping[str, Any]) -> str:

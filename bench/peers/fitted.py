@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,51 +97,50 @@ def _read(train: str, folder: str) -> tuple[Any, Path, Any]:
     return json.loads(Path(train).read_text(encoding="utf-8")), out, import_extra("joblib", "bench")
 
 
-def _loaded(heads: dict[str, str]) -> dict[str, Any]:
-    joblib = import_extra("joblib", "bench")
-    return {name: joblib.load(path) for name, path in heads.items()}
+def _load(path: Path) -> Any:
+    return import_extra("joblib", "bench").load(path)
 
 
-def _files(model: str | None, head: str) -> list[str]:
-    return [head] if model is None else [model, head]
+def _files(model: str | None, *heads: Path) -> list[str | Path]:
+    return [*([] if model is None else [model]), *heads]
 
 
-# -- texts with one class ---------------------------------------------------------------------------------------------
-
-
-def train_texts(
-    kind: str, model: str | None, heads: dict[str, tuple[str, int | None]], train: str, folder: str, of: str
-) -> dict[str, Any]:
-    """Fit classifiers of a text and keep them in a folder; `heads`: estimator and number of texts by file."""
+def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+    """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
     del of
     data, out, joblib = _read(train, folder)
-    most = None if None in (counts := [count for _, count in heads.values()]) else max(counts)
-    texts = data["texts"][:most]
     started = time.perf_counter()
-    rows = _fitted_vectors(kind, model, texts)(texts)
-    encoding = (time.perf_counter() - started) / len(texts)
-    took, chosen = {}, {}
-    for file, (name, count) in heads.items():
-        labels = data["labels"][file.rpartition(".")[2]][:count]
-        started = time.perf_counter()
-        fitted, chosen[file] = fit(name, rows[:count], labels)
-        took[file] = round(encoding * len(labels) + time.perf_counter() - started, 1)
-        joblib.dump(fitted, out / f"{file}.joblib")
-    return {"train_s": took, "chosen": chosen, "made": digest(out)}
+    rows = _fitted_vectors(kind, model, data["texts"])(data["texts"])
+    encoding = time.perf_counter() - started
+    found: dict[str, Any] = {}
+    for head in heads:
+        chosen = {}
+        for level in ("coarse",) if head == "svc" else ("coarse", "fine"):
+            started = time.perf_counter()
+            fitted, chosen[level] = fit(head, rows, data["labels"][level])
+            if level == "coarse":
+                took = round(encoding + time.perf_counter() - started, 1)
+            joblib.dump(fitted, out / f"{head}.{level}.joblib")
+        found[head] = {"train_s": took, "chosen": chosen}
+    return {**found, "made": digest(out)}
 
 
-def texts(kind: str, model: str | None, heads: dict[str, str]) -> System:
-    """Vectors and fitted classifiers; `heads`: files by name of the answer, ``"label"`` being the timed one."""
-    embed, fits = vectors(kind, model), _loaded(heads)
+def texts(kind: str, model: str | None, folder: str, head: str) -> System:
+    """Vectors and fitted classifiers of both levels."""
+    levels = {"label": "coarse", "fine": "fine"}
+    files = {
+        name: path for name, level in levels.items() if (path := Path(folder) / f"{head}.{level}.joblib").is_file()
+    }
+    embed, fits = vectors(kind, model), {name: _load(path) for name, path in files.items()}
 
     def everything(texts: Sequence[str]) -> dict[str, list[str]]:
         rows = embed(texts)
-        return {name: head.predict(rows).tolist() for name, head in fits.items()}
+        return {name: fitted.predict(rows).tolist() for name, fitted in fits.items()}
 
-    return System(lambda texts: fits["label"].predict(embed(texts)).tolist(), _files(model, heads["label"]), everything)
+    def answer(texts: Sequence[str]) -> list[str]:
+        return list(fits["label"].predict(embed(texts)).tolist())
 
-
-# -- texts with several classes ---------------------------------------------------------------------------------------
+    return System(answer, _files(model, files["label"]), everything)
 
 
 def train_several(
@@ -197,16 +196,14 @@ def _squeezed(head: Any, rows: Any) -> Any:
     return 0.5 * (1 + np.tanh(head.decision_function(rows) / 2))
 
 
-def several(kind: str, model: str | None, head: str) -> System:
+def several(kind: str, model: str | None, folder: str, head: str) -> System:
     """Vectors, and a classifier and a threshold for each of several classes."""
-    embed, heads = vectors(kind, model), _loaded({"": head})[""]
-    return System(lambda texts: _decided(heads, embed(texts)), _files(model, head))
+    path = Path(folder) / f"{head}.joblib"
+    embed, heads = vectors(kind, model), _load(path)
+    return System(lambda texts: _decided(heads, embed(texts)), _files(model, path))
 
 
-# -- pairs of texts ---------------------------------------------------------------------------------------------------
-
-
-def train_pairs(kind: str, model: str | None, hows: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
+def train_pairs(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
     """Fit a logistic regression for each way to combine the vectors of a pair."""
     del of
     data, out, joblib = _read(train, folder)
@@ -216,28 +213,25 @@ def train_pairs(kind: str, model: str | None, hows: Sequence[str], train: str, f
     rows = _fitted_vectors(kind, model, list(distinct), pairs=True)(list(distinct))
     first, second = (rows[[distinct[text] for text in side]] for side in (asked, given))
     encoding = time.perf_counter() - started
-    took, chosen = {}, {}
-    for how in hows:
+    found: dict[str, Any] = {}
+    for how in heads:
         started = time.perf_counter()
-        fitted, chosen[how] = fit("logistic", _combined(first, second, how), data["labels"])
-        took[how] = round(encoding + time.perf_counter() - started, 1)
+        fitted, chosen = fit("logistic", _combined(first, second, how), data["labels"])
+        found[how] = {"train_s": round(encoding + time.perf_counter() - started, 1), "chosen": chosen}
         joblib.dump(fitted, out / f"{how}.joblib")
-    return {"train_s": took, "chosen": chosen, "made": digest(out)}
+    return {**found, "made": digest(out)}
 
 
-def pairs(kind: str, model: str | None, heads: dict[str, str], timed: str) -> System:
-    """Vectors of both texts, and fitted classifiers of what is made of them; `heads`: files by how."""
-    embed, fits = vectors(kind, model), _loaded(heads)
+def pairs(kind: str, model: str | None, folder: str, head: str) -> System:
+    """Vectors of both texts, and a fitted classifier of what is made of them."""
+    path = Path(folder) / f"{head}.joblib"
+    embed, fitted = vectors(kind, model), _load(path)
 
-    def answers(pairs: Sequence[Any], hows: Iterable[str]) -> dict[str, list[float]]:
+    def answer(pairs: Sequence[Any]) -> list[float]:
         asked, given = (embed(texts) for texts in zip(*pairs, strict=True))
-        return {how: fits[how].predict_proba(_combined(asked, given, how))[:, 1].round(5).tolist() for how in hows}
+        return list(fitted.predict_proba(_combined(asked, given, head))[:, 1].round(5).tolist())
 
-    def everything(pairs: Sequence[Any]) -> dict[str, list[float]]:
-        found = answers(pairs, fits)
-        return {"label": found[timed], **found}
-
-    return System(lambda pairs: answers(pairs, [timed])[timed], _files(model, heads[timed]), everything)
+    return System(answer, _files(model, path))
 
 
 def _combined(asked: Any, given: Any, how: str) -> Any:

@@ -24,6 +24,15 @@ VECTORS = {
 }
 """Kinds of vectors that peers are fitted over, and what they are."""
 
+HEADS = {
+    "logistic": "logistic regression",
+    "svc": "support vector machine, RBF kernel",
+    "linear-svc": "linear support vector machine, strength sought up to C = 1",
+    "products": "logistic regression over u, v, |u - v| and u * v",
+    "cosine": "a threshold on the cosine, found by logistic regression",
+}
+"""What is fitted over vectors; the last two over those of a pair."""
+
 RECORDED = (
     "flan-ul2 (20 B parameters), prompted by the reference thesis of 2024 with examples of each class; its recorded "
     "answers; a second a call is the thesis's assumption, not a measurement"
@@ -48,7 +57,6 @@ class Entry:
     training: Mapping[str, Any] | None = None
     train_s: float | None = None
     like: str | None = None  # a system that gives the same answers
-    said: str = "label"  # which answer counts
 
 
 def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
@@ -67,8 +75,6 @@ def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, scor
             continue
         kept[entry.name] = step.pop("answers", {})
         answers = kept[entry.like or entry.name]
-        if entry.said != "label":
-            answers = {name: {"label": given[entry.said]} for name, given in answers.items()}
         money = round(prices.machine_call(step["p50_ms"] / 1e3, entry.threads), 4)
         row |= {**score(entry.name, answers), **step, "usd_per_million": money}
     return found
@@ -167,25 +173,39 @@ def seconds_of(folder: Path) -> float | None:
     return float(training["seconds"]) if "seconds" in training else None
 
 
-def fitted(
-    bench: Bench, section: str, function: str, kind: str, folder: Path, train: Path, **arguments: Any
-) -> tuple[str | None, Mapping[str, Any]]:
-    """Fit a peer over one kind of vectors, or find it fitted; gives the model that makes the vectors, too."""
-    made: Mapping[str, Any] = {}
-    model: Path | None = folder / "tfidf.joblib"
-    if kind != "tfidf":
-        model = source = original()
-        made = {} if source else NO_ORIGINAL
+def scikit_peers(
+    bench: Bench, section: str, task: str, folder: Path, train: Path, peers: Mapping[str, tuple[str, str]], what: str
+) -> tuple[list[Entry], dict[str, Any]]:
+    """Fit peers over vectors, or find them fitted: systems to measure, and what fitting gave, by name.
+
+    `task` names functions of :mod:`bench.peers.fitted`; `peers` are kind of vectors and head by name, TF-IDF in a quick run.
+    """
+    entries, found = [], {}
+    for kind in ["tfidf"] if bench.quick else dict.fromkeys(kind for kind, _ in peers.values()):
+        model: Path | None = folder / "tfidf.joblib"
+        made: Mapping[str, Any] = {}
+        if kind != "tfidf":
+            model = original()
+            made = {} if model else NO_ORIGINAL
         if kind == "model2vec":
             model = bench.work / "peers" / "static"  # once for all sections
             made = fine_tuned(bench, "peers/static", "bench.peers.fitted:distil", None, model)
-    out = folder / kind
-    if "skipped" not in made:
-        made = bench.step(
-            f"{section}/train/{kind}", function, wrote=out,
-            kind=kind, model=model, train=train, folder=out, of=file_digest(train), **arguments,
-        )  # fmt: skip
-    return model and str(model), made
+        names, out = {name: head for name, (of, head) in peers.items() if of == kind}, folder / kind
+        if "skipped" not in made:
+            made = bench.step(
+                f"{section}/train/{kind}", f"bench.peers.fitted:train_{task}", wrote=out, kind=kind, model=model,
+                heads=list(names.values()), train=train, folder=out, of=file_digest(train),
+            )  # fmt: skip
+        for name, head in names.items():
+            one = made.get(head, {})
+            training = {key: value for key, value in {**made, **one}.items() if key in ("skipped", "made", "chosen")}
+            options = {"kind": kind, "model": model and str(model), "folder": str(out), "head": head}
+            told = what.format(vectors=VECTORS[kind], head=HEADS[head])
+            loader = f"bench.peers.fitted:{task}"
+            entries.append(Entry(name, "peer", told, loader, options, training=training, train_s=one.get("train_s")))
+            if one:
+                found[name] = one
+    return entries, found
 
 
 def fine_tuned(
@@ -197,3 +217,35 @@ def fine_tuned(
         return SLOW if bench.quick else NO_ORIGINAL
     data = {} if train is None else {"train": train, "of": file_digest(train)}
     return bench.step(name, function, threads=threads, wrote=out, original=source, folder=out, **data)
+
+
+def ratios_to_semclass(
+    bench: Bench,
+    section: str,
+    entries: Sequence[Entry],
+    items: Path,
+    names: Mapping[str, str],
+    score: Callable[[Sequence[Any]], float] | None = None,
+) -> dict[str, Any]:
+    """How many times slower peers are than semclass, in turns in one process; `names`: of the ratios, by peer."""
+    by_name = {entry.name: entry for entry in entries if "skipped" not in (entry.training or {})}
+    chosen = [by_name[name] for name in ("semclass", *names) if name in by_name]
+    if len(chosen) < 2:
+        return {}
+    found = bench.step(
+        f"{section}/by_turns", "bench.peers.systems:by_turns", items=items,
+        systems={entry.name: (entry.loader, dict(entry.options)) for entry in chosen},
+        of=" ".join([file_digest(items), *(str((entry.training or {}).get("made", "")) for entry in chosen)]),
+    )  # fmt: skip
+    ours = found["semclass"]
+    shown: dict[str, dict[str, Any]] = {}
+    for entry in chosen[1:]:
+        theirs = found[entry.name]
+        shown[f"{names[entry.name]}_over_semclass"] = row = {
+            **{f"{p}_ratio": round(theirs[f"{p}_ms"] / ours[f"{p}_ms"], 2) for p in ("p50", "p95")},
+            "p50_ms": theirs["p50_ms"],
+            "semclass_p50_ms": ours["p50_ms"],
+        }
+        if score is not None:
+            row |= {"accuracy": score(theirs["answers"]), "semclass_accuracy": score(ours["answers"])}
+    return shown

@@ -40,7 +40,6 @@ Array = npt.NDArray[Any]
 RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)  # learning rates, and passes over the questions, that are tried
 SEARCHED, JUDGED = 600, 150  # questions on which settings are tried, and held-out questions that choose among them
 CALIBRATION = 400  # pairs that the scales of the int8 activations are found on
-PARITY = 200  # held-out questions whose scores before and after quantisation are compared
 MAX_LENGTH = 384  # word pieces of a pair that the exported network reads
 
 
@@ -266,21 +265,8 @@ def held_out_scores(task: Task, rows: Array, network: CrossEncoder) -> Array:
     return np.stack(found).astype(np.float64)
 
 
-def parity(scores: Array, int8: Array, answers: Array) -> dict[str, float]:
-    """Compare scores before quantisation and after, each float64 (n, 10)."""
-    centred = [values - values.mean(axis=1, keepdims=True) for values in (scores, int8)]
-    figures = {
-        "mean_difference": float(np.abs(scores - int8).mean()),
-        "spread": float(centred[0].std()),
-        "correlation": float(np.corrcoef(centred[0].ravel(), centred[1].ravel())[0, 1]),
-        "mrr_torch": float(reciprocal_ranks(scores, answers).mean()),
-        "mrr_int8": float(reciprocal_ranks(int8, answers).mean()),
-    }
-    return {name: round(value, 4) for name, value in figures.items()}
-
-
-def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
-    """Find lambda and the slope of Platt's sigmoid on held-out questions; gives them with the figures, and all scores."""
+def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
+    """Find lambda and the slope of Platt's sigmoid on held-out questions; gives them with figures."""
     held = np.flatnonzero(task.held_out)
     scores = held_out_scores(task, held, CrossEncoder.load(folder))
     answers, score = task.answers[held], task.score[held]
@@ -293,7 +279,7 @@ def on_held_out(task: Task, folder: Path) -> tuple[dict[str, Any], Array]:
             for name, keys in (("hybrid", score), ("alone", scores), ("integrated", score + weight * scores))
         },
     }
-    return {"weight": weight, "slope": round(float(platt.coef_[0, 0]), 4), "metrics": {"held_out": metrics}}, scores
+    return {"weight": weight, "slope": round(float(platt.coef_[0, 0]), 4), "metrics": {"held_out": metrics}}
 
 
 def export(folder: Path, network: Network, task: Task, rows: Array, source: Path, training: dict[str, Any]) -> None:
@@ -305,11 +291,7 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
     files = {"model.onnx": model, "tokenizer.json": (source / "tokenizer.json").read_bytes()}
     fields: dict[str, Any] = {"max_length": MAX_LENGTH, "training": training}
     artifacts.save(folder, "cross-encoder", files, fields)
-    found, scores = on_held_out(task, folder)
-    held = np.flatnonzero(task.held_out)
-    few = np.arange(0, len(held), max(1, len(held) // PARITY))
-    before = torch_scores(network, task, held[few], tokenizer)
-    found["metrics"]["parity"] = parity(before, scores[few], task.answers[held[few]])
+    found = on_held_out(task, folder)
     artifacts.save(folder, "cross-encoder", files, {**fields, **found})
     print(f"{folder}: {len(model) / 1e6:.1f} MB, {training}, {found}", flush=True)
 

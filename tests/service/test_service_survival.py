@@ -40,7 +40,6 @@ def test_requests_one_after_another_over_connections_that_stay_open(running):
     found = http_load.drive(service.HOST, running.port, [MESSAGE] * 20, 4)
     assert found.statuses == {"200": 20}
     assert len(found.latencies) == 20
-    assert found.client_seconds <= found.seconds * 2
 
 
 def test_more_at_once_than_are_taken_are_answered_or_told_to_come_back(ask):
