@@ -37,9 +37,6 @@ QUESTIONS = 1000
 N = 10  # passages that are compared
 MATCHES = ("hybrid", "match-soft", "match-hard")
 
-DEPTHS = (50, 100, 200, 400, 800)
-"""Values of :attr:`semclass.QdrantIndex.depth` whose ten best are compared with those of a full search."""
-
 
 class Listening:
     """A client that remembers the scores which the engine gave last."""
@@ -94,20 +91,6 @@ def agreement(retriever: HybridRetriever, found: HybridRetriever, queries: Seque
     }
 
 
-def lost_by_depth(retriever: HybridRetriever, found: HybridRetriever, queries: Sequence[Query]) -> dict[str, float]:
-    """Share of the ten best of a full search that the engine finds with each depth; soft class match."""
-    index: Any = found.index
-    rows = [retriever.retrieve(query, N, METHODS["match-soft"]) for query in queries]
-    wanted = [{passage.id for passage in retriever.index.passages(row)} for row in rows]
-    shares = {}
-    for depth in DEPTHS:
-        at = replace(found, index=replace(index, depth=depth))
-        given = [at.candidates(query, N, METHODS["match-soft"], evidence=False).passages or () for query in queries]
-        hits = [len(want & {item.id for item in items}) for want, items in zip(wanted, given, strict=True)]
-        shares[str(depth)] = round(float(np.mean(hits)) / N, 4)
-    return shares
-
-
 def measure(folder: str, indices: str, questions: int, passages: int | None, engines: Sequence[str]) -> dict[str, Any]:
     """Everything on one set."""
     qdrant = import_extra("qdrant_client", "bench")
@@ -130,7 +113,6 @@ def measure(folder: str, indices: str, questions: int, passages: int | None, eng
         for name, remote in found.items():
             full = replace(remote, index=replace(remote.index, depth=len(index)))  # type: ignore[type-var]
             result[name] = agreement(retriever, full, queries)
-        result["recall_by_depth"] = lost_by_depth(retriever, found["rust_core"], queries)
     return result
 
 
@@ -155,8 +137,8 @@ ENGINES = {"local": "local mode", "rust_core": "Rust core"}
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Agreement of the engines with the embedded index, and what one misses that scores few passages."""
-    rows, depths = [], []
+    """Agreement of the engines with the embedded index."""
+    rows = []
     for name, results in found["engines"].items():
         if name not in SETS:
             continue
@@ -168,10 +150,8 @@ def table(found: Mapping[str, Any]) -> str:
             counts = (f"{one[key]:,}" for key in ("questions", "same_passages", "same_order"))
             largest = (readme.number(one["largest_difference"].get(key)) for key in ("score", "engine_score"))
             rows.append((name, ENGINES[engine], f"{results['passages']:,}", *counts, *largest))
-        depths.append((name, *(f"{results['recall_by_depth'][str(depth)]:.4f}" for depth in DEPTHS)))
     head = ("set", "engine", "passages", "questions", "same ten", "same order", "score differs by", "engine's score by")
-    recall = ("share of the ten best that are found", *(f"of {depth}" for depth in DEPTHS))
-    return f"{readme.markdown(head, rows)}\n\n{readme.markdown(recall, depths)}"
+    return readme.markdown(head, rows)
 
 
 TABLES = {"": table}

@@ -62,8 +62,9 @@ def run(bench: Bench) -> dict[str, Any]:
     train = keep(folder / "train.json", taught)
     what = "{vectors} of either text, {head}."
     peers, _ = scikit_peers(bench, "entailment", "pairs", folder, train, PEERS, what)
+    shipped_threshold = float(read_json(default_models() / "entailment" / "manifest.json")["threshold"])
     systems = [
-        *rows(bench, "entailment", shipped(), items, partial(quality, truth=truth, thresholds=shipped_thresholds())),
+        *rows(bench, "entailment", shipped(), items, partial(quality, truth=truth, threshold=shipped_threshold)),
         *rows(bench, "entailment", peers, items, partial(quality, truth=truth)),
         _cross_encoder(bench, folder, items, taught, truth),
         recorded(bench, "entailment", measures.of_answers(truth, flan)),
@@ -79,7 +80,7 @@ def run(bench: Bench) -> dict[str, Any]:
             f"{len(taught['labels'])} pairs of squad_sentences/train: each question with its answer and with one of the "
             f"{NEIGHBOURS} sentences on either side, likelier one with the question's words. f1 is that of yes. Timed: one "
             "pair at a time, both texts from scratch; all but the cross-encoder could keep vectors of sentences. What the "
-            "pair heads and the cross-encoder learnt from, see retrieval.",
+            "cross-encoder learnt from, see retrieval.",
             "sources": "GLUE QNLI validation, made of SQuAD's development articles, with flan-ul2's recorded answers",
         },
         "systems": systems,
@@ -113,13 +114,9 @@ def _shared(question: str, sentence: str) -> float:
 
 
 def quality(
-    name: str,
-    answers: Mapping[str, Mapping[str, Sequence[float]]],
-    truth: Array,
-    thresholds: Mapping[str, float] | None = None,
+    _: str, answers: Mapping[str, Mapping[str, Sequence[float]]], truth: Array, threshold: float = 0.5
 ) -> dict[str, Any]:
-    """Figures of probabilities; yes from a system's threshold on, one half if it has none."""
-    threshold = (thresholds or {}).get(name, 0.5)
+    """Figures of probabilities; yes from the threshold on."""
     scores = np.array(answers["qnli"]["label"])
     return {**measures.of_answers(truth, scores >= threshold, scores), "threshold": round(threshold, 4)}
 
@@ -127,25 +124,13 @@ def quality(
 def shipped() -> list[Entry]:
     """Systems of semclass."""
     what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
-    loader, heads = "bench.peers.systems:semclass_entailment", "bench.peers.systems:semclass_pair_head"
-    meant = "meant for the first ten passages of a retriever; here the one sentence is all that was found."
-    took, pairs = trained_seconds("entailment"), trained_seconds("entailment", "pairs/learned")
+    loader, took = "bench.peers.systems:semclass_entailment", trained_seconds("entailment")
     return [
         Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
-        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"),
-        Entry("semclass, pair head learned", "semclass", f"The shipped re-ranker's head over all evidence, {meant}",
-              heads, {"threads": 1, "method": "learned"}, train_s=pairs),
-        Entry("semclass, pair head entailment", "semclass", f"The shipped re-ranker's head over the two texts, {meant}",
-              heads, {"threads": 1, "method": "entail-stable"}, train_s=pairs),
-    ]  # fmt: skip
-
-
-def shipped_thresholds() -> dict[str, float]:
-    """What the manifests name."""
-    heads = {"semclass": "entailment", "semclass, 2 threads": "entailment"}
-    heads |= {f"semclass, pair head {name}": f"pairs/{name}" for name in ("learned", "entailment")}
-    models = default_models()
-    return {name: float(read_json(models / head / "manifest.json")["threshold"]) for name, head in heads.items()}
+        Entry(
+            "semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"
+        ),
+    ]
 
 
 def _cross_encoder(
@@ -170,7 +155,7 @@ def _cross_encoder(
 
     def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:
         threshold = even_odds(np.array(answers["train"]["label"]), np.array(taught["labels"][some]))
-        return quality(said, answers, truth, {said: threshold})
+        return quality(said, answers, truth, threshold)
 
     return rows(bench, "entailment", [entry], given, score)[0]
 

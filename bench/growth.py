@@ -36,16 +36,13 @@ def run(bench: Bench) -> dict[str, Any]:
     rows, folders = [], {}
     for size in SIZES[:2] if few else SIZES:
         folders[size] = place / f"{'quick-' * few}{size}"
-        compared = (20 if few else 100) if size == SIZES[0] else 0
-        row = bench.step(
-            f"growth/made/{size}", "bench.growth_sizes:make", wrote=folders[size],
-            pool=pool, n=size, folder=folders[size], seed=0, compared=compared,
-        )  # fmt: skip
+        arguments = {"pool": pool, "n": size, "folder": folders[size]}
+        row = bench.step(f"growth/made/{size}", "bench.growth_sizes:make", wrote=folders[size], **arguments)
         timed = 30 if few or size > LARGE else 100
         found = bench.step(
             f"growth/search/{size}", "bench.growth_sizes:search", index=folders[size], data=data, timed=timed
         )
-        rows.append({**row, "make_peak_mb": row["peak_mb"], **found})
+        rows.append({**row, **found})
     most = max(folders)
     variants = _variants(bench, most, folders[most])
     big = folders[min(LARGE, most)]
@@ -61,8 +58,7 @@ def run(bench: Bench) -> dict[str, Any]:
     return {
         "what": WHAT,
         "sentences": [read],
-        "agreement": [rows[0]["agreement"]],
-        "sizes": [{key: value for key, value in row.items() if key != "agreement"} for row in rows],
+        "sizes": rows,
         "variants": variants,
         "bm25": [lexical],
         "encoders": encoders.get("rows", [encoders]),

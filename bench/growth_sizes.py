@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -23,27 +24,19 @@ from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
+from semclass.index.store import describe
 from semclass.ranking.methods import METHODS
-from semclass.scoring import bm25
 from semclass.scoring.topk import top_k
 
 SEARCHES = 200  # searches after which the memory of a service is looked at
 K = 10  # passages that a search gives
+METHODS_TIMED = {"plain": "hybrid", "learned": "learned", "default": "default"}  # by the names of the results
 
 
 def questions(data: str, limit: int) -> list[str]:
     """Questions of SQuAD's dev articles, whose sentences made corpora are drawn from, too."""
     texts = [row["text"] for row in read_jsonl(Path(data) / "beir" / "squad4" / "queries.jsonl")]
     return texts[:: max(len(texts) // limit, 1)][:limit]
-
-
-def resident(process: int | None = None) -> dict[str, float]:
-    """Memory of a process now, MB of 10^6 bytes: all of it, its own, and pages of mapped files; empty if unknown."""
-    status, names = Path(f"/proc/{process or 'self'}/status"), {"VmRSS": "all", "RssAnon": "own", "RssFile": "files"}
-    if not status.is_file():
-        return {}
-    found = (line.partition(":") for line in status.read_text().splitlines())
-    return {names[key]: round(int(value.split()[0]) * 1024 / 1e6, 1) for key, _, value in found if key in names}
 
 
 def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
@@ -59,20 +52,17 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
     }
 
 
-def make(pool: str, n: int, folder: str, seed: int, compared: int) -> dict[str, Any]:
-    """Write the index of a made corpus; compare some of its passages with the same read for real."""
+def make(pool: str, n: int, folder: str) -> dict[str, Any]:
+    """Write the index of a made corpus."""
     passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
-    taken = made_corpus.make(found, n, passage_encoder, Path(folder), seed=seed)
-    kinds = made_corpus.bytes_of(Path(folder))
-    index = PassageIndex.load(folder, verify=False)
-    return {
-        "passages": n,
-        "pieces_per_passage": round(float(index.terms.lengths().mean()), 1),
-        **taken,
-        "bytes": sum(kinds.values()),
-        "bytes_per_passage": {kind: round(value / n, 1) for kind, value in kinds.items()},
-        "agreement": made_corpus.agreement(found, index, passage_encoder, range(compared)) if compared else None,
-    }
+    taken = made_corpus.make(found, n, passage_encoder, Path(folder))
+    lengths = PassageIndex.load(folder, verify=False).terms.lengths()
+    return {"passages": n, "pieces_per_passage": round(float(lengths.mean()), 1), **taken, "bytes": bytes_of(folder)}
+
+
+def bytes_of(folder: str) -> int:
+    """Bytes of an index."""
+    return sum(describe(Path(folder))["bytes"].values())
 
 
 def lean(index: str, folder: str) -> dict[str, Any]:
@@ -80,50 +70,31 @@ def lean(index: str, folder: str) -> dict[str, Any]:
     opened = PassageIndex.load(index, verify=False)
     few = [replace(part, tokens=NOTHING, sentences=NOTHING, terms=NOTHING) for part in opened.segments]
     replace(opened, form="lean", codebooks="", segments=tuple(few)).save(folder)
-    kinds = made_corpus.bytes_of(Path(folder))
-    return {"passages": len(opened), "bytes": sum(kinds.values())}
+    return {"passages": len(opened), "bytes": bytes_of(folder)}
 
 
 def search(index: str, data: str, timed: int, searches: int = SEARCHES, every: bool = False) -> dict[str, Any]:
-    """Time to open, memory after opening and after searches, times of searches and of their parts, and what they miss."""
+    """Time to open, peak memory after searches, times of searches, and what they miss."""
     asked = questions(data, searches)
-    memory = {"imported": resident()}
-    started = time.perf_counter()
     retriever = HybridRetriever.load(index)
-    loaded = time.perf_counter() - started
     if every:  # without cells, so that a question is compared with every vector
-        index_of_all = replace(
-            retriever.embedded, segments=tuple(replace(part, near=None) for part in retriever.embedded.segments)
-        )
-        retriever = replace(retriever, index=index_of_all)
-    memory["opened"] = resident()
-    started = time.perf_counter()
-    retriever.search(asked[0])
-    first = time.perf_counter() - started
-    memory["first_search"] = resident()
+        segments = tuple(replace(part, near=None) for part in retriever.embedded.segments)
+        retriever = replace(retriever, index=replace(retriever.embedded, segments=segments))
     for text in asked:
         retriever.search(text)
-    memory["searched"] = resident()
     peak = peak_megabytes()
     texts = asked[:: max(len(asked) // timed, 1)][:timed]
-    seconds = timing.by_turns(texts, timing.searches(retriever), block=10)
+    jobs = {name: partial(retriever.search, method=method) for name, method in METHODS_TIMED.items()}
+    seconds = timing.by_turns(texts, jobs, block=10)
     started = time.perf_counter()
     PassageIndex.load(index)
-    opened = time.perf_counter() - started
-    started = time.perf_counter()
-    PassageIndex.load(index, verify=False)
     return {
         "passages": len(retriever.index),
-        "load_s": round(loaded, 3),
-        "open_s": round(opened, 3),
-        "open_unverified_s": round(time.perf_counter() - started, 4),
-        "first_search_ms": round(first * 1e3, 1),
-        "memory_mb": memory,
+        "open_s": round(time.perf_counter() - started, 3),
         "service_peak_mb": peak,
-        "searches": len(asked) + 1,
+        "searches": len(asked),
         "timed": len(texts),
         **timing.percentiles({f"{name}_ms": values for name, values in seconds.items()}, 1e3, 3),
-        "parts_ms": parts(retriever, texts),
         "recall@10": recall(retriever, asked),
     }
 
@@ -138,27 +109,6 @@ def recall(retriever: HybridRetriever, texts: Sequence[str]) -> float:
     return round(float(np.mean(found)), 4)
 
 
-def parts(retriever: HybridRetriever, texts: Sequence[str]) -> dict[str, float]:
-    """Median milliseconds of what a search with ``learned`` is made of."""
-    index, passage_encoder = retriever.embedded, retriever.models.passage_encoder
-    taken: dict[str, list[float]] = {}
-
-    def take(name: str, job: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        found = job()
-        taken.setdefault(name, []).append(time.perf_counter() - started)
-        return found
-
-    for text in texts:
-        query = take("encode", lambda text=text: timing.encode(retriever, text, METHODS["learned"]))
-        found = take("find", lambda query=query: retriever.candidates(query, K, METHODS["hybrid"], evidence=False))
-        tokens, sentences, terms = take("evidence", lambda found=found: index.evidence(found.rows, passage_encoder))
-        whole = replace(found, tokens=tokens, sentences=sentences, terms=terms)
-        take("order", lambda query=query, whole=whole: retriever.models.order(query, whole, METHODS["learned"]))
-        take("passages", lambda found=found: index.passages(found.rows))
-    return {name: round(float(np.median(values)) * 1e3, 3) for name, values in taken.items()}
-
-
 def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     """BM25 of an index against rank-bm25 over the same word pieces, with the same scores, by turns."""
     opened = PassageIndex.load(index, verify=False)
@@ -168,23 +118,13 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     def tokens(terms: Any) -> list[str]:
         return list(words[terms[encoder.is_term[terms]]])
 
-    before, started = resident(), time.perf_counter()
     reference = rank_bm25([tokens(opened.terms.row(row)) for row in range(len(opened))], same_idf=True)
-    seconds = {"rank_bm25_build_s": round(time.perf_counter() - started, 2)}
-    memory = {"rank_bm25_mb": round(resident().get("own", 0) - before.get("own", 0), 1)}
-    started = time.perf_counter()
-    bm25.postings(opened.terms, encoder.is_term)
-    seconds["semclass_build_s"] = round(time.perf_counter() - started, 2)
-    before = resident()
     asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]
-    opened.lexical_scores(asked[0])
-    memory["semclass_mb"] = round(resident().get("all", 0) - before.get("all", 0), 1)
     pairs = [(terms, tokens(terms)) for terms in asked]
     found = timing.by_turns(
         pairs,
         {
             "semclass": lambda pair: top_k(opened.lexical_scores(pair[0]), K),
-            "best": lambda pair: bm25.best([part.postings for part in opened.segments], opened.statistics, pair[0], K),
             "peer": lambda pair: top_k(reference.get_scores(pair[1]), K),
         },
         block=10,
@@ -196,8 +136,6 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
         **timing.percentiles({f"{name}_ms": values for name, values in found.items()}, 1e3, 3),
         "ratio": round(float(np.median(found["peer"]) / np.median(found["semclass"])), 1),
         "largest_difference": round(float(max(apart)), 6),
-        **seconds,
-        **memory,
     }
 
 

@@ -3,7 +3,7 @@
 A made passage is 3 to 5 sentences, drawn with a seed from ``squad_sentences``. Text, word pieces, BM25 and the vectors
 of tokens and sentences are those of a real build, as semclass reads each sentence by itself. Pooled vectors (the
 sentences' mean with a little noise) and class probabilities (the sentences' largest) are not encoded. Such a corpus is
-good for measuring time and memory, not quality. :func:`agreement` compares it with passages that are read for real.
+good for measuring time and memory, not quality.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from semclass.index.ingest import IndexConfig
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
-from semclass.index.store import describe
 from semclass.scoring import postings
 from semclass.scoring.quantisation import to_int8
 from semclass.scoring.topk import unit
@@ -233,42 +232,3 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
 def _line(number: int, passage: str) -> bytes:
     """A passage as an index keeps it."""
     return (json.dumps({"_id": str(number), "text": passage, "metadata": {}}, ensure_ascii=False) + "\n").encode()
-
-
-def bytes_of(folder: Path) -> dict[str, int]:
-    """Bytes of an index by what they hold."""
-    files = describe(folder)["bytes"]
-    kinds = {"pooled": "vectors", "pooled_levels": "vectors", "sentences": "sentences", "sentence_offsets": "sentences"}
-    kinds |= {"tokens": "tokens", "token_offsets": "tokens", "terms": "terms", "term_offsets": "terms"}
-    kinds |= {"probabilities": "classes", "records": "text", "record_offsets": "text"}
-    kinds |= {"id_hashes": "ids", "id_rows": "ids", "columns": "metadata", "columns.json": "metadata"}
-    found: dict[str, int] = {}
-    for name, size in files.items():
-        kind = "BM25" if name.startswith("bm25") else kinds.get(name.removesuffix(".npy"), "other")
-        found[kind] = found.get(kind, 0) + size
-    return found
-
-
-def agreement(
-    pool: Pool, index: PassageIndex, passage_encoder: PassageEncoder, rows: Sequence[int]
-) -> dict[str, float]:
-    """How far made passages are from the same passages read for real."""
-    chosen = np.array(rows)
-    (real,) = PassageIndex.build([index.passage(row) for row in rows], passage_encoder=passage_encoder).segments
-    (segment,) = index.segments
-    pairs = {
-        name: (getattr(segment, name).take(chosen), getattr(real, name)) for name in ("terms", "tokens", "sentences")
-    }
-    same = {
-        name: float(np.mean(made.values == found.values)) if np.array_equal(made.offsets, found.offsets) else 0.0
-        for name, (made, found) in pairs.items()
-    }
-    mine, theirs = (unit(codes.astype(np.float32)) for codes in (segment.pooled_codes[chosen], real.pooled_codes))
-    cosines = np.einsum("nd,nd->n", mine, theirs)
-    apart = np.abs(segment.probabilities[chosen] - real.probabilities)
-    return {
-        "passages": len(rows),
-        **{name: round(value, 5) for name, value in same.items()},
-        "pooled_cosine": round(float(np.median(cosines)), 4),
-        "class_difference": round(float(apart.mean()), 4),
-    }

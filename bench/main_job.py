@@ -1,4 +1,4 @@
-"""The main job on the shipped models: quality, and median times on one thread."""
+"""The main job in brief: figures of all sections, and times of re-ranking alone and of starting a process."""
 
 from __future__ import annotations
 
@@ -14,31 +14,11 @@ import numpy as np
 from bench import prices, readme, reference, timing
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from question_data import read_questions
-from semclass import HybridRetriever, Models, QuestionClassifier
-from semclass.core import artifacts
+from semclass import HybridRetriever, Models
 from semclass.evaluation import evaluate
-from semclass.evaluation.dataset import load_dataset
 from semclass.ranking.methods import METHODS
 
 ROOT = Path(__file__).parent.parent
-
-
-def questions(trec: Path) -> dict[str, float]:
-    """Accuracy on the TREC test questions."""
-    test = read_questions(trec / "test.tsv")
-    found = QuestionClassifier.load().predict(test.texts)
-    coarse = [item.label == name for item, name in zip(found, test.labels("coarse"), strict=True)]
-    fine = [item.fine == name for item, name in zip(found, test.fine, strict=True)]
-    return {"trec_coarse": float(np.mean(coarse)), "trec_fine": float(np.mean(fine))}
-
-
-def retrieval(folder: Path, cache: Path, models: Models) -> tuple[dict[str, Any], HybridRetriever]:
-    """Every method on a BEIR folder."""
-    dataset = load_dataset(folder)
-    retriever = HybridRetriever(evaluate.cached_index(folder, cache, models.passage_encoder), models)
-    results = evaluate.evaluate(dataset, retriever)
-    return {name: result.as_json() for name, result in results.items()}, retriever
 
 
 def times(folder: Path, retriever: HybridRetriever) -> dict[str, float]:
@@ -86,33 +66,26 @@ COLUMNS = ("measured", "semclass", "ten lines of scikit-learn", "cross-encoder M
 
 def table(found: Mapping[str, Any]) -> str:
     """The README's table: semclass beside its peers, and what is recorded, reported or assumed of flan-ul2."""
-    results, sets = found["main_job"], found.get("retrieval", {}).get("sets", {})
-    q, t = results["questions"], results["milliseconds"]
+    sets = found.get("retrieval", {}).get("sets", {})
 
     def of(section: str, name: str, key: str, form: str) -> str:
         """A figure of a system of another section."""
         rows = [row for row in found.get(section, {}).get("systems", []) if row["name"] == name]
         return readme.cell(rows[0] if rows else {}, key, form)
 
-    right = ("accuracy", ".1%")
+    right, fine = ("accuracy", ".1%"), ("fine_accuracy", ".1%")
+    passages = found.get("labels", {}).get("passages", {}).get("macro", {})
     rows = [
         (
             "TREC test questions, 6 classes",
-            f"{q['trec_coarse']:.1%}",
-            of("questions", TEN_LINES, *right),
+            *(of("questions", name, *right) for name in (OURS, TEN_LINES)),
             "-",
             of("questions", FLAN, *right),
         ),
-        (
-            "TREC test questions, 50 classes",
-            f"{q['trec_fine']:.1%}",
-            of("questions", TEN_LINES, "fine_accuracy", ".1%"),
-            "-",
-            "-",
-        ),
+        ("TREC test questions, 50 classes", *(of("questions", name, *fine) for name in (OURS, TEN_LINES)), "-", "-"),
         (
             "passage classes, macro F1, 5-fold; semclass: mean of 5 assignments",
-            f"{results['passages_macro_f1']:.3f}",
+            readme.cell(passages, "f1", ".3f"),
             of("passages", TEN_LINES, "macro_f1", ".3f"),
             "-",
             of("passages", FLAN, "macro_f1", ".3f"),
@@ -123,7 +96,7 @@ def table(found: Mapping[str, Any]) -> str:
         ),
     ]
     for name, theirs in SETS.items():
-        rows += _ranked(theirs, results["retrieval"][name], sets.get(name, {}).get("systems", []))
+        rows += _ranked(theirs, sets.get(name, {}).get("systems", []))
     second = prices.ASSUMED_SECONDS * 1e3
     reranked = [row for row in sets.get("squad4", {}).get("systems", []) if row["name"] == CROSS]
     rows += [
@@ -135,7 +108,7 @@ def table(found: Mapping[str, Any]) -> str:
         ),
         (
             "milliseconds, re-ranking 10 indexed passages",
-            f"{t['rerank_10_p50']:.2f}",
+            f"{found['main_job']['milliseconds']['rerank_10_p50']:.2f}",
             "-",
             readme.cell(reranked[0] if reranked else {}, "rerank_p50_ms", ".0f"),
             f"{10 * second:,.0f} (assumed)",
@@ -150,28 +123,23 @@ def table(found: Mapping[str, Any]) -> str:
     return readme.markdown(COLUMNS, rows)
 
 
-def _ranked(theirs: str, ours: Mapping[str, Any], peers: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def _ranked(theirs: str, systems: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Rows of re-ranking on a set: MRR before and after, and the share of the error that is removed."""
-    known, after, removed = reference.methods(theirs), "-", "-"
-    samples = {row["name"]: row["sample"] for row in peers if "sample" in row}
-    if CROSS in samples:
-        after = " → ".join(f"{samples[system]['cond_mrr']:.3f}" for system in ("hybrid", CROSS))
-        removed = f"{samples[CROSS]['error_removed']:.0%}"
+    known = reference.methods(theirs)
+    cells: list[tuple[str, str]] = []
+    for name, part in (("learned", ""), (CROSS, "sample")):
+        found = {row["name"]: row.get(part, {}) if part else row for row in systems if "skipped" not in row}
+        if name in found:
+            before, after = found["hybrid"], found[name]
+            cells.append((f"{before['cond_mrr']:.3f} → {after['cond_mrr']:.3f}", f"{after['error_removed']:.0%}"))
+        else:
+            cells.append(("-", "-"))
+    before, best = known[reference.BASELINE], known[BEST]
+    cells.append((f"{before['mrr']:.3f} → {best['mrr']:.3f}", f"{best['error_removed']:.0%}"))
+    (ours, ours_removed), (peer, peer_removed), (thesis, thesis_removed) = cells
     return [
-        (
-            f"re-ranking, {reference.SETS[theirs]}: MRR where the top 10 hold the answer",
-            f"{ours['hybrid']['cond_mrr']:.3f} → {ours['learned']['cond_mrr']:.3f}",
-            "-",
-            after,
-            f"{known[reference.BASELINE]['mrr']:.3f} → {known[BEST]['mrr']:.3f}",
-        ),
-        (
-            "the same, share of the error removed",
-            f"{ours['learned']['error_removed']:.0%}",
-            "-",
-            removed,
-            f"{known[BEST]['error_removed']:.0%}",
-        ),
+        (f"re-ranking, {reference.SETS[theirs]}: MRR where the top 10 hold the answer", ours, "-", peer, thesis),
+        ("the same, share of the error removed", ours_removed, "-", peer_removed, thesis_removed),
     ]
 
 
@@ -179,21 +147,15 @@ TABLES = {"": table}
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Everything, in one process."""
-    sets = {name: str(bench.beir(name)) for name in ("squad4", "pubmedqa")}
-    where = {"trec": bench.data / "trec", "sets": sets, "indices": bench.indices}
-    return bench.step("main_job", "bench.main_job:measure", **where, runs=1 if bench.quick else 7)
+    """What no other section measures: re-ranking alone, and how fast a process starts."""
+    few = bench.quick
+    return bench.step(
+        "main_job", "bench.main_job:measure", folder=bench.beir("squad4"), indices=bench.indices, runs=1 if few else 7
+    )
 
 
-def measure(trec: str, sets: dict[str, str], indices: str, runs: int) -> dict[str, Any]:
-    """Quality and times."""
+def measure(folder: str, indices: str, runs: int) -> dict[str, Any]:
+    """Times."""
     models = Models.load()
-    found = {name: retrieval(Path(folder), Path(indices), models) for name, folder in sets.items()}
-    passages = artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)
-    return {
-        "questions": questions(Path(trec)),
-        "passages_macro_f1": passages["metrics"]["macro"]["f1"],
-        "retrieval": {name: methods for name, (methods, _) in found.items()},
-        "milliseconds": times(Path(sets["squad4"]), found["squad4"][1]),
-        "seconds": starts(runs),
-    }
+    retriever = HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)
+    return {"milliseconds": times(Path(folder), retriever), "seconds": starts(runs)}

@@ -42,9 +42,6 @@ TRAINED = ("entail-integrated", f"entail-integrated@{MORE}", "learned", f"learne
 
 PAIRS = ("entailment", "pairs/learned")
 
-UNNAMED = ("class-stable", "class-integrated", "class-integrated-hard", "entail-stable", "entail-integrated-hard")
-"""Systems that the table and the picture leave out: section ``thesis`` shows them."""
-
 DEFAULTS = {
     "squad4": "encyclopaedia",
     "pubmedqa": "abstracts, biomedical",
@@ -269,7 +266,7 @@ def table(found: Mapping[str, Any]) -> str:
         cells = [sets[name]["systems"][place] for name in names]
         if "skipped" in row:
             rows.append((row["name"], *("-" for _ in names), "skipped", "-", row["skipped"]))
-        elif row["name"] not in UNNAMED:
+        elif row["name"] in SYSTEMS:
             quality = [f"{cell['sample']['mrr@10']:.3f}" for cell in cells]
             took = readme.trained(row) if row["name"] in (*TRAINED, *CROSS) else "-"
             rows.append((row["name"], *quality, f"{row['p50_ms']:.3g}", took, readme.money(row["usd_per_million"])))
@@ -347,7 +344,7 @@ def picture(found: Mapping[str, Any]) -> bytes:
         points = [
             pareto.Point(row["name"], row["kind"], row["p50_ms"], row["sample"]["mrr@10"], row["sample"]["mrr@10_ci"])
             for row in sets[name]["systems"]
-            if "skipped" not in row and row["name"] not in UNNAMED
+            if "skipped" not in row and row["name"] in SYSTEMS
         ]
         panels.append(pareto.Panel(f"{sets[name]['what']}; {sets[name]['sample_questions']} questions", points))
     return pareto.draw(panels, "MRR@10")

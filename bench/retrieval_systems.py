@@ -23,15 +23,15 @@ from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, measure, per_question
 from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
 from semclass.index.passage_encoder import searchable
-from semclass.ranking.methods import METHODS, RERANKING
+from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import top_k
 
 DEPTH = EVALUATE_DEPTH  # passages that a system gives
 MORE = 50  # candidates that are re-ranked in a second run
 
-RERANKERS = {name: (METHODS[name], METHODS[name].candidates) for name in RERANKING} | {
-    f"{name}@{MORE}": (METHODS[name], MORE) for name in ("entail-integrated", "learned")
-}
+RERANKERS = {
+    name: (METHODS[name], METHODS[name].candidates) for name in ("default", "entail-integrated", "learned")
+} | {f"{name}@{MORE}": (METHODS[name], MORE) for name in ("entail-integrated", "learned")}
 """Systems that are methods of the library: method, and how many candidates are re-ranked."""
 
 SEED = 0
@@ -55,12 +55,7 @@ SYSTEMS = {
         "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
     ),
     "default": ("semclass", "a search without options: convex + the probability that the passage answers, first 50"),
-    "class-stable": ("semclass", "hybrid, then passages of the class that is asked for come first"),
-    "class-integrated": ("semclass", "hybrid + lambda * how well the place that answers fits the class asked for"),
-    "class-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage has the class that is asked for"),
-    "entail-stable": ("semclass", "hybrid, then passages that answer, yes or no, come first"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
-    "entail-integrated-hard": ("semclass", "hybrid + lambda * 1 if the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
     "learned": (
         "semclass",
@@ -292,15 +287,12 @@ def measured(dataset: Dataset, rankings: Mapping[str, Sequence[Sequence[str]]]) 
     answered = per_question(dataset, rankings[BASELINE], ("RR@10",))["RR@10"] > 0
     systems = {}
     for name, result in results.items():
-        recall = per_question(dataset, rankings[name], ("R@10",))["R@10"]
         figures = {
             "mrr@10": result.mrr,
             "ndcg@10": result.ndcg,
             "recall@10": result.recall,
             "cond_mrr": result.cond_mrr,
-            "cond_recall@10": float(recall[answered].mean()) if answered.any() else 1.0,
             "error_removed": result.error_removed,
-            "p_value": result.p_value,
         }
         systems[name] = {
             **{key: round(value, 6) for key, value in figures.items()},

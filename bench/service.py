@@ -80,7 +80,8 @@ class Served:
 
     def megabytes(self) -> float:
         """Resident memory, MB of 10^6 bytes."""
-        return growth_sizes.resident(self.process.pid)["all"]
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 @contextlib.contextmanager

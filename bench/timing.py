@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:  # steps that time other systems must not hold semclass in memory
     from semclass import HybridRetriever
-    from semclass.core.types import Hit
     from semclass.index.records import Candidates, Query
     from semclass.ranking.methods import Method
 
@@ -22,15 +20,6 @@ WARM_UP = 20  # items that are run before the clock starts
 def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
     """Seconds of a job for each item."""
     return by_turns(items, {"": job})[""]
-
-
-SEARCHES = {"plain": "hybrid", "learned": "learned", "default": "default"}
-"""Methods whose times are compared as a corpus grows, by the names of the results."""
-
-
-def searches(retriever: HybridRetriever) -> dict[str, Callable[[str], list[Hit]]]:
-    """A search by each of `SEARCHES`."""
-    return {name: partial(retriever.search, method=method) for name, method in SEARCHES.items()}
 
 
 def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:

@@ -27,9 +27,6 @@ Some services know the limit by its newer name only, some models think before th
 temperature.
 """
 
-PATIENCE = 16  # calls that may fail one after another before no more are made
-NOT_ASKED = "not asked, for too many calls before had failed"
-
 
 class CallError(SemclassError):
     """A call gave no answer."""
@@ -48,7 +45,6 @@ class Answer:
     prompt_tokens: int | None
     answer_tokens: int | None
     cached_tokens: int
-    began: float
     seconds: float
     at_once: int
 
@@ -77,9 +73,9 @@ class Service:
         key = self.key(prompt, parameters)
         if key in self.known:
             return self.known[key]
-        began, started = time.time(), time.perf_counter()
+        started = time.perf_counter()
         body = self._body(prompt, parameters)
-        answer = _parsed(body, began, time.perf_counter() - started, at_once)
+        answer = _parsed(body, time.perf_counter() - started, at_once)
         with self.lock, self.path.open("a", encoding="utf-8") as file:
             self.known[key] = answer
             file.write(json.dumps({"key": key, **asdict(answer)}) + "\n")
@@ -99,7 +95,7 @@ class Service:
             raise CallError(type(error).__name__) from None
 
 
-def _parsed(body: str, began: float, seconds: float, at_once: int) -> Answer:
+def _parsed(body: str, seconds: float, at_once: int) -> Answer:
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}
@@ -110,7 +106,6 @@ def _parsed(body: str, began: float, seconds: float, at_once: int) -> Answer:
             prompt_tokens=usage.get("prompt_tokens"),
             answer_tokens=usage.get("completion_tokens"),
             cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
-            began=round(began, 3),
             seconds=round(seconds, 4),
             at_once=at_once,
         )
@@ -139,19 +134,12 @@ def ask_all(
     service: Service, calls: Sequence[str], parameters: dict[str, Any], *, alone: int, concurrency: int
 ) -> list[Answer | CallError]:
     """Make all calls: the last `alone` one at a time, then `concurrency` of the others at once."""
-    in_a_row = 0
 
     def one(prompt: str, at_once: int) -> Answer | CallError:
-        nonlocal in_a_row
-        if in_a_row >= PATIENCE and service.key(prompt, parameters) not in service.known:
-            return CallError(NOT_ASKED)
         try:
-            answer = service.ask(prompt, parameters, at_once)
+            return service.ask(prompt, parameters, at_once)
         except CallError as error:
-            in_a_row += 1
             return error
-        in_a_row = 0
-        return answer
 
     together = len(calls) - alone
     last = [one(prompt, 1) for prompt in calls[together:]]

@@ -9,6 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,7 +19,7 @@ import tokenizers
 
 from bench import prices, timing
 from bench.peers import prompts
-from bench.peers.endpoint import NOT_ASKED, Answer, CallError, Service, agree, ask_all
+from bench.peers.endpoint import Answer, CallError, Service, agree, ask_all
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 
@@ -57,9 +58,6 @@ def measure(
         alone = per_item * min(ALONE, len(asked) // 4)
         given = ask_all(service, calls, parameters, alone=alone, concurrency=concurrency)
     failed = Counter(str(one) for one in given if isinstance(one, CallError))
-    if failed[NOT_ASKED]:  # an outage says nothing of the model
-        reasons = ", ".join(reason for reason in failed if reason != NOT_ASKED)
-        return {"skipped": f"{where} stopped answering ({reasons}); what it answered is kept"}
     said = [None if isinstance(one, CallError) else prompts.label(one.text, made.words) for one in given]
     return {
         "name": model,
@@ -117,32 +115,26 @@ def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) 
         if all(isinstance(one, Answer) and one.at_once == 1 for one in group)
     ]
     together = [one for one in given if isinstance(one, Answer) and one.at_once == concurrency]
-    busy = _busy_seconds(together)
+    seconds = float(np.mean([one.seconds for one in together])) if together else 0.0
     return {
         **(timing.milliseconds(alone, digits=2) if alone else {"p50_ms": None, "p95_ms": None}),
         "timed_items": len(alone),
-        "per_second": round(len(together) / busy / per_item, 3) if busy else None,
+        "per_second": round(concurrency / seconds / per_item, 3) if seconds else None,
     }
-
-
-def _busy_seconds(answers: Sequence[Answer]) -> float:
-    """Seconds in which at least one call was under way: pauses between runs do not count."""
-    busy = end = 0.0
-    for began, seconds in sorted((one.began, one.seconds) for one in answers):
-        busy += max(0.0, began + seconds - max(began, end))
-        end = max(end, began + seconds)
-    return busy
 
 
 def money(
     model: str, calls: Sequence[str], given: Sequence[Answer | CallError], per_item: int, per_second: float | None
 ) -> dict[str, Any]:
-    """Tokens of a call, and USD for a million items."""
-    answered = [(prompt, one) for prompt, one in zip(calls, given, strict=True) if isinstance(one, Answer)]
-    tokenizer = _word_pieces()
-    counts = [_tokens(prompt, one, tokenizer) for prompt, one in answered]
+    """Tokens of a call, by the service's count or as word pieces, and USD for a million items."""
+    counts = [
+        (one.prompt_tokens, one.answer_tokens, min(one.cached_tokens, one.prompt_tokens))
+        if one.prompt_tokens is not None and one.answer_tokens is not None
+        else (*pieces([prompt, one.text]), 0)
+        for prompt, one in zip(calls, given, strict=True)
+        if isinstance(one, Answer)
+    ]
     prompt_tokens, answer_tokens, cached_tokens = (float(value) for value in np.mean(counts, axis=0))
-    by_service = sum(one.prompt_tokens is not None and one.answer_tokens is not None for _, one in answered)
     usd: dict[str, float | None] = {"usd_per_million": None, "usd_per_million_gpu": None}
     if model in prices.load()["tokens"]:
         call = prices.tokens(model, prompt_tokens, answer_tokens, cached_tokens=cached_tokens)
@@ -153,50 +145,35 @@ def money(
         "prompt_tokens": round(prompt_tokens, 1),
         "answer_tokens": round(answer_tokens, 2),
         "cached_tokens": round(cached_tokens, 1),
-        "counted_with": {
-            "the service's usage": by_service,
-            "the shipped encoder's word pieces": len(counts) - by_service,
-        },
         **usd,
     }
 
 
-def _tokens(prompt: str, answer: Answer, tokenizer: tokenizers.Tokenizer) -> tuple[int, int, int]:
-    """Of prompt and answer, and those of the prompt that cost less."""
-    if answer.prompt_tokens is not None and answer.answer_tokens is not None:
-        return answer.prompt_tokens, answer.answer_tokens, min(answer.cached_tokens, answer.prompt_tokens)
-    return _pieces(tokenizer, prompt), _pieces(tokenizer, answer.text), 0
-
-
-def _pieces(tokenizer: tokenizers.Tokenizer, text: str) -> int:
-    return len(tokenizer.encode(text, add_special_tokens=False).ids)
-
-
-def _word_pieces() -> tokenizers.Tokenizer:
+@lru_cache(maxsize=1)
+def _tokenizer() -> tokenizers.Tokenizer:
     tokenizer = tokenizers.Tokenizer.from_file(str(artifacts.default_models() / "encoder" / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
+def pieces(texts: Sequence[str]) -> list[int]:
+    """Word pieces of texts, by the shipped encoder's tokeniser."""
+    return [len(found.ids) for found in _tokenizer().encode_batch(list(texts), add_special_tokens=False)]
+
+
 def prompt_tokens(task: str, data: str | Path, *, seed: int = 0, items: int = 100) -> dict[str, Any]:
     """Tokens of one call of a task, for models that were prompted elsewhere and kept no count."""
     made = prompts.TASKS[task](Path(data), seed=seed)
-    tokenizer = _word_pieces()
     counts = [
-        (
-            _pieces(tokenizer, prompt),
-            _pieces(tokenizer, made.words[label][0]),
-            _pieces(tokenizer, prompts.shared(prompt)),
-        )
+        pieces([prompt, made.words[label][0]])
         for item in made.items[:items]
         for prompt, label in zip(item.prompts, item.truth, strict=True)
         if label is not None
     ]
-    prompt_count, answer_count, shared_count = (float(value) for value in np.mean(counts, axis=0))
+    prompt_count, answer_count = (float(value) for value in np.mean(counts, axis=0))
     return {
         "prompt": round(prompt_count, 1),
         "answer": round(answer_count, 2),
-        "shared": round(shared_count, 1),
         "counted_with": "the shipped encoder's word pieces, on our prompt of the same structure",
     }

@@ -183,11 +183,6 @@ def _pair(question: str, sentence: str, answer: str | None = None) -> str:
     return f"Question: {question}\nSentence: {sentence}\nAnswer:" + ("" if answer is None else f" {answer}")
 
 
-def shared(prompt: str) -> str:
-    """A prompt without its item: instruction and examples, which are the same for every item of a class."""
-    return prompt[: max(prompt.rfind(f"\n\n{mark}:") for mark in ("Question", "Passage"))]
-
-
 TASKS: dict[str, Callable[..., Task]] = {"questions": questions, "passages": passages, "entailment": entailment}
 """By name what makes each task of a data folder."""
 

@@ -178,7 +178,7 @@ def scikit_peers(
 ) -> tuple[list[Entry], dict[str, Any]]:
     """Fit peers over vectors, or find them fitted: systems to measure, and what fitting gave, by name.
 
-    `task` names functions of :mod:`bench.peers.fitted`; `peers` are kind of vectors and head by name, TF-IDF in a quick run.
+    `task` names functions of :mod:`bench.peers.fitted`; `peers`: vectors and head by name. A quick run takes TF-IDF.
     """
     entries, found = [], {}
     for kind in ["tfidf"] if bench.quick else dict.fromkeys(kind for kind, _ in peers.values()):

@@ -147,19 +147,6 @@ def semclass_entailment(threads: int) -> System:
     return System(answer, _models("encoder", "entailment"))
 
 
-def semclass_pair_head(threads: int, method: str) -> System:
-    """A shipped pair head, which is meant for the first ten of a retriever, with one sentence as all that was found."""
-    from semclass import Reranker
-
-    reranker = Reranker.load(threads=threads)
-
-    def answer(pairs: Sequence[Any]) -> list[float]:
-        hits = (reranker.rerank(asked, [given], method=method)[0] for asked, given in pairs)
-        return [hit.components["answers"] for hit in hits]
-
-    return System(answer, _models("encoder", "entailment", "passages", "questions", "match", "pairs"))
-
-
 def cross_encoder(folder: str, threads: int) -> System:
     """A network that reads both texts of a pair together; its answers are logits."""
     from bench.peers.cross_encoder import CrossEncoder

@@ -270,7 +270,7 @@ def on_held_out(task: Task, folder: Path) -> dict[str, Any]:
     held = np.flatnonzero(task.held_out)
     scores = held_out_scores(task, held, CrossEncoder.load(folder))
     answers, score = task.answers[held], task.score[held]
-    weight = max(LAMBDAS, key=lambda weight: mean_rank(score + weight * scores, answers))
+    weight = max(LAMBDAS, key=lambda weight: float(reciprocal_ranks(score + weight * scores, answers).mean()))
     platt = LogisticRegression(C=np.inf).fit(scores.reshape(-1, 1), answers.ravel())
     metrics = {
         "questions": len(held),
