@@ -96,7 +96,7 @@ METHODS: Mapping[str, Method] = {
 
 DEFAULT = "default"
 """Method of a search. Fusion, weight and number of candidates were chosen over seven sets of all kinds, each left out in
-turn: ``python -m bench defaults``."""
+turn: ``python -m bench retrieval``."""
 
 RERANKING = tuple(name for name, method in METHODS.items() if method.rerank is not None)
 """Methods that re-order candidates."""

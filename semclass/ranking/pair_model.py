@@ -16,7 +16,7 @@ from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 CONVEX_WEIGHT = 1.0
 """Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
 nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 1.0 or 1.2.
-``python -m bench defaults``."""
+``python -m bench retrieval``."""
 
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
