@@ -230,8 +230,7 @@ class Limits(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served: the encoder's fingerprint, the methods with heads for them, the weights where a request gives
-    none."""
+    """What is served; `weights` hold where a request gives none."""
 
     version: str
     encoder: str

@@ -176,8 +176,6 @@ def test_a_search_that_is_not_possible_is_refused():
     scores, places = two_systems(4)
     with pytest.raises(InputError, match="5 folds need at least 5 questions"):
         search_weights(scores, places)
-    with pytest.raises(InputError, match="method is 'rrf'"):
-        search_weights(scores, places, "rrf", folds=2)
 
 
 # -- all weights of a retriever
