@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any, TypeAlias
 
@@ -11,7 +12,6 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, read_blocks
-from semclass.documents.packing import Limit, pack
 from semclass.documents.sentences import sentence_spans
 
 CUTS = ("paragraph", "sentence", "window", "section")
@@ -26,6 +26,7 @@ ROWS = 100
 WRAPPED = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
+_WORD = re.compile(r"\S+")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
 
@@ -56,18 +57,16 @@ def cut(
     by
         ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. ``"sentence"``: at the ends of
         sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a
-        section in stretches of whole sentences, as many as `size` allows, each beginning with the last sentences of
-        the one before.
+        section in stretches of whole sentences, as many as `size` allows.
     size
-        The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a sentence that
-        is longer between words. None: 100 words for windows, no limit for the others. A single word and a row of
-        a table may be longer, as half of one says nothing.
+        The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
+        between words. A single word and a row of a table may be longer. None: 100 words for windows, no limit for the
+        others.
     overlap
-        How much of the passage before is repeated where `size` cuts: the last whole sentences that together hold at
-        most this much, less than `size`. A passage starts at a sentence, so that it can be read and classified.
+        How much of the passage before is repeated where `size` cuts, less than `size`: the last whole sentences that fit.
     count
-        Counts a sentence; a passage holds the sum. Words by default. ``lambda text: encoder.tokenize([text]).lengths()[0]``
-        counts the word pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
+        Counts a sentence; a passage holds the sum. ``lambda text: encoder.tokenize([text]).lengths()[0]`` counts the word
+        pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
     markdown
         Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
         definitions, and paragraphs of HTML tags and comments alone are no passages. A table reads "column: value; column:
@@ -78,21 +77,19 @@ def cut(
     iterator of Passage
         In the order of the document, with the ids ``document#number``, from 1. Metadata: ``document``; the number under
         the name of `by`; ``start`` and ``end``, characters of `text`, which hold the passage unless ``table`` is there;
-        ``heading`` (the nearest) and ``headings`` (outermost first), if it has any; ``page`` from 1, if there are form
-        feeds; ``table`` (true) for text that was made of rows of a table.
+        ``heading`` (the nearest) and ``headings`` (outermost first); ``page`` from 1, if there are form feeds; ``table``
+        (true) for text that was made of rows of a table.
 
     Raises
     ------
-    InputError
-        If `by` is not one of these, or a size is out of range.
-    InputTypeError
-        If something is of the wrong kind.
+    InputError, InputTypeError
+        If an option is not allowed, or the text is not a string.
     """
     if not isinstance(text, str):
         raise InputTypeError(f"text must be a string, not {type(text).__name__}")
     check_text(document, "document")
     size = check_cut(by, size, overlap)
-    return _passages(text, document, by, Limit(size, overlap, count), markdown=markdown)
+    return _passages(text, document, by, _Limit(size, overlap, count, markdown))
 
 
 def check_cut(by: str, size: int | None, overlap: int) -> int | None:
@@ -108,13 +105,21 @@ def check_cut(by: str, size: int | None, overlap: int) -> int | None:
     return size
 
 
+@dataclass(frozen=True)
+class _Limit:
+    size: int | None
+    overlap: int
+    count: Callable[[str], int]
+    markdown: bool
+
+
 _Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
 """The units of a passage, its first block, and metadata that only some cuts have."""
 
 
-def _passages(text: str, document: str, by: str, limit: Limit, *, markdown: bool) -> Iterator[Passage]:
-    blocks = read_blocks(text, markdown=markdown)
-    for number, (block, units, more) in enumerate(_CUTTERS[by](text, blocks, limit, markdown), 1):
+def _passages(text: str, document: str, by: str, limit: _Limit) -> Iterator[Passage]:
+    blocks = read_blocks(text, markdown=limit.markdown)
+    for number, (block, units, more) in enumerate(_CUTTERS[by](text, blocks, limit), 1):
         start, end = units[0].start, units[-1].end
         table = any(unit.text is not None for unit in units)
         metadata: dict[str, Any] = {"document": document, by: number, **more, "start": start, "end": end}
@@ -128,41 +133,39 @@ def _passages(text: str, document: str, by: str, limit: Limit, *, markdown: bool
         yield Passage(f"{document}#{number}", _written(text, units) if table else text[start:end], metadata)
 
 
-def _by_paragraph(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
+def _by_paragraph(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
     for block in blocks:
-        units = _paragraphs(text, block) if limit.size is None else _limited(text, [block], limit, markdown)
+        units = _paragraphs(text, block) if limit.size is None else _pack(text, _sentences(text, block, limit), limit)
         yield from ((block, group, {}) for group in units)
 
 
-def _by_sentence(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
+def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
     paragraph = 0
     for block in blocks:
         for group in _paragraphs(text, block):
             paragraph += 1
-            for unit in group if block.kind == "table" else _sentences(text, block, limit, markdown):
+            for unit in group if block.kind == "table" else _sentences(text, block, limit):
                 marker = _MARKER.match(text, unit.start, unit.end) if block.kind == "list" else None
                 sentence = Unit(marker.end(), unit.end) if marker else unit
-                yield from ((block, part, {"paragraph": paragraph}) for part in pack(text, [sentence], limit))
+                yield from ((block, part, {"paragraph": paragraph}) for part in _pack(text, [sentence], limit))
 
 
-def _by_section(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[_Piece]:
+def _by_section(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
     for _, grouped in groupby(blocks, key=lambda block: block.section):
         section = list(grouped)
-        whole = [[unit for block in section for unit in _rows(block)]]
-        groups = whole if limit.size is None else _limited(text, section, limit, markdown)
+        if limit.size is None:
+            groups = iter([[unit for block in section for unit in _rows(block)]])
+        else:
+            groups = _pack(text, (unit for block in section for unit in _sentences(text, block, limit)), limit)
         yield from ((section[0], group, {}) for group in groups)
 
 
-_CUTTERS: dict[str, Callable[[str, Iterable[Block], Limit, bool], Iterator[_Piece]]] = {
+_CUTTERS: dict[str, Callable[[str, Iterable[Block], _Limit], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
     "sentence": _by_sentence,
     "window": _by_section,
     "section": _by_section,
 }
-
-
-def _limited(text: str, blocks: Iterable[Block], limit: Limit, markdown: bool) -> Iterator[list[Unit]]:
-    return pack(text, (unit for block in blocks for unit in _sentences(text, block, limit, markdown)), limit)
 
 
 def _rows(block: Block) -> Sequence[Unit]:
@@ -172,10 +175,11 @@ def _rows(block: Block) -> Sequence[Unit]:
 
 def _paragraphs(text: str, block: Block) -> Iterator[list[Unit]]:
     """Give a table by groups of rows, and any other block whole."""
-    return pack(text, _rows(block), Limit(ROWS if block.kind == "table" else None, 0, count_words))
+    limit = _Limit(ROWS if block.kind == "table" else None, 0, count_words, markdown=False)
+    return _pack(text, _rows(block), limit)
 
 
-def _sentences(text: str, block: Block, limit: Limit, markdown: bool) -> Iterator[Unit]:
+def _sentences(text: str, block: Block, limit: _Limit) -> Iterator[Unit]:
     """Give the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
     if block.kind == "table":
         yield from block.units
@@ -184,7 +188,7 @@ def _sentences(text: str, block: Block, limit: Limit, markdown: bool) -> Iterato
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
         for unit in block.units or (Unit(block.start, block.end),):
-            spans = sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=markdown))
+            spans = sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=limit.markdown))
             yield from (Unit(unit.start + start, unit.start + end) for start, end in spans)
 
 
@@ -202,6 +206,47 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
         wrapped = bool(words) and len(line.strip()) + 1 + len(words[0]) > full
         joined += [" " if wrapped else "\n", following]
     return "".join(joined)
+
+
+def _pack(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[list[Unit]]:
+    """Group as many units as the limit allows; each group begins with the last units of the one before, as overlap."""
+    group: list[tuple[Unit, int]] = []
+    total = 0
+    for unit, held in _fitting(text, units, limit):
+        if group and limit.size is not None and total + held > limit.size:
+            yield [one for one, _ in group]
+            group = group[1:]  # a group is never repeated whole
+            total = sum(counted for _, counted in group)
+            while group and total > min(limit.overlap, limit.size - held):
+                total -= group.pop(0)[1]
+        group.append((unit, held))
+        total += held
+    if group:
+        yield [one for one, _ in group]
+
+
+def _fitting(text: str, units: Iterable[Unit], limit: _Limit) -> Iterator[tuple[Unit, int]]:
+    """Give each unit with its count; what is too long is cut between words, except a row of a table."""
+    for unit in units:
+        held = 0 if limit.size is None else limit.count(text[unit.start : unit.end] if unit.text is None else unit.text)
+        if limit.size is None or held <= limit.size or unit.text is not None:
+            yield unit, held
+        else:
+            yield from _words(text, unit, limit.size, limit.count)
+
+
+def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Iterator[tuple[Unit, int]]:
+    """Cut a unit between words into parts, each with its count."""
+    start = end = unit.start
+    total = 0
+    for word in _WORD.finditer(text, unit.start, unit.end):
+        held = count(word[0])
+        if end > start and total + held > size:
+            yield Unit(start, end), total
+            start, total = word.start(), 0
+        end = word.end()
+        total += held
+    yield Unit(start, end), total
 
 
 def _written(text: str, units: list[Unit]) -> str:

@@ -45,49 +45,40 @@ class Shingles:
     numbers: frozenset[str]
 
 
-def shingles(text: str, words: int = WORDS) -> Shingles:
-    """Cut a text into runs of so many words, whatever their case; a shorter text is one run."""
+def shingles(text: str) -> Shingles:
+    """Cut a text into runs of three words, whatever their case; a shorter text is one run."""
     found = _WORD.findall(text.casefold()) or [text.strip()]
-    runs = zip(*(found[start:] for start in range(min(words, len(found)))), strict=False)
+    runs = zip(*(found[start:] for start in range(min(WORDS, len(found)))), strict=False)
     return Shingles(frozenset(map(" ".join, runs)), frozenset(filter(_DIGIT.search, found)))
 
 
-def resemblance(first: str, second: str) -> float:
-    """Compute the resemblance of two texts: the share of their shingles that both have, in [0, 1]."""
-    one, other = shingles(first).runs, shingles(second).runs
-    return len(one & other) / len(one | other)
-
-
 def mark_duplicates(
-    passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD, seed: int = 0
+    passages: Iterable[Passage], *, earlier: Iterable[Passage] = (), threshold: float = THRESHOLD
 ) -> Iterator[Passage]:
     """Mark passages that nearly repeat an earlier one.
 
-    The resemblance of two texts is the share of their shingles (three consecutive words, whatever their case) that they
-    have in common, ``|A and B| / |A or B|`` (Broder 1997, "On the resemblance and containment of documents"). Pairs that
-    may reach the threshold are found by MinHash and locality-sensitive hashing; their resemblance is then computed.
-    Passages that do not hold the same numbers (words with a digit) are no duplicates, as reports of two years often
-    differ in nothing else.
+    The resemblance of two texts is the Jaccard index of their shingles (three consecutive words, whatever their case),
+    ``|A & B| / |A | B|`` (Broder 1997, "On the resemblance and containment of documents"). Pairs that may reach the
+    threshold are found by MinHash and locality-sensitive hashing; their resemblance is then computed. Passages that do not
+    hold the same numbers (words with a digit) are no duplicates, as reports of two years often differ in nothing else.
 
     Parameters
     ----------
     passages
-        Any number of them, read as they are asked for. Of each that is no duplicate, four bytes a word and some
-        1,500 more stay in memory: 2 GB for a million of 113 words.
+        Any number of them. Of each that is no duplicate, four bytes a word and some 1,500 more stay in memory: 2 GB for a
+        million of 113 words.
     earlier
         Passages that came before, such as those of the index that `passages` are added to. They are read after the first
-        1,024 of `passages`, and not given again. Those that are marked as duplicates themselves are ignored.
+        1,024 of `passages`, and not given again.
     threshold
-        Resemblance, in (0, 1], from which a passage is a duplicate. Pairs below 0.8 are not all found: of those at 0.8
-        about 5 % are missed, of those at 0.6 three quarters.
-    seed
-        Chooses the hash functions.
+        Resemblance, in (0, 1], from which a passage is a duplicate. Of pairs at 0.8 about 5 % are missed, of those at 0.6
+        three quarters.
 
     Returns
     -------
     iterator of Passage
         Each in its place; a duplicate's metadata have ``duplicate_of``, the id of the earliest passage that it nearly
-        repeats and that is no duplicate itself. All without it are therefore a corpus without near-duplicates.
+        repeats and that is no duplicate itself.
 
     Raises
     ------
@@ -97,8 +88,8 @@ def mark_duplicates(
         If rensa is not installed: ``pip install "semclass[dedup]"``.
     """
     if check_probability(threshold, "threshold") == 0:
-        raise InputError("threshold is 0, at which all passages are duplicates; it must be above 0, such as 0.9")
-    return _marked(iter(passages), earlier, _Seen(threshold, seed))
+        raise InputError("threshold is 0; it must be above 0, such as 0.9")
+    return _marked(iter(passages), earlier, _Seen(threshold))
 
 
 def _marked(passages: Iterator[Passage], earlier: Iterable[Passage], seen: _Seen) -> Iterator[Passage]:
@@ -117,20 +108,20 @@ def _marked(passages: Iterator[Passage], earlier: Iterable[Passage], seen: _Seen
 class _Seen:
     """The passages that are no duplicates: their ids, their shingles, and an index of their MinHashes."""
 
-    def __init__(self, threshold: float, seed: int) -> None:
+    def __init__(self, threshold: float) -> None:
         self.rensa: Any = import_extra("rensa", "dedup")
-        self.threshold, self.seed = threshold, seed
+        self.threshold = threshold
         self.index = self.rensa.RMinHashLSH(threshold=threshold, num_perm=HASHES, num_bands=BANDS)
         self.ids: list[str] = []
         self.shingles: list[bytes] = []  # half of what arrays would take
 
     def original(self, passage: Passage) -> str | None:
-        """Give the id of the earliest passage that one nearly repeats; one that repeats none is remembered."""
+        """Give the id of the earliest passage that this one nearly repeats; one that repeats none is remembered."""
         found = shingles(passage.text)
         numbers = " ".join(sorted(found.numbers))  # texts with other numbers have no shingle in common
         tokens = [f"{numbers}\n{run}".encode(errors="surrogatepass") for run in found.runs]
         hashed = np.unique(np.array([zlib.crc32(token) for token in tokens], np.uint32))
-        sketch = self.rensa.RMinHash(num_perm=HASHES, seed=self.seed)
+        sketch = self.rensa.RMinHash(num_perm=HASHES, seed=0)
         sketch.update(tokens)
         candidates: list[int] = sorted(self.index.query(sketch))[:CANDIDATES]
         for place in candidates:

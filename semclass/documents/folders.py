@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from semclass.core import artifacts
 from semclass.core.errors import InputError
-
-MARKDOWN_SUFFIXES = (".md", ".markdown")
-DOCUMENT_SUFFIXES = (".txt", ".text", *MARKDOWN_SUFFIXES)
 
 CONVERSIONS = {
     "`pdftotext FILE` converts .pdf to text": (".pdf",),
@@ -34,21 +31,22 @@ Answer = TypeVar("Answer")
 
 
 def ask(question: Callable[[Path], Answer], path: Path) -> Answer:
-    """Ask the system about a path, such as ``Path.is_dir``; a failure is an error that names the path."""
+    """Ask the system about a path, such as ``Path.is_dir``; an error names the path."""
     try:
         return question(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
+def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Path, Path]], Counter[str]]:
     """Find the documents below a folder, sorted, with their names in it; and count unsupported files by their endings.
 
-    Hidden files and those of an index are not counted. A document whose kind the system does not tell is kept, so that
-    reading it says why it cannot be read.
+    Hidden files and those of an index are not counted. A document that cannot be looked at is kept, so that reading it says
+    why it cannot be read.
     """
     documents, others, indices, top = [], Counter[str](), set[Path](), ask(Path.resolve, folder)
-    for path in _below(folder):
+    # `Path.rglob` of Python 3.10 ends at a link that leads nowhere
+    for path in sorted(Path(at, name) for at, folders, files in os.walk(folder) for name in (*folders, *files)):
         name = path.relative_to(folder)
         if any(part.startswith(".") for part in name.parts):
             continue
@@ -56,16 +54,11 @@ def look_through(folder: Path) -> tuple[list[tuple[Path, Path]], Counter[str]]:
         kind = _kind(path, top)
         if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
             indices.add(path)
-        if kind in ("file", UNREADABLE) and ending in DOCUMENT_SUFFIXES:
+        if kind in ("file", UNREADABLE) and ending in supported:
             documents.append((path, name))
         elif kind != "folder" and path.parent not in indices:
             others[ending or NO_ENDING if kind == "file" else kind] += 1
     return documents, others
-
-
-def _below(folder: Path) -> list[Path]:
-    """Sort all below a folder; `Path.rglob` of Python 3.10 ends at a link that leads nowhere."""
-    return sorted(Path(top, name) for top, folders, files in os.walk(folder) for name in (*folders, *files))
 
 
 def _kind(path: Path, top: Path) -> str:

@@ -1,24 +1,48 @@
-"""Reading passages and texts from files: BEIR corpora, JSON lines, and folders of text and Markdown."""
+"""Reading passages and texts from files: BEIR corpora, JSON lines, and folders of documents."""
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, check_cut, count_words, cut
-from semclass.documents.folders import DOCUMENT_SUFFIXES, MARKDOWN_SUFFIXES, ask, conversions, listed, look_through
-from semclass.documents.lines import read_lines
+from semclass.documents.folders import ask, conversions, listed, look_through
 
-ROWS = (".jsonl", ".json", ".csv", ".tsv")
-"""Endings of files that may hold JSON lines, other than text and Markdown."""
+JSON_LINES = (".jsonl", ".json", ".csv", ".tsv")
+"""Endings of files that are read as JSON lines, or refused with the line that is none."""
+
+
+class Document(NamedTuple):
+    """What :func:`semclass.documents.chunking.cut` cuts."""
+
+    text: str
+    markdown: bool
+
+
+def _text(path: Path) -> Document:
+    return Document("\n".join(line for _, line in read_lines(path)).replace("\r", "\n"), markdown=False)
+
+
+def _markdown(path: Path) -> Document:
+    return _text(path)._replace(markdown=True)
+
+
+READERS: dict[str, Callable[[Path], Document]] = {
+    ".txt": _text,
+    ".text": _text,
+    ".md": _markdown,
+    ".markdown": _markdown,
+}
+"""How documents are read, by the endings of their files."""
 
 
 def read_passages(
@@ -29,7 +53,7 @@ def read_passages(
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
 ) -> list[Passage]:
-    """Read passages all at once: a list of what :func:`iter_passages` gives, which says more."""
+    """Read passages all at once, as :func:`iter_passages` gives them."""
     return list(iter_passages(source, by, size=size, overlap=overlap, count=count))
 
 
@@ -48,12 +72,10 @@ def iter_passages(
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
         ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
-        folder of them. In a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists, such
-        as links to files outside of it.
+        folder of them. In a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists.
     by
-        How documents are cut: ``"paragraph"``, ``"sentence"``, ``"window"`` or ``"section"``, as
-        :func:`semclass.documents.chunking.cut` does it. None: text and Markdown by paragraph, JSON lines not at all. If
-        it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
+        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: text and Markdown by paragraph, JSON lines
+        not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
     size, overlap, count
         As for :func:`semclass.documents.chunking.cut`.
 
@@ -61,8 +83,8 @@ def iter_passages(
     -------
     iterator of Passage
         In the order of the file, or of the sorted paths. A passage that was cut has the id ``document#number``; the
-        document is the path below the folder. Each line end counts as one character. JSON lines are read line by line,
-        and of each some 70 bytes stay in memory, to find ids that come twice; other documents are read file by file.
+        document is the path below the folder. Each line end counts as one character. JSON lines are read line by line, and
+        of each some 70 bytes stay in memory, to find ids that come twice; documents are read file by file.
 
     Raises
     ------
@@ -83,47 +105,28 @@ def iter_passages(
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
     suffix = lines.suffix.lower()
-    if suffix not in ROWS and (ways := conversions([suffix])):
+    if suffix not in JSON_LINES and (ways := conversions([suffix])):
         raise InputError(f"{lines} is neither text nor JSON lines; {ways[0]}")
-    passages = iter_corpus(lines)
-    return passages if by is None else _cut_passages(passages, cutting)
+    passages = _corpus(lines) if by is None else _cut_passages(_corpus(lines), cutting)
+    return _some(passages, f"{lines} holds no passages")
 
 
 def unsupported_files(source: str | Path) -> str:
     """List the files of a folder that :func:`iter_passages` skips, with the commands that convert them.
 
-    Parameters
-    ----------
-    source
-        As for :func:`iter_passages`.
-
-    Returns
-    -------
-    str
-        Such as ``"2 files (.pdf 2); `pdftotext FILE` converts .pdf to text"``; empty where nothing is skipped, and where
-        the folder holds no documents, as reading it is an error that lists the files. Hidden files and those of an index
-        are not listed.
+    The list reads like ``"2 files (.pdf 2); `pdftotext FILE` converts .pdf to text"``. It is empty where nothing is
+    skipped, and where the folder holds no documents, as reading it is an error that lists the files. Hidden files and those
+    of an index are not listed.
     """
     source = Path(source)
     if not ask(Path.is_dir, source) or _json_lines_of(source) is not None:
         return ""
-    documents, others = look_through(source)
+    documents, others = look_through(source, READERS)
     return listed(others) if documents and others else ""
 
 
 def count_passages(source: str | Path, by: str | None = None) -> int | None:
-    """Count the passages of a source before they are read, for a progress bar.
-
-    Parameters
-    ----------
-    source, by
-        As for :func:`iter_passages`.
-
-    Returns
-    -------
-    int or None
-        How many there are, or None where that takes cutting, or where the source can be read only once, as a pipe.
-    """
+    """Count the passages of a source, for a progress bar; None where that takes cutting, or for a pipe."""
     lines = _json_lines_of(Path(source))
     if lines is None or by is not None or not lines.is_file():
         return None
@@ -132,34 +135,21 @@ def count_passages(source: str | Path, by: str | None = None) -> int | None:
 
 
 def read_corpus(path: Path) -> list[Passage]:
-    """Read JSON lines all at once: a list of what :func:`iter_corpus` gives, which says more."""
-    return list(iter_corpus(path))
+    """Read passages from JSON lines.
 
-
-def iter_corpus(path: Path) -> Iterator[Passage]:
-    """Read passages from JSON lines, one after another.
-
-    Parameters
-    ----------
-    path
-        Each line an object with ``text``. Either all have ``_id`` (a string or a whole number) or none has: then the
-        line's number is the id. ``metadata`` and all other fields become metadata.
-
-    Returns
-    -------
-    iterator of Passage
-        In the order of the lines.
+    Each line is an object with ``text``. Either all have ``_id`` (a string or a whole number) or none has: then the line's
+    number is the id. ``metadata`` and all other fields become metadata.
 
     Raises
     ------
     InputError
         Naming file and line, if a line is not such an object, an id is missing or comes twice, or a text is empty.
     """
-    return _some(_corpus(path), f"{path} holds no passages")
+    return list(_some(_corpus(path), f"{path} holds no passages"))
 
 
 def _corpus(path: Path) -> Iterator[Passage]:
-    seen: set[int] = set()
+    seen: set[int] = set()  # hashes of 64 bits take less memory than ids
     with_id: bool | None = None
     for number, record in read_json_lines(path):
         where = f"{path}, line {number}"
@@ -167,28 +157,15 @@ def _corpus(path: Path) -> Iterator[Passage]:
         if with_id is None:
             with_id = "_id" in record
         if ("_id" in record) != with_id:
-            raise InputError(f"{where}: {'_id is missing' if with_id else '_id is given'}; give all lines one, or none")
+            raise InputError(f"{where}: _id is {'missing' if with_id else 'given'}; give all lines one, or none")
         name = record.get("_id", number)
         if isinstance(name, bool) or not isinstance(name, (str, int)) or name == "":
             raise InputError(f"{where}: _id must be a non-empty string or a whole number, not {short(name)}")
         name = str(name)
-        if with_id:
-            # hashes take less memory than ids; where two are equal, the file tells whether the ids are
-            if hash(name) in seen:
-                _check_new(path, name, number)
-            seen.add(hash(name))
+        if with_id and hash(name) in seen:
+            raise InputError(f"{where}: _id {name!r} was used in an earlier line; ids must be unique")
+        seen.add(hash(name))
         yield Passage(name, text, _metadata(record))
-
-
-def _check_new(path: Path, name: str, number: int) -> None:
-    """Refuse an id that an earlier line has."""
-    if not path.is_file():  # a pipe cannot be read again
-        raise InputError(f"{path}, line {number}: _id {name!r} was used already; ids must be unique")
-    for line, record in read_json_lines(path):
-        if line >= number:
-            return
-        if str(record.get("_id")) == name:
-            raise InputError(f"{path}, line {number}: _id {name!r} was used in line {line} already; ids must be unique")
 
 
 def _metadata(record: dict[str, Any]) -> dict[str, Any]:
@@ -204,17 +181,7 @@ def _metadata(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Read texts to classify.
-
-    Parameters
-    ----------
-    path
-        A ``.jsonl`` or ``.json`` file of objects with ``text``, one a line, or any other file with one text a line.
-
-    Returns
-    -------
-    list of str
-        In the order of the lines.
+    """Read texts to classify: JSON lines with ``text``, or one text a line.
 
     Raises
     ------
@@ -229,6 +196,28 @@ def read_texts(path: Path) -> list[str]:
         if not line.strip():
             raise InputError(f"{path}, line {number} is empty; every line must hold a text, so that output lines match")
     return [line for _, line in lines]
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Give the lines of a file without their ends, each with its number from 1."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                yield number, _decoded(path, number, line).rstrip("\r\n")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _decoded(path: Path, number: int, line: bytes) -> str:
+    """Decode a line, or name the command that converts the file."""
+    try:
+        return line.decode("utf-8-sig" if number == 1 else "utf-8")
+    except UnicodeDecodeError as error:
+        utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        command = f"iconv -f {'UTF-16' if utf16 else 'WINDOWS-1252'} -t UTF-8"
+        raise InputError(
+            f"{path}, line {number} is not UTF-8; convert the file first, such as with `{command}`"
+        ) from error
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -249,8 +238,10 @@ def _records(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int
         try:
             record = json.loads(line)
         except ValueError as error:
-            suffix, suffixes = path.suffix.lower(), ", ".join(DOCUMENT_SUFFIXES)
-            others = [] if suffix in ("", ".jsonl") else [f"text files end in {suffixes}", *conversions([suffix])]
+            suffix = path.suffix.lower()
+            others = (
+                [] if suffix in ("", ".jsonl") else [f"text files end in {', '.join(READERS)}", *conversions([suffix])]
+            )
             raise InputError("; ".join([f"{path}, line {number}: broken JSON ({error})", *others])) from error
         if not isinstance(record, dict):
             raise InputError(f"{path}, line {number}: a line must be a JSON object, not {short(record)}")
@@ -268,33 +259,30 @@ def _text_of(record: dict[str, Any], where: str) -> str:
 
 
 def _json_lines_of(source: Path) -> Path | None:
-    """Give the file of JSON lines that a source is or holds; None if it is text and Markdown."""
+    """Give the file of JSON lines that a source is or holds; None if it holds documents."""
     if ask(Path.is_dir, source):
         corpus = source / "corpus.jsonl"
         return corpus if ask(Path.is_file, corpus) else None
-    return None if source.suffix.lower() in DOCUMENT_SUFFIXES else source
+    return None if source.suffix.lower() in READERS else source
 
 
 def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
     """Cut a document, or those in a folder."""
     named = [(source, Path(source.name))]
     if source.is_dir():
-        named, others = look_through(source)
+        named, others = look_through(source, READERS)
         if not named:
             held = f" but {listed(others)}" if others else ""
-            raise InputError(f"{source} holds no passages{held}; it must hold {', '.join(DOCUMENT_SUFFIXES)} files")
+            raise InputError(f"{source} holds no passages{held}; it must hold {', '.join(READERS)} files")
     for path, name in named:
-        content = "\n".join(line for _, line in read_lines(path)).replace("\r", "\n")  # a line end, too
-        yield from cutting(content, _name_of(path, name), markdown=path.suffix.lower() in MARKDOWN_SUFFIXES)
-
-
-def _name_of(path: Path, name: Path) -> str:
-    """Give the name of a document, which becomes part of ids and must be UTF-8."""
-    try:
-        name.as_posix().encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it") from error
-    return name.as_posix()
+        try:
+            name.as_posix().encode()
+        except UnicodeEncodeError as error:
+            raise InputError(
+                f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it"
+            ) from error
+        text, markdown = READERS[path.suffix.lower()](path)
+        yield from cutting(text, name.as_posix(), markdown=markdown)
 
 
 def _cut_passages(passages: Iterable[Passage], cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:

@@ -29,22 +29,21 @@ _ABBREVIATION = re.compile(
 
 def split_sentences(text: str) -> list[str]:
     """Cut a non-empty text after full stops, question marks, exclamation marks (also those of Chinese) and lines."""
-    return [part for pieces in _sentences(text) for part in _cut(" ".join(text[start:end] for start, end in pieces))]
+    return [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
 
 
 def sentence_spans(text: str) -> list[Span]:
-    """Tell where the sentences of a text are that :func:`split_sentences` gives; between two is at most white space."""
+    """Tell where the sentences of a text are; between two is at most white space."""
     spans: list[Span] = []
-    for pieces in _sentences(text):
-        start, end = pieces[0][0], pieces[-1][1]
-        words = [(start + found.start(), start + found.end()) for found in _WORD.finditer(text[start:end])]
+    for start, end, _ in _sentences(text):
+        words = [found.span() for found in _WORD.finditer(text, start, end)]
         spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
     return spans
 
 
-def _sentences(text: str) -> list[list[Span]]:
-    """Give each sentence as the pieces that form it."""
-    sentences: list[list[Span]] = []
+def _sentences(text: str) -> list[tuple[int, int, int]]:
+    """Give the start and end of each sentence, and its length with one character between the pieces that form it."""
+    sentences: list[tuple[int, int, int]] = []
     stripped = text.rstrip()
     start = first = len(text) - len(text.lstrip())
     ends = [(found.start(), found.end()) for found in _END.finditer(stripped, first)]
@@ -54,26 +53,14 @@ def _sentences(text: str) -> list[list[Span]]:
         last = stripped[max(start, end - 12) : following].rstrip()
         if following < len(stripped) and "\n" not in stripped[end:following] and _ABBREVIATION.search(last):
             continue
-        span = (start, max(start, end - 12) + len(last))
-        if sentences and (span[1] - start < SHORTEST or _length(sentences[-1]) < SHORTEST):
-            sentences[-1].append(span)
-        else:
-            sentences.append([span])
+        stop = max(start, end - 12) + len(last)
+        length = stop - start
+        if sentences and min(length, sentences[-1][2]) < SHORTEST:
+            before = sentences.pop()
+            start, length = before[0], before[2] + 1 + length
+        sentences.append((start, stop, length))
         start = following
     return sentences
-
-
-def _length(pieces: list[Span]) -> int:
-    """Count the characters of pieces joined with single spaces."""
-    return sum(end - start for start, end in pieces) + len(pieces) - 1
-
-
-def _cut(sentence: str) -> list[str]:
-    """Cut what is too long for a sentence into parts of equal length."""
-    words = sentence.split()
-    if len(words) <= LONGEST:
-        return [sentence]
-    return [" ".join(words[start:end]) for start, end in _stretches(len(words))]
 
 
 def _stretches(words: int) -> list[Span]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from semclass.core.errors import InputError
-from semclass.documents.lines import read_lines
-from semclass.documents.readers import read_json_lines
+from semclass.documents.readers import read_json_lines, read_lines
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,6 @@ def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
     first, second = read_passages(tmp_path)
     assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
     assert (second.id, second.metadata) == ("7", {})
-
-
-def test_json_lines_need_only_text_and_keep_every_other_field(tmp_path):
     source = write_lines(tmp_path / "p.jsonl", {"text": "one", "page": 3}, "\n", {"text": "two", "metadata": {"a": 1}})
     assert [(p.id, p.metadata) for p in read_passages(source)] == [("1", {"page": 3}), ("3", {"a": 1})]
 
@@ -56,12 +53,6 @@ def test_passages_are_counted_where_that_is_cheap(tmp_path):
     assert count_passages(tmp_path / "a.txt") is None
 
 
-def test_ids_with_equal_hashes_are_different_ids(tmp_path, monkeypatch):
-    monkeypatch.setattr("semclass.documents.readers.hash", lambda name: 0, raising=False)
-    source = write_lines(tmp_path / "p.jsonl", {"_id": "a", "text": "x"}, {"_id": "b", "text": "x"})
-    assert [passage.id for passage in read_passages(source)] == ["a", "b"]
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
@@ -71,7 +62,10 @@ def test_ids_with_equal_hashes_are_different_ids(tmp_path, monkeypatch):
         (['{"_id": "a", "text": 5}\n'], "line 1: text must be a string, not 5"),
         (['{"_id": "a", "text": "  "}\n'], "line 1: text is empty"),
         (['{"_id": "a", "text": "x"}\n', '{"text": "y"}\n'], "line 2: _id is missing"),
-        (['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'], "line 3: _id 'a' was used in line 1"),
+        (
+            ['{"_id": "a", "text": "x"}\n', "\n", '{"_id": "a", "text": "y"}\n'],
+            "line 3: _id 'a' was used in an earlier line",
+        ),
         (['{"_id": null, "text": "x"}\n'], "line 1: _id must be a non-empty string"),
         (["\n"], "holds no passages"),
     ],
