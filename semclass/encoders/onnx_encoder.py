@@ -37,20 +37,9 @@ PIECE_VIEWS = (STATES, "tokens")
 class OnnxEncoder:
     """An encoder exported by ``training/export_encoder.py``; many threads may share one.
 
-    Attributes
-    ----------
-    fingerprint
-        Made of the hashes of its networks and its tokeniser.
-    views
-        Name and dimension of each view.
-    max_length
-        Word pieces it reads at a time, including the two special ones. A longer text is read in windows of like length,
-        `MAX_WINDOWS` at most, whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row);
-        for the view ``states``, in the first window alone. `Encoding.truncated` names the texts that are longer still.
-    batch_size
-        Texts per run at most.
-    threads
-        Threads that a run may use.
+    A text of more than `max_length` word pieces, two special ones included, is read in windows of like length, 16 at most,
+    whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row); for the view ``states``, in
+    the first window alone. `Encoding.truncated` names the texts that are longer still.
     """
 
     fingerprint: str
@@ -83,12 +72,7 @@ class OnnxEncoder:
         batch_size
             Texts per run at most; bounds memory.
         max_length
-            Word pieces to read of a text, special ones included; what the encoder was trained with if None.
-
-        Returns
-        -------
-        OnnxEncoder
-            The encoder.
+            Word pieces of a window, special ones included; what the encoder was trained with if None.
 
         Raises
         ------
@@ -108,7 +92,7 @@ class OnnxEncoder:
             tokenizer = tokenizers.Tokenizer.from_buffer(artifact.read("tokenizer.json"))
         except Exception as error:  # the tokenizers library raises bare Exception
             raise ArtifactError(f"{artifact.path('tokenizer.json')} cannot be read: {error}") from error
-        # cutting and padding are done here, so that the whole text's terms are known and no call changes shared state
+        # windows and padding are made here, so that the whole text's terms are known and no call changes shared state
         tokenizer.no_truncation()
         tokenizer.no_padding()
         first, last = artifact.field("special_ids")
@@ -117,9 +101,8 @@ class OnnxEncoder:
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
             raise ArtifactError(f"the networks in {artifact.folder} give {outputs}, but the manifest says {views}")
-        records = artifact.manifest["files"]
         return cls(
-            fingerprint=fingerprint_of(records),
+            fingerprint=fingerprint_of(artifact.manifest["files"]),
             views=views,
             max_length=length,
             batch_size=batch_size,
@@ -142,23 +125,7 @@ class OnnxEncoder:
         return pieces_of(self.tokenizer.get_vocab())
 
     def tokenize(self, texts: Sequence[str]) -> Ragged:
-        """Cut texts into word pieces.
-
-        Parameters
-        ----------
-        texts
-            n non-empty texts.
-
-        Returns
-        -------
-        Ragged
-            int32 ids without special tokens, of the whole of each text.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If one is empty or not a string.
-        """
+        """Split non-empty texts into word pieces: int32 ids of the whole of each text, without special tokens."""
         checked = check_texts(texts)
         if self.threads == 1 or len(checked) == 1:
             encodings = [self.tokenizer.encode(text, add_special_tokens=False) for text in steps(checked)]
@@ -167,25 +134,7 @@ class OnnxEncoder:
         return ragged([np.array(item.ids, np.int32) for item in encodings], np.zeros(0, np.int32))
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """Encode texts; see :meth:`semclass.Encoder.encode`.
-
-        Parameters
-        ----------
-        texts
-            n non-empty texts.
-        views
-            Views to give besides ``terms``.
-
-        Returns
-        -------
-        Encoding
-            The views, rows in the order of `texts`.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            If a text is empty or not a string, or a view is unknown.
-        """
+        """Encode texts; see :meth:`semclass.Encoder.encode`. Raises an InputError for an empty text or an unknown view."""
         check_views(views, self.views)
         wanted = [name for name in self.views if name in views]
         terms = self.tokenize(texts)
@@ -195,11 +144,7 @@ class OnnxEncoder:
         windows = cut_windows(lengths, self.max_length - 2, most)
         read = windows.lengths
         rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
-        pieces = {
-            name: _empty(read + 2 if name == STATES else read, self.views[name])
-            for name in wanted
-            if name in PIECE_VIEWS
-        }
+        pieces = {name: self._no_pieces(name, read) for name in wanted if name in PIECE_VIEWS}
         starts = terms.offsets[windows.owners] + windows.starts
         for batch in steps(batches_by_length(read, self.batch_size)):
             ids, mask = self._pad(terms, starts[batch], read[batch])
@@ -207,7 +152,7 @@ class OnnxEncoder:
                 if name in rows:
                     rows[name][batch] = output
                 else:
-                    _scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
+                    scatter(pieces[name], batch, output if name == STATES else output[:, 1:])
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
@@ -220,6 +165,11 @@ class OnnxEncoder:
             states=pieces.get(STATES),
             limit=most * (self.max_length - 2),
         )
+
+    def _no_pieces(self, name: str, read: IntArray) -> Ragged:
+        """Zeros for each word piece of each window, float32 of item shape (dim,)."""
+        offsets = offsets_of(read + 2 if name == STATES else read)
+        return Ragged(np.zeros((offsets[-1], self.views[name]), np.float32), offsets)
 
     def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
         """Run the lower part and, if a view of it is wanted, the upper part."""
@@ -243,13 +193,7 @@ class OnnxEncoder:
         return ids, (places <= read[:, None] + 1).astype(np.int64)
 
 
-def _empty(lengths: IntArray, dim: int) -> Ragged:
-    """Ragged zeros, float32 of item shape (dim,)."""
-    offsets = offsets_of(lengths)
-    return Ragged(np.zeros((offsets[-1], dim), np.float32), offsets)
-
-
-def _scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
+def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:
     """Copy the first rows of each text of a run, (batch, length, dim), to where the text's rows are."""
     places = np.arange(output.shape[1])
     inside = places < target.lengths()[batch][:, None]

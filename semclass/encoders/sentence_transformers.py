@@ -28,28 +28,16 @@ from semclass.encoders.onnx_encoder import check_views, pieces_of, term_flags
 class SentenceTransformerEncoder:
     """A sentence-transformers model that gives the views which heads read; many threads may share one.
 
-    Attributes
-    ----------
-    model
-        The model.
-    fingerprint
-        SHA-256 over its weights, its vocabulary and what becomes of them (the kinds of its modules, how it pools, how much
-        it reads), cut to 32 digits: a copy of the model that pools otherwise, or that leaves out the step which brings
-        vectors to length 1, is another encoder.
-    views
-        ``pooled`` (what the model itself gives, of any length), ``layers`` (means of the layers at a third, two thirds,
-        five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer).
-    batch_size
-        Texts per run at most.
-    special
-        How many special tokens stand before and after a text's own.
+    The views are ``pooled`` (what the model itself gives, of any length), ``layers`` (means of the layers at a third, two
+    thirds, five sixths and the end, first-token vectors at two thirds and the end) and ``tokens`` (last layer). A copy of
+    the model that pools otherwise, or does not bring vectors to length 1, has another fingerprint.
     """
 
     model: Any
-    fingerprint: str
+    fingerprint: str  #: SHA-256 over weights, vocabulary, modules and what they do, cut to 32 digits
     views: Mapping[str, int]
     batch_size: int
-    special: tuple[int, int]
+    special: tuple[int, int]  #: how many special tokens stand before and after a text's own
 
     @classmethod
     def load(cls, name: str, *, batch_size: int = 32, device: str = "cpu") -> SentenceTransformerEncoder:
@@ -63,11 +51,6 @@ class SentenceTransformerEncoder:
             Texts per run at most.
         device
             Where torch runs it.
-
-        Returns
-        -------
-        SentenceTransformerEncoder
-            The encoder.
 
         Raises
         ------

@@ -1,9 +1,8 @@
 """Whole words from word pieces, each as one number, so that texts can be compared word by word.
 
-A rare word of specialised text falls into many rare pieces: counted by pieces, it outweighs all else that is asked, and
-one of its pieces in another word passes for a match. Here all pieces of a word are one number. Forms of a word are equal
-where a stemmer says so: of words that are one piece, and of others up to a last piece that is an ending. The stemmer runs
-over the vocabulary when heads are trained; its table has a column for each piece, so that passages keep only their pieces.
+A rare word falls into many rare pieces: counted by pieces, it outweighs the rest of the question, and one of its pieces in
+another word passes for a match. Here all pieces of a word are one number. Forms of a word are equal where a stemmer says
+so, which runs over the vocabulary when heads are trained; its table has a column for each piece.
 """
 
 from __future__ import annotations
@@ -39,9 +38,8 @@ class WordTable:
     def of(cls, table: npt.NDArray[Any]) -> WordTable:
         """Read a table, integers of shape (2, vocabulary); an InputError if it is something else.
 
-        First row: of a piece that begins a word, the piece that stands for its stem; of others :data:`CONTINUES` or
-        :data:`ENDING`.
-        Second row: 1 for pieces with a digit, else 0.
+        First row: the piece that stands for the stem of one that begins a word; for others :data:`CONTINUES` or
+        :data:`ENDING`. Second row: 1 for pieces with a digit, else 0.
         """
         if table.ndim != 2 or len(table) != 2 or not np.issubdtype(table.dtype, np.integer):
             raise InputError(

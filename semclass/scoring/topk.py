@@ -15,9 +15,6 @@ SAMPLE = 8192
 GROUPS, LARGEST = 8, 64
 """Groups of scores for each one that is wanted, and the largest size of a group."""
 
-MOST = 4
-"""All passages are scored, and the wanted ones taken, where more than one of so many is wanted."""
-
 SIMILARITIES = ("cosine", "ip", "l2")
 """How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
 
@@ -94,7 +91,7 @@ def nth_at_least(scores: npt.NDArray[Any], n: int) -> Any:
 
 def is_most(m: int, n: int) -> bool:
     """Whether m of n passages are so many that scoring all and taking these is quicker than scoring these."""
-    return m * MOST > n
+    return m * 4 > n
 
 
 def stable_partition(labels: npt.NDArray[np.bool_]) -> IntArray:

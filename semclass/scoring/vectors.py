@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ import onnxruntime
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
 from semclass.scoring.topk import is_most, unit
+
+if TYPE_CHECKING:
+    from semclass.scoring.reduction import Reduced
 
 BLOCK = 16_384
 """Passages of one product with weights that are laid out for it: the result stays in the cache."""
@@ -33,11 +36,8 @@ LAID_OUT = 4_096
 LARGEST = 63
 """Largest absolute value of a digit of a question's components."""
 
-BASE = 2 * LARGEST + 1
-"""Base of these digits."""
-
-DIGITS = 3
-"""Digits of a question's components."""
+BASE, DIGITS = 2 * LARGEST + 1, 3
+"""Base and number of these digits."""
 
 
 T = TypeVar("T")
@@ -54,14 +54,6 @@ class Once(cached_property[T]):
             return super().__get__(instance, owner)
 
 
-class Nearest(Protocol):
-    """Finds passages that are probably the most similar to a question, without comparing all of them."""
-
-    def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Places of about n passages, rising: `question` is a vector (dim,), `allowed` bool of shape (n_passages,)."""
-        ...
-
-
 @dataclass(frozen=True)
 class Vectors:
     """Vectors of the passages of a segment, ready to be compared with questions; many threads may share one."""
@@ -69,7 +61,7 @@ class Vectors:
     codes: npt.NDArray[Any]  # int8 or float32 of shape (n, dim); for cosine of unit length once multiplied by `levels`
     levels: FloatArray  # scale of each row, float32 of shape (n,)
     similarity: str = "cosine"  # see :func:`semclass.scoring.topk.similarity`
-    index: Nearest | None = None  # finds similar passages without comparing all; None to compare all
+    index: Reduced | None = None  # finds similar passages without comparing all; None to compare all
 
     def __len__(self) -> int:
         """Count the passages."""

@@ -62,7 +62,6 @@ def test_a_damaged_file_is_named(head_folder, encoder, damage, says):
         ({"protocol": 99}, "protocol 99"),
         ({"kind": "encoder"}, "describes 'encoder', but 'head'"),
         ({"inputs": {"pooled": 7}}, "has inputs"),
-        ({"classes": ["a", "b"]}, "for 2 classes"),
         ({"link": "tanh"}, "link 'tanh'"),
         ({"files": {}}, "lists no files"),
         ({"threshold": [0.5]}, "1 thresholds for 6 classes"),

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from semclass import HybridRetriever, InputError, PassageIndex
+from semclass import HybridRetriever, PassageIndex
 from semclass.core.asynchronous import in_thread
 from semclass.core.cpu import available_threads
 from semclass.encoders.batching import watched
@@ -28,11 +28,6 @@ def test_searches_that_are_awaited_together_give_what_they_give_one_by_one(retri
     assert asyncio.run(retriever.asearch_many(QUESTIONS, 2, method="convex")) == retriever.search_many(
         QUESTIONS, 2, method="convex"
     )
-
-
-def test_errors_reach_who_awaits(retriever):
-    with pytest.raises(InputError, match="question is empty"):
-        asyncio.run(retriever.asearch(" "))
 
 
 def test_the_event_loop_goes_on_while_a_thread_works():

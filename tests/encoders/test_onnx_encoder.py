@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from conftest import MODELS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, OnnxEncoder
@@ -29,46 +29,31 @@ def test_vectors_are_of_unit_length_and_mean_something(encoder):
     assert same > other + 0.3
 
 
-def test_a_texts_vectors_do_not_depend_on_the_texts_beside_it(encoder):
-    together = encoder.encode(TEXTS, views=VIEWS)
-    for row, text in enumerate(TEXTS):
-        alone = encoder.encode([text], views=VIEWS)
-        np.testing.assert_allclose(together.pooled[row], alone.pooled[0], atol=1e-5)
-        np.testing.assert_allclose(together.layers[row], alone.layers[0], atol=1e-4)
-        np.testing.assert_allclose(together.tokens.row(row), alone.tokens.values, atol=1e-4)
-
-
-def test_views_have_the_shapes_that_the_manifest_says(encoder):
-    encoding = encoder.encode(TEXTS, views=VIEWS)
+def test_views_have_the_shapes_that_the_manifest_says_and_others_are_not_given(encoder):
+    encoding = encoder.encode(TEXTS, views=(*VIEWS, "states"))
     assert encoding.pooled.shape == (4, encoder.views["pooled"])
     assert encoding.layers.shape == (4, encoder.views["layers"])
     assert encoding.tokens.values.shape == (len(encoding.terms.values), encoder.views["tokens"])
-    assert {encoding.pooled.dtype, encoding.layers.dtype, encoding.tokens.values.dtype} == {np.dtype(np.float32)}
+    assert encoding.states.lengths().tolist() == (encoding.terms.lengths() + 2).tolist()  # two special pieces
+    assert {getattr(encoding, view).dtype for view in ("pooled", "layers")} == {np.dtype(np.float32)}
     np.testing.assert_allclose(np.linalg.norm(encoding.tokens.values, axis=1), 1, atol=1e-5)
+    none = encoder.encode([], views=VIEWS)
+    assert none.pooled.shape == (0, encoder.views["pooled"])
+    assert len(none.tokens) == len(none.terms) == 0
+    with pytest.raises(InputError, match="'entities' is needed and was not encoded"):
+        encoding.rows("entities")
 
 
-def test_only_what_was_asked_for_is_given(encoder):
-    encoding = encoder.encode(["Who?"])
-    assert encoding.layers is None
-    assert encoding.tokens is None
-    assert encoding.states is None
-    with pytest.raises(InputError, match="'tokens' is needed and was not encoded"):
-        encoding.pieces("tokens")
-
-
-def test_the_states_of_a_lower_layer_come_without_the_rest(encoder):
-    encoding = encoder.encode(TEXTS, views=("states",))
-    assert encoding.pooled is None
-    # every piece and the two special ones
-    assert encoding.states.lengths().tolist() == (encoding.terms.lengths() + 2).tolist()
-    alone = encoder.encode(TEXTS[:1], views=("states",))
-    np.testing.assert_allclose(encoding.states.row(0), alone.states.values, atol=1e-5)
-
-
-def test_no_texts_give_no_rows(encoder):
-    encoding = encoder.encode([], views=VIEWS)
-    assert encoding.pooled.shape == (0, encoder.views["pooled"])
-    assert len(encoding.tokens) == len(encoding.terms) == 0
+def test_batches_and_threads_change_nothing(encoder):
+    together = encoder.encode(TEXTS, views=VIEWS)
+    with ThreadPoolExecutor(8) as pool:
+        alone = list(pool.map(lambda text: encoder.encode([text], views=VIEWS), TEXTS * 3))
+    other = OnnxEncoder.load(MODELS / "encoder", threads=2, batch_size=2).encode(TEXTS, views=VIEWS)
+    found = [(other, row, row) for row in range(4)] + [(one, 0, row % 4) for row, one in enumerate(alone)]
+    for encoding, place, row in found:
+        np.testing.assert_allclose(encoding.pooled[place], together.pooled[row], atol=1e-5)
+        np.testing.assert_allclose(encoding.layers[place], together.layers[row], atol=1e-4)
+        np.testing.assert_allclose(encoding.tokens.row(place), together.tokens.row(row), atol=1e-4)
 
 
 def test_long_texts_are_read_in_windows(encoder):
@@ -108,14 +93,13 @@ def test_windows_hold_as_much_as_they_may(lengths, room, most):
 
 def test_longer_texts_are_truncated_but_their_terms_are_all_there(encoder):
     long = "word " * 4100
-    encoding = encoder.encode(["short", long, "word " * 4064], views=("tokens",))
-    assert (encoding.limit, encoding.truncated) == (4064, [1])
     encoding = encoder.encode(["short", long], views=("tokens",))
+    assert (encoding.limit, encoding.truncated) == (4064, [1])
     assert encoding.terms.lengths().tolist() == [1, 4100]
     assert encoding.tokens.lengths().tolist() == [1, 4064]
-    encoding = encoder.encode(["short", "word " * 300], views=("states", "tokens"))
+    encoding = encoder.encode(["word " * 254, "word " * 255], views=("states", "tokens"))
     assert (encoding.limit, encoding.truncated) == (254, [1])
-    assert encoding.states.lengths().tolist() == [3, 256]
+    assert encoding.states.lengths().tolist() == [256, 256]
 
 
 def test_heads_over_states_depend_on_the_lower_part_alone():
@@ -142,13 +126,11 @@ def test_max_length_can_be_chosen(encoder):
     [
         ("one string", InputTypeError, r"write \['one string'\]"),
         (["ok", ""], InputError, r"texts\[1\] is empty"),
-        (["  \n"], InputError, "is empty"),
         ([None], InputTypeError, "must be a string, not NoneType"),
-        ([b"bytes"], InputTypeError, "not bytes"),
         (["\ud800"], InputError, "not valid Unicode"),
         (5, InputTypeError, "sequence of strings, not int"),
     ],
-    ids=["bare string", "empty", "blank", "none", "bytes", "surrogate", "number"],
+    ids=["bare string", "empty", "none", "surrogate", "number"],
 )
 def test_what_is_no_text_is_refused(encoder, texts, error, says):
     with pytest.raises(error, match=says):
@@ -162,36 +144,3 @@ def test_unknown_views_and_numbers_out_of_range_are_refused(encoder):
         OnnxEncoder.load(MODELS / "encoder", threads=0)
     with pytest.raises(InputTypeError, match="batch_size must be a whole number"):
         OnnxEncoder.load(MODELS / "encoder", batch_size=1.5)
-
-
-def test_many_threads_may_share_one_encoder(encoder):
-    expected = encoder.encode(TEXTS).pooled
-    results: dict[int, np.ndarray] = {}
-
-    def work(number: int) -> None:
-        for _ in range(5):
-            results[number] = encoder.encode(TEXTS).pooled
-
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len(results) == 8
-    for found in results.values():
-        np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_threads_and_batches_change_nothing(encoder):
-    other = OnnxEncoder.load(MODELS / "encoder", threads=2, batch_size=2)
-    a, b = encoder.encode(TEXTS, views=VIEWS), other.encode(TEXTS, views=VIEWS)
-    np.testing.assert_allclose(a.pooled, b.pooled, atol=1e-5)
-    np.testing.assert_array_equal(a.terms.values, b.terms.values)
-
-
-@settings(max_examples=40)
-@given(st.text(min_size=1, max_size=60).filter(lambda text: text.strip() and text.isprintable()))
-def test_any_text_gives_finite_vectors(encoder, text):
-    encoding = encoder.encode([text], views=VIEWS)
-    assert np.isfinite(encoding.pooled).all()
-    assert np.isfinite(encoding.layers).all()

@@ -34,7 +34,7 @@ def test_forms_of_a_word_are_equal():
     assert run == running == runs
 
 
-@pytest.mark.parametrize("other", ["mit", "mit ##ond ##och ##ria", "mit ##och ##ond ##ria ##ria", "och", "mit ##och"])
+@pytest.mark.parametrize("other", ["mit ##ond ##och ##ria", "mit ##och ##ond ##ria ##ria", "mit och ##ond ##ria"])
 def test_other_words_are_not(other):
     (first, second), _ = words("mit ##och ##ond ##ria", other)
     assert first != second
@@ -47,18 +47,9 @@ def test_the_first_piece_of_a_text_begins_a_word():
     assert starts == [0, 1, 2]
 
 
-def test_no_texts():
-    assert words() == ([], [])
-
-
-def test_a_piece_that_goes_on_is_not_the_piece_that_begins():
-    (first, second), _ = words("mit ##och", "mit och")
-    assert first[0] != second[0]
-
-
 @pytest.mark.parametrize(
     "table",
-    [np.zeros(3, np.int32), np.zeros((3, 2), np.int32), np.zeros((2, 3)), np.array([[3], [0]]), np.array([[-3], [0]])],
+    [np.zeros(3, np.int32), np.zeros((2, 3)), np.array([[3], [0]]), np.array([[-3], [0]])],
 )
 def test_what_is_no_table_is_refused(table):
     with pytest.raises(InputError):

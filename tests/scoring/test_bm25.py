@@ -85,26 +85,6 @@ def test_postings_count_terms_in_the_smallest_types_that_hold_them():
     assert found.document_frequencies.tolist() == [0, 1, 0, 2, 0]  # passages, not occurrences
 
 
-def test_a_term_may_come_more_often_than_a_byte_can_count():
-    found = count_terms(ragged([np.full(300, 2), np.array([1])], np.zeros(0, np.int64)), np.ones(3, bool))
-    assert found.counts.tolist() == [1, 300]
-    assert found.counts.dtype == np.uint16
-
-
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [np.array([1, 2]), np.full(300, 2)],  # a term comes more often than a byte can count
-        [np.full(300, 2), np.array([1, 2])],
-        [np.array([row % 7, 7 + row % 3]) for row in range(400)],  # more passages than a byte can number
-    ],
-    ids=["often last", "often first", "many"],
-)
-def test_merged_postings_have_the_types_that_they_need(rows):
-    together = ragged(rows, np.zeros(0, np.int64))
-    assert_same(merge(stretches(together, len(rows) // 2)), build(together))
-
-
 def test_pieces_that_are_no_terms_count_neither_as_matches_nor_as_length(terms):
     is_term = np.ones(VOCABULARY, bool)
     is_term[1] = False
@@ -119,6 +99,19 @@ def test_a_few_passages_are_scored_as_an_index_of_them_would(terms):
     idf = bm25.statistics([build(terms)]).idf
     question = np.array([1, 2, 2, 40])
     np.testing.assert_allclose(bm25.score_few(terms, question, idf), scores(build(terms), question), atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [[[1, 2], [2] * 300], [[row % 7, 7 + row % 3] for row in range(400)]])
+def test_segments_are_merged_in_memory_and_on_the_disk_in_the_types_that_they_need(tmp_path, rows):
+    together = ragged([np.array(row) for row in rows], np.zeros(0, np.int64))
+    parts, whole = stretches(together, len(rows) // 2), build(together)
+    for merged in (merge(parts), merge(parts, folder=tmp_path / "bm25"), postings.load(Files(tmp_path / "bm25"))):
+        assert_same(merged, whole)
+        assert merged.counts.dtype == whole.counts.dtype
+        assert merged.passages.dtype == whole.passages.dtype
+    postings.save(whole, tmp_path / "saved")
+    for name in postings.PARTS:
+        assert (tmp_path / "saved" / f"{name}.npy").read_bytes() == (tmp_path / "bm25" / f"{name}.npy").read_bytes()
 
 
 @pytest.mark.parametrize("block", [1, 7, 100])
@@ -153,12 +146,6 @@ def test_segments_score_as_one_index_of_what_is_there(rows, data):
     np.testing.assert_array_equal(bm25.scores(parts, known, question)[there], scores(left, question))
     keep = np.split(there, [len(parts[0])])
     assert_same(merge(parts, keep), left)
-
-
-def test_segments_are_merged_on_the_disk(terms, tmp_path):
-    merged = merge(stretches(terms, 10, 40), folder=tmp_path / "bm25")
-    assert_same(merged, build(terms))
-    assert_same(postings.load(Files(tmp_path / "bm25")), merged)
 
 
 @st.composite
@@ -200,16 +187,6 @@ def test_the_best_of_many_segments_are_those_of_scoring_all(monkeypatch, frequen
         expected = top_k(every, n)
         np.testing.assert_array_equal(rows, expected[every[expected] > 0])
         np.testing.assert_array_equal(found, every[rows])
-
-
-def test_of_most_passages_no_term_is_looked_up(monkeypatch):
-    part = count_terms(
-        ragged([np.array([1, 2]), np.array([1]), np.array([2, 2])], np.zeros(0, np.int64)), np.ones(3, bool)
-    )
-    known, question = bm25.statistics([part]), np.array([1, 2])
-    monkeypatch.setattr(Postings, "counts_at", None)
-    found = bm25.scores_at([part], known, question, np.array([1, 2]))  # one was removed
-    np.testing.assert_array_equal(found, bm25.scores([part], known, question)[1:])
 
 
 @given(asked(), st.data())

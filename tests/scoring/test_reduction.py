@@ -35,16 +35,6 @@ def test_reduced_vectors_of_all_dimensions_find_the_nearest():
     assert set(expected[:20].tolist()) <= set(found.tolist())
 
 
-def test_reduced_vectors_keep_the_directions_in_which_passages_differ():
-    rng = np.random.default_rng(1)
-    vectors = unit((rng.normal(size=(500, 8)) @ rng.normal(size=(8, DIM))).astype(np.float32))
-    codes, levels = to_int8(vectors)
-    found = reduce_vectors(codes, levels)
-    assert found.levels.shape == (500, reduction.DIMENSIONS // 2)
-    nearest = found.nearest(vectors[7], 20)
-    assert set(np.argsort(-(vectors @ vectors[7]))[:10].tolist()) <= set(nearest.tolist())
-
-
 def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
     """Vectors about some directions, which are those of the first ones."""
     rng = np.random.default_rng(seed)
