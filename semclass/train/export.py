@@ -11,17 +11,8 @@ import numpy.typing as npt
 
 from semclass.core.errors import import_extra
 from semclass.heads.inputs import PIECES
-from semclass.train.fitted import (
-    BIGRAM_HASH,
-    HASH_PRIME,
-    NGRAM_POSITIONS,
-    NGRAM_SLOTS,
-    POSITION_HASH,
-    UNIGRAM_HASH,
-    FittedHead,
-    Ngrams,
-    Quantised,
-)
+from semclass.train import fitted
+from semclass.train.fitted import FittedHead, Ngrams, Quantised
 
 OPSET, IR_VERSION = 18, 8
 
@@ -34,25 +25,25 @@ class _Writer:
         self.nodes: list[Any] = []
         self.constants: dict[str, Any] = {}
 
-    def constant(self, name: str, value: npt.NDArray[Any]) -> str:
+    def constant(self, name: str, value: npt.ArrayLike, kind: npt.DTypeLike = np.float32) -> str:
         if name not in self.constants:
-            self.constants[name] = self.onnx.numpy_helper.from_array(np.ascontiguousarray(value), name)
+            self.constants[name] = self.onnx.numpy_helper.from_array(np.array(value, kind, ndmin=1), name)
         return name
 
-    def integer(self, value: int) -> str:
-        return self.constant(f"int_{value}", np.array(value, np.int64))
-
-    def integers(self, *values: int) -> str:
-        return self.constant("ints_" + "_".join(map(str, values)), np.array(values, np.int64))
-
-    def op(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=output, **attributes))
+    def op(self, kind: str, output: str, *inputs: str | int | tuple[int, ...], **attributes: Any) -> str:
+        """Write a node; its inputs are names, whole numbers, or vectors of them."""
+        names = [item if isinstance(item, str) else self.constant(_name(item), item, np.int64) for item in inputs]
+        self.nodes.append(self.onnx.helper.make_node(kind, names, [output], name=output, **attributes))
         return output
 
     def matrix(self, name: str, quantised: Quantised) -> str:
         """Write an 8-bit matrix; the runtime turns it into float32 once, when it loads the network."""
-        values = self.op("Cast", [self.constant(f"{name}.values", quantised.values)], f"{name}.cast", to=1)
-        return self.op("Mul", [values, self.constant(f"{name}.scale", quantised.scale)], name)
+        values = self.op("Cast", f"{name}.cast", self.constant(f"{name}.values", quantised.values, np.int8), to=1)
+        return self.op("Mul", name, values, self.constant(f"{name}.scale", quantised.scale))
+
+
+def _name(item: int | tuple[int, ...]) -> str:
+    return f"int_{item}" if isinstance(item, int) else "ints_" + "_".join(map(str, item))
 
 
 def head_to_onnx(head: FittedHead) -> bytes:
@@ -72,25 +63,22 @@ def head_to_onnx(head: FittedHead) -> bytes:
     onnx = import_extra("onnx", "train")
     import_extra("onnx.numpy_helper", "train")
     writer = _Writer(onnx)
+    op, constant = writer.op, writer.constant
     views = [name for name in head.inputs if name != PIECES]
-    dense = writer.op("Concat", views, "dense", axis=1) if len(views) > 1 else views[0]
-    weights = writer.constant("weights", head.weights.astype(np.float32))
-    bias = writer.constant("bias", head.bias.astype(np.float32))
+    dense = op("Concat", "dense", *views, axis=1) if len(views) > 1 else views[0]
+    weights, bias = constant("weights", head.weights), constant("bias", head.bias)
     features = dense if head.projection is None else _kernel(writer, head, dense)
-    scores = writer.op("Gemm", [features, weights, bias], "linear_scores")
+    scores = op("Gemm", "linear_scores", features, weights, bias)
     if head.ngrams is not None:
-        scores = writer.op("Add", [scores, _ngrams(writer, head.ngrams, head.inputs[PIECES])], "all_scores")
+        scores = op("Add", "all_scores", scores, _ngrams(writer, head.ngrams, head.inputs[PIECES]))
     if head.merge is not None:
-        scores = writer.op(
-            "ReduceMax", [_members(writer, scores, head.merge), writer.integers(2)], "merged", keepdims=0
-        )
-    slope = writer.constant("slope", np.array([head.slope], np.float32))
-    intercept = writer.constant("intercept", np.array([head.intercept], np.float32))
-    calibrated = writer.op("Add", [writer.op("Mul", [scores, slope], "scaled"), intercept], "calibrated")
+        scores = op("ReduceMax", "merged", _members(writer, scores, head.merge), (2,), keepdims=0)
+    slope, intercept = constant("slope", [head.slope]), constant("intercept", [head.intercept])
+    calibrated = op("Add", "calibrated", op("Mul", "scaled", scores, slope), intercept)
     if head.link == "sigmoid":
-        writer.op("Sigmoid", [calibrated], "probabilities")
+        op("Sigmoid", "probabilities", calibrated)
     else:
-        writer.op("Softmax", [calibrated], "probabilities", axis=1)
+        op("Softmax", "probabilities", calibrated, axis=1)
     return _serialise(writer, head.inputs, len(head.classes))
 
 
@@ -101,59 +89,43 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
     """
     if head.projection is None or head.landmarks is None:
         raise ValueError("a kernel head needs projection and landmarks")
-    offset = writer.constant("projection.offset", -head.projection.offset)
-    texts = writer.op("Gemm", [dense, writer.matrix("projection", head.projection.matrix), offset], "texts")
-    points = head.landmarks.dense()
-    norms = writer.constant("landmark_norms", (-head.gamma * (points**2).sum(axis=1)).astype(np.float32))
-    inner = writer.op(
-        "Gemm",
-        [texts, writer.matrix("landmarks", head.landmarks), norms],
-        "inner",
-        alpha=2 * head.gamma,
-        transB=1,
-    )
-    square = writer.op("ReduceSumSquare", [texts, writer.integers(1)], "text_norms", keepdims=1)
-    gamma = writer.constant("gamma", np.array([head.gamma], np.float32))
-    exponent = writer.op("Sub", [inner, writer.op("Mul", [square, gamma], "scaled_norms")], "exponent")
-    return writer.op("Exp", [exponent], "kernel")
+    op, constant = writer.op, writer.constant
+    offset = constant("projection.offset", -head.projection.offset)
+    texts = op("Gemm", "texts", dense, writer.matrix("projection", head.projection.matrix), offset)
+    norms = constant("landmark_norms", -head.gamma * (head.landmarks.dense() ** 2).sum(axis=1))
+    landmarks = writer.matrix("landmarks", head.landmarks)
+    inner = op("Gemm", "inner", texts, landmarks, norms, alpha=2 * head.gamma, transB=1)
+    square = op("ReduceSumSquare", "text_norms", texts, (1,), keepdims=1)
+    scaled = op("Mul", "scaled_norms", square, constant("gamma", [head.gamma]))
+    return op("Exp", "kernel", op("Sub", "exponent", inner, scaled))
 
 
 def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
     """Write :func:`semclass.train.fitted.ngram_slots` and the sum of the n-grams' weights."""
-    op, integer = writer.op, writer.integer
+    op, constant = writer.op, writer.constant
+    one, two, at = fitted.UNIGRAM_HASH, fitted.BIGRAM_HASH, fitted.POSITION_HASH
     # padding is -1: word pieces are counted from 2, so that 1 is padding and 0 is "before the first"
-    shifted = op("Add", [op("Cast", [PIECES], "piece_ids", to=7), integer(2)], "shifted")
-    pads = writer.constant("pad_one_in_front", np.array([0, 1, 0, -1], np.int64))
-    before = op("Pad", [shifted, pads, integer(0)], "before")
-    first = op("Slice", [shifted, writer.integers(0), writer.integers(NGRAM_POSITIONS), writer.integers(1)], "first")
-    offsets = np.arange(1, min(NGRAM_POSITIONS, length) + 1, dtype=np.int64)[None] * POSITION_HASH[1]
-    unigram = op(
-        "Add", [op("Mul", [shifted, integer(UNIGRAM_HASH[0])], "unigram.0"), integer(UNIGRAM_HASH[1])], "unigram"
+    shifted = op("Add", "shifted", op("Cast", "piece_ids", PIECES, to=7), 2)
+    before = op("Pad", "before", shifted, constant("pad_one_in_front", [0, 1, 0, -1], np.int64), 0)
+    first = op("Slice", "first", shifted, (0,), (fitted.NGRAM_POSITIONS,), (1,))
+    unigram = op("Add", "unigram", op("Mul", "unigram.0", shifted, one[0]), one[1])
+    left, right = op("Mul", "bigram.0", before, two[0]), op("Mul", "bigram.1", shifted, two[1])
+    bigram = op("Add", "bigram", op("Add", "bigram.2", left, right), two[2])
+    offsets = np.arange(1, min(fitted.NGRAM_POSITIONS, length) + 1)[None] * at[1]
+    placed = op("Mul", "position.0", first, at[0])
+    position = op("Add", "position", placed, constant("position.offsets", offsets, np.int64))
+    hashes = op("Concat", "hashes", unigram, bigram, position, axis=1)
+    slots = op("Mod", "slots", op("Mod", "hashes.prime", hashes, fitted.HASH_PRIME), fitted.NGRAM_SLOTS)
+    valid = op("Greater", "valid", op("Concat", "grams", shifted, shifted, first, axis=1), 1)
+    row = op("Gather", "rows", constant("ngram_rows", ngrams.rows, np.int32), slots)
+    used = op("Where", "used_rows", valid, row, constant("no_row", 0, np.int32))
+    found = op("Gather", "found", constant("ngram_weights", ngrams.weights.values, np.int16), used)
+    total = op("ReduceSum", "ngram_sum", op("Cast", "found32", found, to=1), (1,), keepdims=0)
+    count = op("ReduceSum", "ngram_count", op("Cast", "valid32", valid, to=1), (1,), keepdims=1)
+    root = op("Sqrt", "root", op("Max", "count", count, constant("one", [1])))
+    return op(
+        "Mul", "ngram_scores", op("Div", "ngram_mean", total, root), constant("ngram_scale", ngrams.weights.scale)
     )
-    left = op("Mul", [before, integer(BIGRAM_HASH[0])], "bigram.0")
-    right = op("Mul", [shifted, integer(BIGRAM_HASH[1])], "bigram.1")
-    bigram = op("Add", [op("Add", [left, right], "bigram.2"), integer(BIGRAM_HASH[2])], "bigram")
-    position = op(
-        "Add",
-        [op("Mul", [first, integer(POSITION_HASH[0])], "position.0"), writer.constant("position.offsets", offsets)],
-        "position",
-    )
-    hashes = op("Concat", [unigram, bigram, position], "hashes", axis=1)
-    slots = op("Mod", [op("Mod", [hashes, integer(HASH_PRIME)], "hashes.prime"), integer(NGRAM_SLOTS)], "slots")
-    valid = op("Greater", [op("Concat", [shifted, shifted, first], "grams", axis=1), integer(1)], "valid")
-    row = op("Gather", [writer.constant("ngram_rows", ngrams.rows), slots], "rows")
-    used = op("Where", [valid, row, writer.constant("no_row", np.array(0, np.int32))], "used_rows")
-    found = op(
-        "Cast",
-        [op("Gather", [writer.constant("ngram_weights", ngrams.weights.values), used], "found")],
-        "found32",
-        to=1,
-    )
-    total = op("ReduceSum", [found, writer.integers(1)], "ngram_sum", keepdims=0)
-    count = op("ReduceSum", [op("Cast", [valid], "valid32", to=1), writer.integers(1)], "ngram_count", keepdims=1)
-    least = writer.constant("one", np.array([1], np.float32))
-    mean = op("Div", [total, op("Sqrt", [op("Max", [count, least], "count")], "root")], "ngram_mean")
-    return op("Mul", [mean, writer.constant("ngram_scale", ngrams.weights.scale)], "ngram_scores")
 
 
 def _members(writer: _Writer, scores: str, merge: npt.NDArray[np.bool_]) -> str:
@@ -161,7 +133,7 @@ def _members(writer: _Writer, scores: str, merge: npt.NDArray[np.bool_]) -> str:
     groups = [np.flatnonzero(members) for members in merge.T]
     most = max(map(len, groups))
     places = np.stack([np.concatenate([group, np.repeat(group[:1], most - len(group))]) for group in groups])
-    return writer.op("Gather", [scores, writer.constant("members", places.astype(np.int64))], "member_scores", axis=1)
+    return writer.op("Gather", "member_scores", scores, writer.constant("members", places, np.int64), axis=1)
 
 
 def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> bytes:
@@ -174,12 +146,8 @@ def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> byte
         [helper.make_tensor_value_info("probabilities", kind, ["n", classes])],
         list(writer.constants.values()),
     )
-    model = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR_VERSION,
-        producer_name="semclass",
-    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="semclass")
     writer.onnx.checker.check_model(model)
     serialised: bytes = model.SerializeToString(deterministic=True)
     return serialised
