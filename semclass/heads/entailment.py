@@ -38,8 +38,6 @@ class EntailmentLabel:
 
     Attributes
     ----------
-    question, sentence
-        The texts.
     label
         ``"entailment"`` or ``"not_entailment"``.
     probability
@@ -54,21 +52,13 @@ class EntailmentLabel:
 
 @dataclass(frozen=True)
 class EntailmentClassifier:
-    """Says whether a sentence answers a question; many threads may share one.
+    """Says whether a sentence answers a question; many threads may share one."""
 
-    Attributes
-    ----------
-    encoder
-        Gives the view ``states``.
-    threshold
-        Probability from which the label is ``"entailment"``.
-    """
-
-    encoder: Encoder
+    encoder: Encoder  # gives the view states
     token_encoder: TokenEncoder
     head: onnxruntime.InferenceSession
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
-    threshold: float
+    threshold: float  # probability from which the label is "entailment"
 
     @classmethod
     def load(
@@ -88,11 +78,6 @@ class EntailmentClassifier:
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
-
-        Returns
-        -------
-        list of EntailmentLabel
-            In the order of `pairs`.
 
         Raises
         ------

@@ -18,18 +18,10 @@ from semclass.heads.inputs import classify, encoder_views, labelled
 
 @dataclass(frozen=True)
 class PassageClassifier:
-    """An encoder and a one-vs-all head; many threads may share one.
-
-    Attributes
-    ----------
-    encoder
-        Makes the views.
-    head
-        A sigmoid head; None: no classes, for an encoder that none were trained for.
-    """
+    """An encoder and a one-vs-all head; many threads may share one. Without a head there are no classes."""
 
     encoder: Encoder
-    head: Head | None
+    head: Head | None  # sigmoid
 
     @classmethod
     def load(
@@ -61,11 +53,6 @@ class PassageClassifier:
         ----------
         passages
             Non-empty texts; a generator is fine, one string is refused.
-
-        Returns
-        -------
-        list of PassageLabels
-            In the order of `passages`.
 
         Raises
         ------

@@ -29,17 +29,11 @@ class QuestionClassifier:
     A class such as ``"NUM:date"`` is a fine class of the coarse class ``"NUM"``, whose probability is the sum over its
     fine classes. The fine answer is the best one within the coarse answer, so that the two never contradict each other.
 
-    Attributes
-    ----------
-    encoder
-        Makes the views.
-    head
-        A softmax head with one column for each fine class. None: no classes; questions can still be encoded and searched
-        with.
+    Without a head there are no classes, but questions can still be encoded and searched with.
     """
 
     encoder: Encoder
-    head: Head | None
+    head: Head | None  # softmax, one column for each fine class
 
     @classmethod
     def load(
@@ -90,11 +84,6 @@ class QuestionClassifier:
             In [0, 1]. Where the best coarse class has less, the label is ``semclass.ABSTAIN``; the probabilities are
             calibrated: of the answers given at 0.8 or more, about 80 % or more are right.
 
-        Returns
-        -------
-        list of QuestionLabel
-            In the order of `questions`.
-
         Raises
         ------
         InputError, InputTypeError
@@ -137,11 +126,6 @@ class QuestionClassifier:
         -------
         ndarray
             float64 of shape (n, n_classes), columns in the order of `classes` or `fine_classes`, rows sum to 1.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            As for :meth:`predict`, or if `level` is no level.
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")

@@ -32,8 +32,6 @@ class TextLabels:
 
     Attributes
     ----------
-    text
-        The text.
     labels
         Its classes: one, or none where the model abstains; several where a text may have several labels.
     probabilities
@@ -61,10 +59,6 @@ class TextModel:
 
     Attributes
     ----------
-    encoder
-        Makes the views.
-    head
-        A softmax head, or a sigmoid head with a column for each class.
     classes
         The labels as they were trained on, strings or integers, in column order.
     thresholds
@@ -122,11 +116,6 @@ class TextModel:
             Non-empty texts; a generator is fine, one string is refused.
         min_probability
             Abstain below this probability; what the model was saved with if None.
-
-        Returns
-        -------
-        list of TextLabels
-            In the order of `texts`.
 
         Raises
         ------

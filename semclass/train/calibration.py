@@ -38,16 +38,14 @@ def calibrate(
 ) -> tuple[DoubleArray, DoubleArray]:
     """Slope and intercept that make held-out scores probabilities.
 
-    Softmax gets one temperature, which changes no decision (Guo et al. 2017, "On Calibration of Modern Neural Networks").
-    Each sigmoid gets a slope and an intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not
-    make an answer certain.
+    Softmax gets one temperature (Guo et al. 2017, "On Calibration of Modern Neural Networks"), each sigmoid a slope and an
+    intercept (Platt 1999). Targets are smoothed as Platt does: a few right texts do not make an answer certain.
     """
     if link == "sigmoid":
         pairs = [_platt(column, right, weight) for column, right in zip(scores.T, truth.T, strict=True)]
         return np.array([slope for slope, _ in pairs]), np.array([intercept for _, intercept in pairs])
     optimise = import_extra("scipy.optimize", "train")
-    # rule of succession: one of n + 2 would be wrong, of any other class; without it a few texts that are all right
-    # would make every answer certain
+    # rule of succession: one of n + 2 would be wrong, of any other class
     slip = 1 / (len(truth) + 2 if weight is None else weight.sum() + 2)
     others = slip / max(scores.shape[1] - 1, 1)
     smoothed = np.full(scores.shape, others)

@@ -78,14 +78,12 @@ def _coverage(confidence: DoubleArray, right: npt.NDArray[np.bool_]) -> list[dic
 
 def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The cross-validated figures, as model hubs read them."""
-    metrics = [
-        {"type": kind, "value": round(report[field], 4), "name": title}
-        for kind, field, title in (
-            ("accuracy", "accuracy", "Accuracy"),
-            ("f1", "macro_f1", "Macro F1"),
-            ("expected_calibration_error", "calibration_error", "Expected calibration error"),
-        )
-    ]
+    kinds = {
+        "accuracy": ("accuracy", "Accuracy"),
+        "macro_f1": ("f1", "Macro F1"),
+        "calibration_error": ("expected_calibration_error", "Expected calibration error"),
+    }
+    metrics = [{"type": kind, "value": report[field], "name": title} for field, (kind, title) in kinds.items()]
     texts = {"type": "own", "name": f"{report['examples']} training texts, {report['folds']}-fold cross-validation"}
     result = {"task": {"type": "text-classification"}, "dataset": texts, "metrics": metrics}
     return [{"name": name, "results": [result]}]
@@ -94,7 +92,7 @@ def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
 def card_sections(
     report: Mapping[str, Any], inputs: Iterable[str], thresholds: DoubleArray | None
 ) -> list[tuple[str, str]]:
-    """Sections of the card, from a classifier's report, its views, and its thresholds if a text may have several labels."""
+    """Sections of the card; thresholds are there if a text may have several labels."""
     columns = ["class", "precision", "recall", "F1", "examples"]
     rows = [list(row.values()) for row in report["classes"]]
     several, whole, chosen = "", "", "Setting and calibration"
@@ -121,10 +119,16 @@ def card_sections(
         trust += "\n\nWhat declining below a probability costs and brings:\n\n" + _table(
             ["min_probability", "share answered", "accuracy of these"], [row.values() for row in report["coverage"]]
         )
-    tried = []
-    for row in report["candidates"]:
-        name = f"**{row['candidate']}**" if row["candidate"] == report["chosen"] else row["candidate"]
-        tried.append([name, row["accuracy"], row["log_loss"], row["calibration_error"]])
+    tried = [
+        [
+            f"**{name}**" if name == report["chosen"] else name,
+            row["accuracy"],
+            row["log_loss"],
+            row["calibration_error"],
+        ]
+        for row in report["candidates"]
+        for name in [row["candidate"]]
+    ]
     return [
         (
             "What it is",

@@ -154,19 +154,16 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         say = _say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))
-        texts, targets = [texts[place] for place in order], targets.take(order)
+        texts = [texts[place] for place in order]
+        targets = replace(targets, rows=[targets.rows[place] for place in order])
         # everything that can be refused is refused before texts are encoded, which may take minutes
         labels = targets.for_head()
         encoder = shared_encoder(self.encoder)
         names = check_view_names(self.views, encoder)
-        kind = affordable_kind(self.kind, len(texts))
         choices = None
         if self.views is None and {"pooled", "layers"} <= set(names):
-            kinds = [choice.kind if self.kind == "auto" else kind for choice in CHOICES]
-            choices = [
-                replace(choice, kind=affordable_kind(its, len(texts)))
-                for choice, its in zip(CHOICES, kinds, strict=True)
-            ]
+            kinds = [choice.kind if self.kind == "auto" else self.kind for choice in CHOICES]
+            choices = [Choice(c.weights, affordable_kind(k, len(texts))) for c, k in zip(CHOICES, kinds, strict=True)]
         folds = check_positive(self.cv, "cv")
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
         memory = import_extra("sklearn.utils.validation", "train").check_memory(cache)
@@ -174,7 +171,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         head = fit_head(
             views,
             labels,
-            kind=kind,
+            kind=affordable_kind(self.kind, len(texts)),
             choices=choices,
             link="sigmoid" if self.multi_label else "softmax",
             names=column_names(range(len(targets.classes))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,16 +46,11 @@ class Targets:
             rows = [tuple(np.flatnonzero(row).tolist()) for row in y]
             return cls(rows, tuple(range(y.shape[1])), multi=True, indicator=True)
         check = _several if multi_label else _single
-        items = y.tolist() if hasattr(y, "tolist") else y
-        rows = [check(item, f"labels[{place}]") for place, item in enumerate(items)]
+        rows = [check(item, f"labels[{place}]") for place, item in enumerate(y)]
         classes = {label for row in rows for label in row}
         if len({type(label) for label in classes}) > 1:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
         return cls(rows, tuple(sorted(classes)), multi=multi_label, indicator=False)
-
-    def take(self, places: Sequence[int]) -> Targets:
-        """Some rows."""
-        return replace(self, rows=[self.rows[place] for place in places])
 
     def matrix(self) -> npt.NDArray[np.bool_]:
         """Which text has which class, bool of shape (n, n_classes)."""
