@@ -23,8 +23,7 @@ from llama_index.core.schema import BaseNode, MetadataMode, QueryBundle, Transfo
 from llama_index.llms.openai_like import OpenAILike
 
 from semclass import Context, HybridRetriever, Models, PassageIndex, Reranker, build_context
-from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever
-from semclass.integrations.llama_index_nodes import to_hits, to_passages
+from semclass.integrations.llama_index import SemclassRerank, SemclassRetriever, to_hits, to_passages
 from semclass.integrations.llama_index_selector import SemclassSelector
 from steps import (
     ANSWER,

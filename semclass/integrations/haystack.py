@@ -11,7 +11,6 @@ folders and models that it opens: read only pipelines from people whom you would
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import Enum
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from semclass.core.asynchronous import in_thread
-from semclass.core.checks import check_positive, check_text, check_texts, short
-from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.checks import check_positive, check_text, check_texts, check_weight
+from semclass.core.errors import InputTypeError, import_extra
 from semclass.core.types import Hit, Passage
 from semclass.integrations import shared
 from semclass.ranking.methods import DEFAULT
@@ -84,23 +83,14 @@ class SemclassRanker(HaystackComponent):
     top_k
         How many documents to give, at least 1.
     score_threshold
-        Least probability that a document answers the query; least score where the method has no probability
-        (``"class-stable"``). All documents if None.
+        Least probability that a document answers the query; least score where the method has no probability.
     method
         A method that re-ranks, see :data:`semclass.ranking.methods.METHODS`.
     meta_fields_to_embed
-        Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``, where a document has them.
+        Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``.
     details
         Whether ``meta["semclass"]`` of each copy has the other fields of a hit: ``rank`` and ``rank_before``, from 1,
         ``labels`` (the answer types that the document provides), ``probabilities`` and ``components``.
-
-    Examples
-    --------
-    >>> from haystack import Document
-    >>> ranker = SemclassRanker(top_k=1)
-    >>> documents = [Document(content="It is painted red."), Document(content="It was opened in 1874.")]
-    >>> ranker.run(query="When was the bridge opened?", documents=documents)["documents"][0].content
-    'It was opened in 1874.'
     """
 
     def __init__(
@@ -180,8 +170,7 @@ class SemclassRetriever(HaystackComponent):
         Which passages may be found, in Haystack's filter language, see
         :func:`semclass.integrations.haystack_filters.to_where`; all if None.
     filter_policy
-        ``"replace"``: filters of a run replace these; ``"merge"``: both must match, always. (Haystack's own merge
-        forgets these where a run's filters are of the same field, or joined by ``OR``.)
+        ``"replace"``: filters of a run replace these; ``"merge"``: both must match, always.
     top_k
         How many documents to give, at least 1.
     candidates
@@ -267,14 +256,8 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
     ]
 
 
-def _threshold(value: object) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InputTypeError(f"score_threshold must be a number, not {short(value)}")
-    if math.isnan(value):
-        raise InputError("score_threshold is NaN, which no score reaches; give a number, or None for all documents")
-    return float(value)
+def _threshold(value: float | None) -> float | None:
+    return None if value is None else check_weight(value, "score_threshold")
 
 
 def _deduplicated(documents: Iterable[Document]) -> list[Document]:

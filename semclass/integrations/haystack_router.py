@@ -55,14 +55,6 @@ class SemclassQueryRouter(_Classifying):
         In [0, 1]; a query whose class is less probable goes to ``unmatched``. None keeps the limit of the `model`.
     models, encoder, threads
         Folder of the shipped taxonomy's heads, their encoder and its threads, see :meth:`semclass.Models.load`.
-
-    Examples
-    --------
-    >>> router = SemclassQueryRouter(["NUM", "HUM"], min_probability=0.5)
-    >>> router.run(query="When was the bridge opened?")
-    {'NUM': 'When was the bridge opened?'}
-    >>> router.run(query="Where is the bridge?")
-    {'unmatched': 'Where is the bridge?'}
     """
 
     def __init__(
@@ -115,12 +107,6 @@ class SemclassQueryClassifier(_Classifying):
         In [0, 1]; the label of a query whose class is less probable is ``"ABSTAIN"``. None keeps the limit of the `model`.
     models, encoder, threads
         As for :class:`SemclassQueryRouter`.
-
-    Examples
-    --------
-    >>> found = SemclassQueryClassifier().run(query="When was the bridge opened?")
-    >>> found["label"], found["fine_label"], round(found["probability"], 2)
-    ('NUM', 'NUM:date', 0.98)
     """
 
     def __init__(
@@ -139,10 +125,7 @@ class SemclassQueryClassifier(_Classifying):
         component.set_output_types(self, **outputs, **fine)
 
     def run(self, query: str) -> dict[str, Any]:
-        """Give ``label``, ``probability`` and ``probabilities``; for the shipped taxonomy also those of the fine classes.
-
-        The latter are ``fine_label``, ``fine_probability`` and ``fine_probabilities``.
-        """
+        """Give ``label``, ``probability`` and ``probabilities``; for the shipped taxonomy also ``fine_label`` and so on."""
         return shared.classify(self._model(), query, self.min_probability)
 
     run_async = in_thread(run, name="run_async")

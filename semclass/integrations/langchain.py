@@ -123,7 +123,9 @@ class SemclassRetriever(BaseRetriever):
     ) -> list[Document]:
         k = options.get("k", self.k)
         hits = found[query] if found else self._opened().search(query, k, **self._options(options))
-        return [_document(hit, details=self.details) for hit in hits]
+        return [
+            Document(id=hit.id, page_content=hit.text, metadata=_metadata(hit, details=self.details)) for hit in hits
+        ]
 
     _aget_relevant_documents = in_thread(_get_relevant_documents)
 
@@ -223,10 +225,6 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
         shared.read_hit(name, item.page_content, item.metadata, item.metadata.get(SCORE), rank, drop=[SCORE])
         for rank, (name, item) in enumerate(zip(_ids(given), given, strict=True), 1)
     ]
-
-
-def _document(hit: Hit, *, details: bool) -> Document:
-    return Document(id=hit.id, page_content=hit.text, metadata=_metadata(hit, details=details))
 
 
 def _metadata(hit: Hit, *, details: bool) -> dict[str, Any]:

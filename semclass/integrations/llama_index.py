@@ -1,19 +1,22 @@
 """LlamaIndex: a retriever over an index, and a node postprocessor that re-ranks; both give copies of nodes.
 
-:mod:`semclass.integrations.llama_index_nodes` says what is read of a node.
+Nodes are read as LlamaIndex's own embedding models read them, with the metadata that ``excluded_embed_metadata_keys``
+leaves (``MetadataMode.EMBED``), so that a context in a chunk's metadata counts. A title is read alone before the text.
 """
 
 # ruff: noqa: E402 - import_extra says how LlamaIndex is installed, before it is imported
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any
 
 from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
-from semclass.core.types import Hit
+from semclass.core.types import Hit, Passage
 from semclass.integrations import shared
 from semclass.ranking.reranker import Reranker
 from semclass.ranking.retriever import HybridRetriever
@@ -25,10 +28,18 @@ from llama_index.core.bridge.pydantic import ConfigDict, Field, PrivateAttr, fie
 from llama_index.core.instrumentation import get_dispatcher
 from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle
+from llama_index.core.schema import (
+    BaseNode,
+    IndexNode,
+    MetadataMode,
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilter, MetadataFilters
-
-from semclass.integrations.llama_index_nodes import has_text, note, read, to_node
+from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
 _dispatcher = get_dispatcher(__name__)
 
@@ -45,8 +56,13 @@ _OPERATORS = {
     FilterOperator.CONTAINS: "$eq",
 }
 
-_CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
-"""What of a node can be changed in place."""
+# keys under which LlamaIndex's vector stores keep the rest of a node
+_NODE, _TYPE, _SOURCE = "_node_content", "_node_type", "ref_doc_id"
+_TITLE = "title"
+_DOCUMENT_KEYS = ("document", "doc")  # metadata that names a passage's document
+# metadata of chunking and of duplicates, which are of no use to a language model
+_PLACES = ("start", "end", "paragraph", "sentence", "window", "section", "headings", "table", "duplicate_of")
+_CONTAINERS = ("metadata", "relationships", "excluded_embed_metadata_keys", "excluded_llm_metadata_keys")  # of a node
 
 
 class SemclassRetriever(BaseRetriever):
@@ -70,7 +86,7 @@ class SemclassRetriever(BaseRetriever):
     details
         Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
         ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.
-    callback_manager, object_map, objects, verbose
+    callback_manager, objects, verbose
         As for any retriever of LlamaIndex.
     **options
         Those of :meth:`semclass.HybridRetriever.search` but `k`, such as ``method="convex"`` or ``candidates=20``.
@@ -84,7 +100,6 @@ class SemclassRetriever(BaseRetriever):
         filters: MetadataFilters | None = None,
         details: bool = False,
         callback_manager: Any = None,
-        object_map: dict[str, Any] | None = None,
         objects: list[IndexNode] | None = None,
         verbose: bool = False,
         **options: Any,
@@ -97,7 +112,7 @@ class SemclassRetriever(BaseRetriever):
         self._top_k = check_positive(similarity_top_k, "similarity_top_k")
         self._details = details
         self._options = options
-        super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        super().__init__(callback_manager=callback_manager, objects=objects, verbose=verbose)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         question, texts = query_bundle.query_str, query_bundle.custom_embedding_strs
@@ -107,8 +122,8 @@ class SemclassRetriever(BaseRetriever):
             hits = self._retriever.search(question, self._top_k, **self._options)
         nodes = []
         for hit in hits:
-            node = to_node(hit)
-            note(node, shared.details_of(hit, wanted=self._details))
+            node = _to_node(hit)
+            _note(node, shared.details_of(hit, wanted=self._details))
             nodes.append(NodeWithScore(node=node, score=hit.score))
         return nodes
 
@@ -199,7 +214,7 @@ class SemclassRerank(BaseNodePostprocessor):
 
     def _ranked(self, nodes: list[NodeWithScore], question: str) -> list[NodeWithScore]:
         model = self._loaded.get(shared.load_reranker, self.models, self.encoder, self.threads)
-        texts = [read(node.node) if has_text(node.node) else shared.Text("") for node in nodes]
+        texts = [_read(node.node) if _has_text(node.node) else shared.Text("") for node in nodes]
         hits = shared.rerank(model, question, texts, self.top_n, self.score_threshold, self.options)
         ranked = [self._copy(nodes[place], hit) for place, hit in hits]
         if self.score_threshold is None:
@@ -210,7 +225,7 @@ class SemclassRerank(BaseNodePostprocessor):
         """Copy a node; the object that an index node leads to stays the same one."""
         node = found.node.model_copy(update={name: deepcopy(getattr(found.node, name)) for name in _CONTAINERS})
         if hit is not None:
-            note(node, shared.details_of(hit, wanted=self.details))
+            _note(node, shared.details_of(hit, wanted=self.details))
         return NodeWithScore(node=node, score=None if hit is None else hit.score)
 
 
@@ -248,3 +263,111 @@ def _term(term: MetadataFilter) -> dict[str, Any]:
     if operator not in _OPERATORS:
         raise InputError(f"the filter on {key!r} is {operator.value!r}; texts are compared as a whole here, as by '=='")
     return {key: {_OPERATORS[operator]: value}}
+
+
+def to_passages(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Passage]:
+    """Make passages of nodes or documents, for an index whose hits a ``SemclassRetriever`` gives back as the same nodes.
+
+    The text is what LlamaIndex's embedding models would read, but for the title. Metadata is the node's, so that filters
+    find it; ``ref_doc_id``, the node's document; and ``_node_content`` and ``_node_type``, the rest of the node, as vector
+    stores of LlamaIndex keep it. Vectors, and the object that an ``IndexNode`` leads to, are not kept: give the object to
+    the retriever (`objects`). A node without text, such as a picture, is an ``InputError``.
+    """
+    return [_passage(item.node) for item in _items(nodes)]
+
+
+def to_hits(nodes: Iterable[BaseNode | NodeWithScore]) -> list[Hit]:
+    """Make hits of nodes, best first, for :func:`semclass.build_context`; ids must be unique.
+
+    The score is 0 where a node has none. Texts are without metadata; ``document`` is the node's document, unless its
+    metadata name one.
+    """
+    hits = []
+    for rank, item in enumerate(_items(nodes), 1):
+        node = item.node
+        source = {} if node.ref_doc_id is None else {_DOCUMENT_KEYS[0]: node.ref_doc_id}
+        text, metadata = node.get_content(metadata_mode=MetadataMode.NONE), {**source, **deepcopy(node.metadata)}
+        hits.append(shared.read_hit(node.node_id, text, metadata, item.score, rank))
+    return hits
+
+
+def _note(node: BaseNode, values: dict[str, Any]) -> None:
+    """Write values into the metadata of a copy, where neither embedding nor language models read them."""
+    node.metadata.update(values)
+    for keys in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
+        keys.extend(key for key in values if key not in keys)
+
+
+def _items(nodes: Iterable[BaseNode | NodeWithScore]) -> list[NodeWithScore]:
+    given = shared.check_items(nodes, "nodes", BaseNode, NodeWithScore)
+    return [each if isinstance(each, NodeWithScore) else NodeWithScore(node=each) for each in given]
+
+
+def _has_text(node: BaseNode) -> bool:
+    """Whether a node has text of its own; pictures have none."""
+    return bool(node.get_content(metadata_mode=MetadataMode.NONE).strip())
+
+
+def _read(node: BaseNode) -> shared.Text:
+    """Give the text of a node as embedding models read it, without the title, and the title as metadata."""
+    title = node.metadata.get(_TITLE)
+    if not isinstance(title, str) or _TITLE in node.excluded_embed_metadata_keys:
+        return shared.Text(node.get_content(metadata_mode=MetadataMode.EMBED))
+    alone = node.model_copy(update={"excluded_embed_metadata_keys": [*node.excluded_embed_metadata_keys, _TITLE]})
+    return shared.Text(alone.get_content(metadata_mode=MetadataMode.EMBED), {_TITLE: title})
+
+
+def _passage(node: BaseNode) -> Passage:
+    if isinstance(node, IndexNode):
+        node = node.model_copy(update={"obj": None})
+    if not _has_text(node):
+        raise InputError(f"the node {node.node_id!r} has no text; leave pictures and empty pages out")
+    text, _ = _read(node)
+    own = node.get_content(metadata_mode=MetadataMode.NONE)
+    kept = node_to_metadata_dict(node, remove_text=text == own)
+    content = json.loads(kept[_NODE])
+    metadata = content.pop("metadata")
+    if "text_resource" in content:
+        content.pop("text", None)  # a document writes its text twice
+    source = {} if node.ref_doc_id is None else {_SOURCE: node.ref_doc_id}
+    return Passage(
+        node.node_id, text, {**source, **metadata, _NODE: json.dumps(content, ensure_ascii=False), _TYPE: kept[_TYPE]}
+    )
+
+
+def _to_node(hit: Hit) -> BaseNode:
+    """Make a node of a hit."""
+    metadata = deepcopy(dict(hit.metadata))
+    if _NODE not in metadata:
+        return _plain_node(hit, metadata)
+    content, kind = metadata.pop(_NODE), metadata.pop(_TYPE, None)
+    try:
+        node = metadata_dict_to_node({_NODE: content, _TYPE: kind})
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the passage {hit.id!r} has a {_NODE!r} in its metadata that is no LlamaIndex node ({short(str(error))}); "
+            "build the index again from to_passages(nodes)"
+        ) from error
+    if not _has_text(node):
+        node.set_content(hit.text)
+    if _SOURCE in metadata and metadata[_SOURCE] == node.ref_doc_id:
+        del metadata[_SOURCE]
+    node.id_, node.metadata = hit.id, metadata
+    return node
+
+
+def _plain_node(hit: Hit, metadata: dict[str, Any]) -> TextNode:
+    """Make a node of a passage that was not made of one."""
+    document = next((metadata[key] for key in _DOCUMENT_KEYS if isinstance(metadata.get(key), str)), None)
+    source = {} if document is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=document)}
+    start, end = (metadata.get(name) if type(metadata.get(name)) is int else None for name in ("start", "end"))
+    return TextNode(
+        id_=hit.id,
+        text=hit.text,
+        metadata=metadata,
+        relationships=source,
+        start_char_idx=start,
+        end_char_idx=end,
+        excluded_embed_metadata_keys=[name for name in metadata if name != _TITLE],
+        excluded_llm_metadata_keys=[name for name in _PLACES if name in metadata],
+    )

@@ -38,11 +38,6 @@ class SemclassSelector(BaseSelector):
     classifier
         Classifies questions: the shipped one if None, or a :class:`semclass.TextModel` of one class a text, which has
         no fine classes.
-
-    Raises
-    ------
-    InputError, InputTypeError
-        If a class is not known, or an option is not allowed.
     """
 
     def __init__(

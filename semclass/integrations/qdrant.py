@@ -133,8 +133,7 @@ class QdrantIndex:
         client, **options
             As for :meth:`connect`.
         codes
-            Whether the codes of tokens and sentences are stored, as base64 in the payload; if not, candidates are encoded
-            again when they are re-ranked, as those of a lean index.
+            Whether the codes of tokens and sentences are stored; if not, candidates are encoded again to be re-ranked.
         replace
             Whether a collection of that name is removed first.
         progress

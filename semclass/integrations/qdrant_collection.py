@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,35 +23,16 @@ from semclass.scoring.bm25 import Statistics
 from semclass.scoring.quantisation import from_int8
 
 _KIND = "qdrant-index"
-
-PAGE = 2048
-"""Points of a request while statistics are counted."""
-
-BATCH = 256
-"""Points of a request while uploading, at most."""
-
-REQUEST = 8_000_000
-"""Bytes of a request of more points than one, at most: a server takes 32 MB by default."""
-
-_NUMBER = 24
-"""Bytes of a number in JSON, at most."""
-
-_BLOCK = 8192
-"""Passages whose terms are gathered at a time: each time, all postings are looked through once."""
-
-_RECORD = "semclass"
-"""Key of the collection's metadata below which the index describes itself."""
-
-NAMES = ("encoder", "interaction", "similarity", "form", "codebooks")
-"""Fields of the record that are texts."""
-
+_RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
+NAMES = ("encoder", "interaction", "similarity", "form", "codebooks")  # fields of the record that are texts
 
-SHOWN = ("_id", "text", "metadata")
-"""Keys of a payload that hold a passage."""
+SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
+CODES = ("tokens", "sentences", "terms")  # keys of a payload that hold what re-ranking reads
 
-CODES = ("tokens", "sentences", "terms")
-"""Keys of a payload that hold what re-ranking reads."""
+PAGE = 2048  # points of a request while statistics are counted
+BATCH = 32  # points of a request: a server takes 32 MB by default, and a long passage's vectors may be 0.7 MB
+_BLOCK = 8192  # passages whose terms are gathered at a time: each time, all postings are looked through once
 
 
 def open_client(client: Any, options: Mapping[str, Any]) -> Any:
@@ -77,21 +57,20 @@ class Server:
 
     def __getattr__(self, name: str) -> Any:
         """A method of the client."""
-        return partial(_request, self.client, name)
+        return partial(self._request, name)
 
-
-def _request(client: Any, name: str, *args: Any, **options: Any) -> Any:
-    over_http = import_extra("qdrant_client.http.exceptions", "qdrant").ApiException
-    over_grpc = import_extra("grpc", "qdrant").RpcError
-    try:
-        return getattr(client, name)(*args, **options)
-    except (over_http, over_grpc) as error:
-        given = getattr(client, "init_options", {})
-        address = str(given.get("url") or given.get("host") or "").rpartition("@")[2]  # without a password
-        raise ArtifactError(
-            f"the Qdrant server {address} does not answer {name} as it should: {error}; is the address right, is it up, "
-            "does it need more time (timeout=, in seconds, of QdrantClient)?"
-        ) from error
+    def _request(self, name: str, *args: Any, **options: Any) -> Any:
+        over_http = import_extra("qdrant_client.http.exceptions", "qdrant").ApiException
+        over_grpc = import_extra("grpc", "qdrant").RpcError
+        try:
+            return getattr(self.client, name)(*args, **options)
+        except (over_http, over_grpc) as error:
+            given = getattr(self.client, "init_options", {})
+            address = str(given.get("url") or given.get("host") or "").rpartition("@")[2]  # without a password
+            raise ArtifactError(
+                f"the Qdrant server {address} does not answer {name} as it should: {error}; is the address right, is it "
+                "up, does it need more time (timeout=, in seconds, of QdrantClient)?"
+            ) from error
 
 
 def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statistics]:
@@ -142,7 +121,7 @@ def passage_of(payload: Mapping[str, Any]) -> Passage:
 
 
 def terms_of(point: Any) -> npt.NDArray[Any]:
-    """Term ids of a point, from its sparse vector."""
+    """Term ids of a point."""
     found = (point.vector or {}).get("bm25")
     return np.array([] if found is None else found.indices, np.int64)
 
@@ -202,23 +181,7 @@ def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any
             ]
             if codes:
                 _put_codes(payloads, segment, here)
-            ids = [point_id(passage.id) for passage in passages]
-            for some in _requests(vectors, payloads):
-                columns = {name: column[some] for name, column in vectors.items()}
-                yield models.Batch(ids=ids[some], vectors=columns, payloads=payloads[some])
-
-
-def _requests(vectors: Mapping[str, Any], payloads: Sequence[Mapping[str, Any]]) -> Iterator[slice]:
-    """Cut points so that each request is as large as a server takes."""
-    numbers = sum(len(rows[0]) for name, rows in vectors.items() if name != "bm25")
-    begin = total = 0
-    for place, (sparse, payload) in enumerate(zip(vectors["bm25"], payloads, strict=True)):
-        size = _NUMBER * (numbers + 2 * len(sparse.values)) + len(json.dumps(payload))
-        if place > begin and total + size > REQUEST:
-            yield slice(begin, place)
-            begin, total = place, 0
-        total += size
-    yield slice(begin, len(payloads))
+            yield models.Batch(ids=[point_id(passage.id) for passage in passages], vectors=vectors, payloads=payloads)
 
 
 def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:

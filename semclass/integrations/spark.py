@@ -52,7 +52,7 @@ def classify(
     Returns
     -------
     pyspark.sql.DataFrame
-        The kept columns, then those of the job. Nothing is computed until Spark needs rows.
+        The kept columns, then those of the job.
 
     Raises
     ------

@@ -33,7 +33,7 @@ class LangChain:
 
         from semclass.integrations import langchain as module
 
-        self.module, self.converters, self.Document = module, module, Document
+        self.module, self.Document = module, Document
         self.dumps, self.loads = dumps, loads
 
     def document(self, name, text, metadata):
@@ -81,9 +81,8 @@ class LlamaIndex:
         from llama_index.core.vector_stores.types import MetadataFilter, MetadataFilters
 
         from semclass.integrations import llama_index as module
-        from semclass.integrations import llama_index_nodes
 
-        self.module, self.converters = module, llama_index_nodes
+        self.module = module
         self.NodeWithScore, self.TextNode = NodeWithScore, TextNode
         self.Filter, self.Filters = MetadataFilter, MetadataFilters
 
@@ -136,7 +135,7 @@ class Haystack:
 
         from semclass.integrations import haystack as module
 
-        self.module, self.converters, self.Document = module, module, Document
+        self.module, self.Document = module, Document
 
     def document(self, name, text, metadata):
         return self.Document(id=name, content=text, meta=metadata)
@@ -243,7 +242,7 @@ def test_details_say_how_a_document_came_to_its_place(adapter, documents):
     assert (details["rank"], details["rank_before"]) == (1, 2)
     assert "NUM" in details["labels"]
     assert json.loads(json.dumps(details)) == details
-    (first, *_) = hits = adapter.converters.to_hits(found)
+    (first, *_) = hits = adapter.module.to_hits(found)
     assert [(hit.id, hit.score) for hit in hits] == scored(adapter, found)
     assert (first.rank_before, first.labels) == (2, tuple(details["labels"]))
     assert first.metadata["page"] == 1
@@ -369,7 +368,7 @@ def test_the_encoder_is_shared_in_a_process_and_models_are_loaded_once(adapter, 
 
 
 def test_documents_become_an_index_and_come_back(adapter, documents, models, tmp_path):
-    PassageIndex.build(adapter.converters.to_passages(documents), passage_encoder=models.passage_encoder).save(
+    PassageIndex.build(adapter.module.to_passages(documents), passage_encoder=models.passage_encoder).save(
         tmp_path / "index"
     )
     found = map(adapter.read, adapter.search(adapter.retriever(str(tmp_path / "index")), WHEN))
@@ -380,7 +379,7 @@ def test_documents_become_an_index_and_come_back(adapter, documents, models, tmp
 
 @pytest.mark.parametrize("wrong", ["text", [1], [None], [Passage("a", "a")]], ids=str)
 def test_what_is_no_document_is_refused(adapter, wrong):
-    for convert in (adapter.converters.to_passages, adapter.converters.to_hits):
+    for convert in (adapter.module.to_passages, adapter.module.to_hits):
         with pytest.raises(TypeError, match=r"must be a (list|sequence) of"):
             convert(wrong)
 

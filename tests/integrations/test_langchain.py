@@ -22,6 +22,7 @@ from langchain_core.load import dumps, loads
 from langchain_core.runnables import (
     ConfigurableField,
     RunnableGenerator,
+    RunnableLambda,
     RunnablePassthrough,
 )
 from langchain_tests.integration_tests import RetrieversIntegrationTests

@@ -305,21 +305,6 @@ def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, 
     assert len(QdrantIndex.upload(index, client, collection, replace=True)) == len(index)
 
 
-def test_requests_are_as_large_as_a_server_takes(client, collection, corpus, models, monkeypatch):
-    monkeypatch.setattr(qdrant_collection, "REQUEST", 100_000)
-    long = Passage("long", " ".join(corpus[0].text for _ in range(15)))
-    index = PassageIndex.build([*corpus, long], passage_encoder=models.passage_encoder, form="exact")
-    sent, done, upsert = [], [], client.upsert
-    monkeypatch.setattr(
-        client, "upsert", lambda name, points, **how: sent.append(points) or upsert(name, points, **how)
-    )
-    QdrantIndex.upload(index, client, collection, progress=done.append)
-    assert len(sent) > 1
-    assert sum(done) == len(index)
-    for points in sent:
-        assert len(points.ids) == 1 or len(points.model_dump_json()) <= 100_000
-
-
 def test_what_is_no_complete_index_is_refused(client, collection, index):
     with pytest.raises(ArtifactError, match="there is no collection"):
         QdrantIndex.connect(client, collection)
