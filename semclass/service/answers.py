@@ -7,6 +7,7 @@ from math import ceil
 from typing import Any
 
 from fastapi import Response
+from pydantic import BaseModel
 from pydantic_core import to_json
 from starlette.types import Scope
 
@@ -14,6 +15,16 @@ from semclass.core.errors import ArtifactError, InputError, InputTypeError, Semc
 
 CLOSE = {"Connection": "close"}
 """Header of an answer after which the connection is not used again."""
+
+
+class ErrorBody(BaseModel):
+    """The body of every error: what is wrong and what to do, the kind of error, and the request's id in the log."""
+
+    error: str
+    error_type: str
+    message: str
+    detail: str
+    request_id: str
 
 
 class Json(Response):

@@ -1,23 +1,25 @@
 """Bodies of requests: JSON that is read strictly, within limits.
 
-FastAPI would read a body with NaN in it, and would check every hit of an answer again. So routes read their bodies with
-:func:`read`, describe them with :func:`json_body`, and answer with :class:`semclass.service.answers.Json`.
+FastAPI would read a body with NaN in it, and would check every hit of an answer again. So :func:`post` makes routes that
+do neither.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import pydantic
-from fastapi import Request
+from fastapi import APIRouter, Request
 from pydantic import BeforeValidator
 from pydantic_core import from_json
 
-from semclass.service.answers import ServiceError, invalid, malformed, too_large
+from semclass.service.answers import ErrorBody, Json, ServiceError, invalid, malformed, too_large
 from semclass.service.settings import Settings
 
 Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+Handler: TypeAlias = Callable[[Request, Model], Awaitable[Any]]
 
 _SHOWN = 3
 """Faults of a body that an error names."""
@@ -88,10 +90,36 @@ def _has_many_values(body: bytes) -> bool:
     return plain.count(b'"') > 4 * MOST_VALUES or marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
 
 
-def json_body(model: type[pydantic.BaseModel]) -> dict[str, Any]:
-    """Describe a body for OpenAPI: a route's ``openapi_extra``."""
+_WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
+    424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
+}
+
+
+def post(
+    routes: APIRouter, path: str, model: type[Model], answer: Any, *, tag: str, needs_heads: bool = True
+) -> Callable[[Handler[Model]], Handler[Model]]:
+    """Make a route of a handler, which gets a request and its body, and gives an answer."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+
+    def add(handler: Handler[Model]) -> Handler[Model]:
+        async def route(request: Request) -> Json:
+            return Json(await handler(request, await read(request, model)))
+
+        routes.add_api_route(
+            path,
+            route,
+            methods=["POST"],
+            name=handler.__name__,
+            description=handler.__doc__,
+            tags=[tag],
+            response_model=answer,
+            responses=_WITHOUT_HEADS if needs_heads else None,
+            openapi_extra={"requestBody": body},
+        )
+        return handler
+
+    return add
 
 
 def check_texts(request: Request, texts: Sequence[str], settings: Settings) -> None:

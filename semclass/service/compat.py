@@ -1,12 +1,10 @@
-"""Re-ranking in the shapes that clients of other services speak, so that a client changes only its URL.
+"""Routes that speak like other services, so that a client of these changes only its URL.
 
-``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank`` (as ``/`` and
-``/invocations``, too), ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI).
+``/v2/rerank`` is Cohere's; ``/v1/rerank`` is Cohere's and Jina's, in one answer that both read; ``/rerank``, also as ``/``
+and ``/invocations``, ``/predict`` and ``/info`` are those of text-embeddings-inference (TEI).
 
-The score that they give is the entailment head's, P(text answers query) *from the two texts alone*, and not that of
-``rerank="learned"``, which looks at the other texts as well. These clients compare scores with a threshold, ask for one
-pair at a time, and merge the answers of several requests: a text's score must not depend on its company. Either head puts
-the answer first about equally often.
+The score is the entailment head's, P(text answers query) *from the two texts alone*, not that of ``learned``, which looks
+at the other texts as well: these clients compare scores with a threshold, and merge the answers of several requests.
 """
 
 from __future__ import annotations
@@ -28,17 +26,16 @@ from semclass.encoders.onnx_encoder import MAX_WINDOWS, OnnxEncoder
 from semclass.heads.entailment import LABELS, EntailmentLabel
 from semclass.service import compat_schemas as schemas
 from semclass.service.answers import Json, ServiceError, invalid
-from semclass.service.bodies import check_length, check_texts, json_body, read
+from semclass.service.bodies import check_length, check_texts, post
 from semclass.service.engine import Engine
 from semclass.service.queue import BATCH_TEXTS
-from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
 
 MODEL = "semclass"
 """Name of the model, where a client gives none."""
 
 TEI_RERANK = ("/rerank", "/", "/invocations")
-"""Where TEI re-ranks; the latter two are what clouds ask that run its container."""
+"""Where TEI re-ranks; clouds that run its container use the latter two."""
 
 SEARCH_UNIT = 100
 """Documents of one of Cohere's search units."""
@@ -47,95 +44,59 @@ LEAST = 1e-7
 """Probability at which log-odds end: JSON has no infinity, and float32 none nearer to 1."""
 
 
-WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
-    424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
-}
-"""For ``responses`` of a route that needs heads."""
+TEI = "text-embeddings-inference"
 
 
 def router(engine: Engine) -> APIRouter:
     """Routes of the shapes of Cohere, Jina and text-embeddings-inference."""
-    routes = APIRouter()
+    routes, settings = APIRouter(), engine.settings
 
-    @routes.post(
-        "/v2/rerank",
-        response_model=schemas.CohereAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.RerankRequest),
-        tags=["cohere"],
-    )
-    async def cohere_rerank(request: Request) -> Json:
+    @post(routes, "/v2/rerank", schemas.RerankRequest, schemas.CohereAnswer, tag="cohere")
+    async def cohere_rerank(request: Request, body: schemas.RerankRequest) -> Any:
         """Re-rank documents, as Cohere's v2 clients ask for it."""
-        body = await read(request, schemas.RerankRequest)
-        results = _results(await _scores(engine, request, body.query, _texts(body, engine.settings)), body.top_n)
-        return Json({"id": _name(), "results": results, "meta": _meta("2", len(body.documents))})
+        results = _results(await _scores(engine, request, body.query, _texts(body, settings)), body.top_n)
+        return {"id": str(uuid.uuid4()), "results": results, "meta": _meta("2", len(body.documents))}
 
-    @routes.post(
-        "/v1/rerank",
-        response_model=schemas.JinaAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.RerankRequest),
-        tags=["jina"],
-    )
-    async def jina_rerank(request: Request) -> Json:
+    @post(routes, "/v1/rerank", schemas.RerankRequest, schemas.JinaAnswer, tag="jina")
+    async def jina_rerank(request: Request, body: schemas.RerankRequest) -> Any:
         """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
-        body = await read(request, schemas.RerankRequest)
-        texts = _texts(body, engine.settings)
+        texts = _texts(body, settings)
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
             for result in results:
                 place = result["index"]
-                result["document"] = _told(body.documents[place], texts[place])
+                result["document"] = _document(body.documents[place], texts[place])
         tokens = await asyncio.to_thread(_count, engine.models.encoder, [body.query, *texts])
-        return Json(
-            {
-                "id": _name(),
-                "model": MODEL if body.model is None else body.model,
-                "results": results,
-                "usage": {"total_tokens": tokens, "prompt_tokens": tokens},
-                "meta": _meta("1", len(texts)),
-            }
-        )
+        return {
+            "id": str(uuid.uuid4()),
+            "model": MODEL if body.model is None else body.model,
+            "results": results,
+            "usage": {"total_tokens": tokens, "prompt_tokens": tokens},
+            "meta": _meta("1", len(texts)),
+        }
 
-    async def tei_rerank(request: Request) -> Json:
+    async def tei_rerank(request: Request, body: schemas.TeiRerankRequest) -> Any:
         """Re-rank texts, as clients of text-embeddings-inference ask for it."""
-        body = await read(request, schemas.TeiRerankRequest)
         scores = await _scores(engine, request, body.query, body.texts)
-        ranks = [
+        return [
             {"index": place, "score": _log_odds(scores[place]) if body.raw_scores else scores[place]}
             | ({"text": body.texts[place]} if body.return_text else {})
             for place in _best_first(scores)
         ]
-        return Json(ranks)
 
     for path in TEI_RERANK:
-        routes.add_api_route(
-            path,
-            tei_rerank,
-            methods=["POST"],
-            response_model=schemas.TeiRerankAnswer,
-            responses=WITHOUT_HEADS,
-            openapi_extra=json_body(schemas.TeiRerankRequest),
-            tags=["text-embeddings-inference"],
-        )
+        post(routes, path, schemas.TeiRerankRequest, schemas.TeiRerankAnswer, tag=TEI)(tei_rerank)
 
-    @routes.post(
-        "/predict",
-        response_model=schemas.PredictAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.PredictRequest),
-        tags=["text-embeddings-inference"],
-    )
-    async def tei_predict(request: Request) -> Json:
+    @post(routes, "/predict", schemas.PredictRequest, schemas.PredictAnswer, tag=TEI)
+    async def tei_predict(request: Request, body: schemas.PredictRequest) -> Any:
         """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
-        body = await read(request, schemas.PredictRequest)
         inputs, one = _inputs(body.inputs)
         # a pair is one of the texts that a request may have, and each of its two as long as a text may be
-        check_texts(request, [max(item, key=len) for item in inputs], engine.settings)
-        found = await _predictions(engine, inputs, raw=body.raw_scores)
-        return Json(found[0] if one else found)
+        check_texts(request, [max(item, key=len) for item in inputs], settings)
+        predictions = await _predictions(engine, inputs, raw=body.raw_scores)
+        return predictions[0] if one else predictions
 
-    @routes.get("/info", response_model=schemas.TeiInfo, tags=["text-embeddings-inference"])
+    @routes.get("/info", response_model=schemas.TeiInfo, tags=[TEI])
     async def tei_info() -> Json:
         """Tell what is served, in the words of text-embeddings-inference."""
         return Json(_info(engine))
@@ -154,7 +115,7 @@ def _texts(body: schemas.RerankRequest, settings: Settings) -> list[str]:
 
 
 def _text(document: schemas.Document, fields: Sequence[str], settings: Settings) -> str:
-    """The named fields that a document has, else its text; TooLargeError, before it is made, if it is too long."""
+    """The named fields that a document has, else its text; too long a text is refused before it is made."""
     values: Mapping[str, JsonValue] = document.model_dump(exclude_unset=True)
     named = [values[name] for name in fields if values.get(name) is not None]
     check_length(sum(len(value) for value in named if isinstance(value, str)), settings)
@@ -162,11 +123,9 @@ def _text(document: schemas.Document, fields: Sequence[str], settings: Settings)
     return "\n".join(written) if written else document.text
 
 
-def _told(document: str | schemas.Document, text: str) -> dict[str, Any]:
-    """A document as it was sent; a client of Cohere's wants a text, so one without has what was read of it."""
-    if isinstance(document, str):
-        return {"text": document}
-    return {"text": text, **document.model_dump(exclude_unset=True)}
+def _document(document: str | schemas.Document, text: str) -> dict[str, Any]:
+    """A document as it was sent; one without a text, which clients of Cohere want, gets what was read of it."""
+    return {"text": text, **({} if isinstance(document, str) else document.model_dump(exclude_unset=True))}
 
 
 def check_classes(engine: Engine) -> None:
@@ -212,10 +171,6 @@ def _results(scores: Sequence[float], top_n: int | None) -> list[dict[str, Any]]
 
 def _meta(version: str, documents: int) -> dict[str, Any]:
     return {"api_version": {"version": version}, "billed_units": {"search_units": math.ceil(documents / SEARCH_UNIT)}}
-
-
-def _name() -> str:
-    return str(uuid.uuid4())
 
 
 def _count(encoder: Encoder, texts: Sequence[str]) -> int:

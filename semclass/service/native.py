@@ -18,10 +18,12 @@ from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
-from semclass.service.bodies import check_count, check_texts, json_body, read
-from semclass.service.compat import WITHOUT_HEADS, check_classes, check_pairs
+from semclass.service.bodies import check_count, check_texts, post
+from semclass.service.compat import check_classes, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
+
+TAG = "semclass"
 
 SEARCHES = frozenset({"/api/search"})
 """Paths that need an index."""
@@ -29,40 +31,30 @@ SEARCHES = frozenset({"/api/search"})
 
 def router(engine: Engine) -> APIRouter:
     """Make the routes below ``/api``."""
-    routes = APIRouter(tags=["semclass"])
+    routes = APIRouter()
     settings = engine.settings
 
-    @routes.post(
-        "/api/classify/questions",
-        response_model=schemas.QuestionsAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.QuestionsRequest),
-    )
-    async def classify_questions(request: Request) -> Json:
+    @post(routes, "/api/classify/questions", schemas.QuestionsRequest, schemas.QuestionsAnswer, tag=TAG)
+    async def classify_questions(request: Request, body: schemas.QuestionsRequest) -> Any:
         """Tell which type of answer each question asks for."""
-        body, began = await read(request, schemas.QuestionsRequest), time.perf_counter()
+        began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
-        found = await engine.classify_questions(body.texts, min_probability=body.min_probability)
-        return _timed(began, {"results": found})
+        labels = await engine.classify_questions(body.texts, min_probability=body.min_probability)
+        return {"results": labels, "milliseconds": _since(began)}
 
-    @routes.post(
-        "/api/classify/passages",
-        response_model=schemas.PassagesAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.PassagesRequest),
-    )
-    async def classify_passages(request: Request) -> Json:
+    @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
+    async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:
         """Tell which types of answer each passage provides."""
-        body, began = await read(request, schemas.PassagesRequest), time.perf_counter()
+        began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
-        return _timed(began, {"results": await engine.classify_passages(body.texts)})
+        return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
 
-    @routes.post("/api/search", response_model=schemas.SearchAnswer, openapi_extra=json_body(schemas.SearchRequest))
-    async def search(request: Request) -> Json:
+    @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, needs_heads=False)
+    async def search(request: Request, body: schemas.SearchRequest) -> Any:
         """Find the passages of the index that answer a question."""
-        body, began = await read(request, schemas.SearchRequest), time.perf_counter()
+        began = time.perf_counter()
         check_texts(request, [body.question], settings)
         check_count(body.k, settings, "k")
         check_count(body.candidates, settings, "candidates")
@@ -73,20 +65,13 @@ def router(engine: Engine) -> APIRouter:
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         hits, question = await _with_classes(engine, body, engine.search(body.question, **options))
         weights = _used(method, {**usual, **options["weights"]})
-        return _timed(began, {"question": question, "hits": hits, "weights": weights})
+        return {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
 
-    @routes.post(
-        "/api/rerank",
-        response_model=schemas.RerankAnswer,
-        responses=WITHOUT_HEADS,
-        openapi_extra=json_body(schemas.RerankRequest),
-    )
-    async def rerank(request: Request) -> Json:
+    @post(routes, "/api/rerank", schemas.RerankRequest, schemas.RerankAnswer, tag=TAG)
+    async def rerank(request: Request, body: schemas.RerankRequest) -> Any:
         """Re-rank passages for a question."""
-        body, began = await read(request, schemas.RerankRequest), time.perf_counter()
-        given = [
-            item if isinstance(item, schemas.PassageIn) else schemas.PassageIn(text=item) for item in body.passages
-        ]
+        began = time.perf_counter()
+        given = [schemas.PassageIn(text=item) if isinstance(item, str) else item for item in body.passages]
         check_texts(request, [body.question], settings)
         check_texts(request, [item.text for item in given], settings)
         check_count(body.k, settings, "k")
@@ -94,19 +79,13 @@ def router(engine: Engine) -> APIRouter:
         method, options = _check_method(engine, body), _options(body)
         # places serve as ids: those of clients need not be unique
         passages = [Passage(str(place), item.text, item.metadata) for place, item in enumerate(given)]
-        hits, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
-        placed = [
-            {
-                **vars(hit),
-                "id": given[int(hit.id)].id if given[int(hit.id)].id is not None else hit.id,
-                "index": int(hit.id),
-            }
-            for hit in hits
-        ]
+        ranked, question = await _with_classes(engine, body, engine.rerank(body.question, passages, **options))
+        ids = {str(place): item.id for place, item in enumerate(given) if item.id is not None}
+        hits = [{**vars(hit), "id": ids.get(hit.id, hit.id), "index": int(hit.id)} for hit in ranked]
         weights = _used(method, {**engine.models.weights, **options["weights"]})
-        return _timed(began, {"question": question, "hits": placed, "weights": weights})
+        return {"question": question, "hits": hits, "weights": weights, "milliseconds": _since(began)}
 
-    @routes.get("/api/info", response_model=schemas.Info)
+    @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
     async def info() -> Json:
         """Tell what is served: models, classes, index, methods, weights and limits."""
         return Json(_info(engine))
@@ -168,5 +147,5 @@ def _info(engine: Engine) -> dict[str, Any]:
     }
 
 
-def _timed(began: float, answer: dict[str, Any]) -> Json:
-    return Json({**answer, "milliseconds": (time.perf_counter() - began) * 1000})
+def _since(began: float) -> float:
+    return (time.perf_counter() - began) * 1000

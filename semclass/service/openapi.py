@@ -8,9 +8,9 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from semclass.service.access import ALWAYS, is_open
+from semclass.service.answers import ErrorBody
 from semclass.service.bodies import LIMITS
 from semclass.service.filter_schema import FILTERS
-from semclass.service.schemas import ErrorBody
 from semclass.service.settings import Settings
 
 _ERRORS = {
@@ -55,8 +55,8 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas["ErrorBody"] = ErrorBody.model_json_schema(ref_template=_REF + "{model}")
     schemas.update(FILTERS)
-    _lift(document["paths"], schemas)
-    _fill(document, settings)
+    _resolve(document["paths"], schemas, settings)
+    _resolve(schemas, schemas, settings)
     if settings.keys:
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
@@ -94,27 +94,15 @@ def _statuses(path: str, operation: dict[str, Any], no_index: frozenset[str], *,
     return sorted(found)
 
 
-def _lift(part: Any, schemas: dict[str, Any]) -> None:
-    """Move the definitions of request bodies to where the document keeps all schemas, and refer to those of filters."""
+def _resolve(part: Any, schemas: dict[str, Any], settings: Settings) -> None:
+    """Move definitions of request bodies to the document's, refer to those of filters, and put in the limits that hold."""
     if isinstance(part, dict):
         schemas.update(part.pop("$defs", {}))
         if part.get("$comment") in FILTERS:
             part["$ref"] = _REF + part.pop("$comment")
-        for value in part.values():
-            _lift(value, schemas)
-    elif isinstance(part, list):
-        for value in part:
-            _lift(value, schemas)
-
-
-def _fill(part: Any, settings: Settings) -> None:
-    """Put the limits of the settings in the place of their names."""
-    if isinstance(part, dict):
         for name in LIMITS & part.keys():
             if isinstance(part[name], str):
                 part[name] = getattr(settings, part[name])
-        for value in part.values():
-            _fill(value, settings)
-    elif isinstance(part, list):
-        for value in part:
-            _fill(value, settings)
+    if isinstance(part, (dict, list)):
+        for value in list(part.values() if isinstance(part, dict) else part):
+            _resolve(value, schemas, settings)

@@ -24,13 +24,10 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.encoders.batching import watched
 from semclass.service.answers import OverloadedError, stopping, too_large
 from semclass.service.pace import Pace
-from semclass.service.settings import MIB, Settings
+from semclass.service.settings import Settings
 
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 32_768
 """Texts and characters that one run of the models reads at most; a request of more is large."""
-
-QUEUE_TEXTS, QUEUE_CHARACTERS = 4096, 16 * MIB
-"""Texts and characters that may wait for a run."""
 
 SURE = 0.5
 """Share of a request's time that is planned with: the machine may have more to do soon, or texts may cost more."""
@@ -124,7 +121,7 @@ class Queue:
     @property
     def waiting(self) -> int:
         """Texts that wait for a run."""
-        return sum(part.texts for requests in self._waiting.values() for part in _parts(requests))
+        return sum(part.texts for requests in self._waiting.values() for request in requests for part in request.parts)
 
     async def start(self) -> None:
         """Take work from now on."""
@@ -174,26 +171,21 @@ class Queue:
             self._waiting[request.large].pop(request, None)
 
     def _admit(self, request: Request) -> None:
-        """Refuse a request that has no place in the queue, or that could not be done in its time."""
-        before = [*_parts(self._waiting[False]), *(_parts(self._waiting[True]) if request.large else ())]
-        parts = [*before, *request.parts]
-        full = before and (
-            sum(part.texts for part in parts) > QUEUE_TEXTS or sum(part.characters for part in parts) > QUEUE_CHARACTERS
-        )
-        ahead = self._backlog(large=request.large)
-        if request.large:
-            sure = SURE * self.settings.request_seconds
-            characters = sum(part.characters for part in request.parts)
-            alone = self._seconds([request]) / self._for_long
-            if alone > sure:
-                fits = _share(sure / alone, characters)
-                raise too_large(f"this would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
-            now = alone * self.pace.slowness
-            if full or ahead + now > sure:
-                raise OverloadedError(max(ahead, 1.0), _share((sure - ahead) / now if now else 0.0, characters))
-        # what is larger than the whole queue is taken when nothing else waits
-        elif full or (before and ahead > self.settings.request_seconds):
-            raise OverloadedError(ahead)
+        """Refuse a request that could not be done in its time."""
+        seconds, ahead = self.settings.request_seconds, self._backlog(large=request.large)
+        if not request.large:
+            if ahead > seconds:
+                raise OverloadedError(ahead)
+            return
+        sure = SURE * seconds
+        characters = sum(part.characters for part in request.parts)
+        alone = self._seconds([request]) / self._for_long
+        if alone > sure:
+            fits = _share(sure / alone, characters)
+            raise too_large(f"this would take about {alone:.0f} s, and at most {sure:g} s are allowed{fits}")
+        now = alone * self.pace.slowness
+        if ahead + now > sure:
+            raise OverloadedError(max(ahead, 1.0), _share((sure - ahead) / now if now else 0.0, characters))
 
     def _seconds(self, requests: Iterable[Request]) -> float:
         """Processor time of what waits."""
@@ -206,7 +198,7 @@ class Queue:
         if large:
             begun = sum(max(run.ends - now, 0) for run in self._runs if run.large)
             seconds += (slowness * self._seconds(self._waiting[True]) + begun) / self._for_long
-        return max(seconds, 0.1)
+        return seconds
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -309,10 +301,6 @@ def _results(call: Call, parts: list[Part]) -> list[Any]:
 
 def _fits(texts: int, cost: int) -> bool:
     return texts <= BATCH_TEXTS and cost <= BATCH_CHARACTERS
-
-
-def _parts(requests: Iterable[Request]) -> Iterable[Part]:
-    return (part for request in requests for part in request.parts)
 
 
 def _share(share: float, characters: int) -> str:

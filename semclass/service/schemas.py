@@ -31,16 +31,6 @@ class Request(BaseModel):
         return value
 
 
-class ErrorBody(BaseModel):
-    """The body of every error: what is wrong and what to do, the kind of error, and the request's id in the log."""
-
-    error: str
-    error_type: str
-    message: str
-    detail: str
-    request_id: str
-
-
 class PassagesRequest(Request):
     """Passages to classify."""
 
@@ -230,7 +220,7 @@ class Limits(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served; `weights` hold where a request gives none."""
+    """What is served: the encoder's fingerprint, the methods that have their heads, the weights where none are given."""
 
     version: str
     encoder: str

@@ -259,45 +259,24 @@ async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_re
 
 
 @in_loop
-async def test_a_full_queue_is_told_with_the_time_that_it_will_take():
+async def test_small_requests_wait_no_longer_than_an_answer_may_take():
     work = Work()
-    async with started(work, constants={"QUEUE_TEXTS": 3}) as engine:
+    async with started(work, request_seconds=9) as engine:
         tasks = await asked(engine, ["a"])
         await work.begun()
-        tasks += await asked(engine, ["b", "c"])
-        with pytest.raises(OverloadedError, match=r"0\.1 s"):
-            await engine.classify_questions(["d", "e"])
-        tasks += await asked(engine, ["d"])
-        work.let_go(2)
-        await asyncio.gather(*tasks)
-        assert engine.pace.alone("questions", 1) > 0
         engine.pace = paced(questions=5 / (1 + SHORT))
-        tasks = await asked(engine, ["a"])
-        await work.begun(2)
         tasks += await asked(engine, ["b", "c"])
         with pytest.raises(OverloadedError, match=r"10\.0 s"):
             await engine.classify_questions(["d", "e"])
         work.let_go(2)
         await asyncio.gather(*tasks)
-
-
-@in_loop
-async def test_characters_count_too_and_what_is_larger_than_the_queue_is_done_when_nothing_else_waits():
-    work = Work()
-    async with started(work, constants={"QUEUE_TEXTS": 3, "QUEUE_CHARACTERS": 10}) as engine:
-        tasks = await asked(engine, ["a" * 50, *"bcdefg"])
-        await work.begun()
-        tasks += await asked(engine, ["h" * 11])
-        with pytest.raises(OverloadedError):
-            await engine.classify_questions(["i"])
-        work.let_go(4)
-        await asyncio.gather(*tasks)
+        assert engine.pace.alone("questions", 1) > 0
 
 
 @in_loop
 async def test_who_gives_up_leaves_the_queue_at_once():
     work = Work()
-    async with started(work, constants={"QUEUE_TEXTS": 2}) as engine:
+    async with started(work) as engine:
         tasks = await asked(engine, ["a"])
         await work.begun()
         gone, later = await asked(engine, ["b"], ["c"])
