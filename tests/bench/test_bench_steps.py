@@ -9,8 +9,7 @@ import pytest
 from conftest import ROOT
 
 from bench import __main__ as entry
-from bench import facts, readme, steps
-from bench.reporting import words
+from bench import facts, steps
 from bench.steps import Bench, StepError
 from semclass.core.errors import MissingExtraError
 
@@ -111,7 +110,7 @@ def test_a_change_in_what_a_module_imports_counts():
 
 
 def test_a_change_in_a_module_that_arguments_name_counts(bench, monkeypatch):
-    task = {"function": "bench.peers.loaders:measure", "arguments": {"loader": "bench.peers.minilm:torch_texts"}}
+    task = {"function": "bench.peers.systems:measure", "arguments": {"loader": "bench.peers.minilm:torch_texts"}}
     before = bench._key(task)
     sources = steps._sources
     monkeypatch.setattr(steps, "_sources", lambda module: () if module == "bench.peers.minilm" else sources(module))
@@ -135,32 +134,15 @@ def test_a_quick_run_takes_a_small_part_of_a_set(bench, tmp_path):
     assert len((small / "qrels" / "test.tsv").read_text().splitlines()) == steps.QUICK_QUESTIONS
 
 
-def test_a_table_goes_between_its_marks(tmp_path, monkeypatch):
-    path = tmp_path / "README.md"
-    path.write_text(f"before\n\n{readme.block('made', 'old')}\n\nafter\n")
-    page = tmp_path / "docs" / "page.md"
-    page.parent.mkdir()
-    page.write_text(readme.block("made", "older"))
-    monkeypatch.setattr(readme, "README", path)
-    monkeypatch.setattr(readme, "DOCS", page.parent)
-    readme.update("made", "new")
-    assert path.read_text() == f"before\n\n{readme.block('made', 'new')}\n\nafter\n"
-    assert page.read_text() == readme.block("made", "new")
-
-
 def test_an_error_that_nobody_expected_does_not_stop_the_other_sections(tmp_path, monkeypatch):
     def run_section(name, bench):
-        if name == "tune":
+        if name == "thesis":
             raise KeyError("no good")
         bench.say(f"{name} ran")
 
     monkeypatch.setattr(entry, "run_section", run_section)
-    arguments = ["tune", "domains", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
+    arguments = ["thesis", "growth", "--data", str(tmp_path), "--work", str(tmp_path / "w"), "--quick"]
     told = click.testing.CliRunner().invoke(entry.main, arguments)
     assert "no good" in told.output
-    assert "domains ran" in told.output
-    assert "not done: tune" in told.output
-
-
-def test_the_report_knows_every_section():
-    assert set(words.SECTIONS) == set(entry.SECTIONS)
+    assert "growth ran" in told.output
+    assert "not done: thesis" in told.output

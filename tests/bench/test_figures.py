@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 
-from bench import readme, reference, report
-from bench.reporting.words import SECTIONS
-
 pytest.importorskip("ir_measures")
 pytest.importorskip("sklearn")
+
+from bench import readme, reference, report
 
 FOUND = report.read(report.RESULTS)
 PAGES = {
@@ -36,16 +35,24 @@ CARDS = [path for path in sorted((ROOT / "models").rglob("README.md")) if (path.
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("page", "section"),
-    [(page, name) for page, text in PAGES.items() for name in re.findall(r"written by bench/(\w+)\.py", text)],
-)
-def test_a_table_of_a_page_is_the_measured_one(page, section):
-    assert readme.block(section, readme.table(section, FOUND)) in PAGES[page]
+TABLES = {place: text for name in FOUND for place, text in report.tables(name, FOUND).items()}
 
 
-def test_the_report_is_that_of_the_results():
-    assert (report.RESULTS / "REPORT.md").read_text(encoding="utf-8") == report.markdown(FOUND, report.RESULTS)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_table_of_a_page_is_the_measured_one(page):
+    for name in re.findall(r"written by bench/(.+?) -->", PAGES[page]):
+        assert readme.block(name.replace(".py", ""), TABLES[name.replace(".py", "")]) in PAGES[page]
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_the_page_of_a_section_is_that_of_its_results(name):
+    assert (report.RESULTS / f"{name}.md").read_text(encoding="utf-8") == report.page(name, FOUND)
+
+
+def test_the_overview_is_that_of_the_results():
+    assert (report.RESULTS / "REPORT.md").read_text(encoding="utf-8") == report.overview(FOUND)
+    for name in FOUND:
+        assert all((report.RESULTS / file).is_file() for file in report.pictures(name))
 
 
 def test_one_thing_has_one_figure(monkeypatch):
@@ -53,23 +60,15 @@ def test_one_thing_has_one_figure(monkeypatch):
     changed = json.loads(json.dumps(FOUND))
     (ours,) = (row for row in changed["questions"]["systems"] if row["name"] == "semclass")
     ours["p50_ms"] = 123.456
-    shown = {name: readme.table(name, changed) for name in SECTIONS if name in changed}
-    assert {name for name, table in shown.items() if table and "123.46" in table} == {"main_job", "questions"}
-    assert not any("question_to" in key for name in ("main_job", "classifiers") for key in _keys(FOUND[name]))
-
-
-def _keys(value):
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield key
-            yield from _keys(item)
+    shown = {place: text for name in FOUND for place, text in report.tables(name, changed).items()}
+    assert {place for place, text in shown.items() if "123.46" in text} == {"main_job", "questions"}
 
 
 # -- what others print, and what nobody measured ----------------------------------------------------------------------
 
 
 def test_every_row_of_the_thesis_stands_in_the_table_of_its_methods():
-    rows = {row.split(" | ")[0].strip("| `"): row for row in readme.table("thesis", FOUND).split("\n")}
+    rows = {row.split(" | ")[0].strip("| `"): row for row in TABLES["thesis"].split("\n")}
     for name in reference.SETS:
         for method, figures in reference.methods(name).items():
             assert f"{figures['mrr']:.3f}" in rows[method]
@@ -104,12 +103,12 @@ def test_what_is_said_of_labels_and_probabilities_holds():
 
 def test_the_assumed_second_is_named_wherever_it_stands():
     for name in ("main_job", "questions"):
-        for row in readme.table(name, FOUND).split("\n"):
+        for row in TABLES[name].split("\n"):
             if re.search(r"\b10?,000\b", row):
                 assert re.search(r"10?,000 \(assumed\)", row), row
-    assert "an assumed second" in readme.table("retrieval", FOUND)
-    text = (report.RESULTS / "REPORT.md").read_text(encoding="utf-8")
-    for page, found in {**PAGES, "REPORT.md": text}.items():
+    assert "an assumed second" in TABLES["retrieval"]
+    written = {path.name: path.read_text(encoding="utf-8") for path in report.RESULTS.glob("*.md")}
+    for page, found in {**PAGES, **written}.items():
         for sentence in re.split(r"(?<=[.:;|])\s", found):
             if re.search(r"a second (a|for each|for a) (call|pair)|takes a second|a call took a\s+second", sentence):
                 assert re.search(r"assum|\bif\b", sentence), f"{page}: {sentence}"
