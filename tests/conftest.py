@@ -1,9 +1,9 @@
-"""What tests share: the shipped models, loaded once, a tiny made-up encoder, and the data folder if there is one."""
+"""What tests share: the shipped models, an index of the demonstration, a tiny made-up encoder and its passages."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from semclass import Models, OnnxEncoder, Passage
+from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClassifier, PassageIndex
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_corpus
+from semclass.index.passage_encoder import PassageEncoder
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -61,7 +62,7 @@ class FakeEncoder:
 
 
 class Counting(FakeEncoder):
-    """Remembers what it was asked to encode."""
+    """Remembers the texts that it encoded."""
 
     def __init__(self):
         super().__init__()
@@ -72,9 +73,38 @@ class Counting(FakeEncoder):
         return super().encode(texts, views=views)
 
 
-@pytest.fixture
+def passage_encoder_of(encoder, codebooks=None) -> PassageEncoder:
+    """A passage encoder without heads."""
+    return PassageEncoder(PassageClassifier(encoder, None), None, codebooks)
+
+
+FAKE = passage_encoder_of(FakeEncoder())
+
+WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
+
+
+def passages(*numbers: int, text: str = "the {} boat", **metadata: object) -> list[Passage]:
+    """Short passages, whose ids are the numbers."""
+    return [Passage(str(number), text.format(WORDS[number % 10] + str(number)), metadata) for number in numbers]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_waits_for_the_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda number: None)
+        yield
+
+
+@pytest.fixture(scope="session")
 def fake_encoder() -> FakeEncoder:
     return FakeEncoder()
+
+
+@pytest.fixture
+def index_folder(tmp_path: Path) -> Path:
+    """An index of the fake passages 0 to 19."""
+    PassageIndex.build(passages(*range(20)), passage_encoder=FAKE).save(tmp_path / "index")
+    return tmp_path / "index"
 
 
 @pytest.fixture(scope="session")
@@ -93,6 +123,12 @@ def models(encoder: OnnxEncoder) -> Models:
 def corpus() -> list[Passage]:
     """The thirty passages of the demonstration."""
     return read_corpus(ROOT / "semclass" / "demo_data" / "corpus.jsonl")
+
+
+@pytest.fixture(scope="session")
+def retriever(models: Models, corpus: list[Passage]) -> HybridRetriever:
+    """Over an index of the demonstration."""
+    return HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import MODELS, Counting
+from conftest import FAKE, MODELS, Counting, passage_encoder_of
 
-from semclass import PassageClassifier
 from semclass.encoders.token_encoder import QUESTION, SENTENCE, TokenEncoder
-from semclass.index.passage_encoder import PassageEncoder
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 
@@ -44,22 +42,20 @@ def test_there_is_a_token_vector_for_each_term_however_long_a_word(models):
     assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
 
 
-def test_without_a_branch_the_view_tokens_is_read(fake_encoder):
-    passage_encoder = PassageEncoder(PassageClassifier(fake_encoder, None), None, None)
-    evidence, _ = passage_encoder.read(["the red boat", "a green hill"])
-    assert passage_encoder.interaction == "tokens"
+def test_without_a_branch_the_view_tokens_is_read():
+    evidence, _ = FAKE.read(["the red boat", "a green hill"])
+    assert FAKE.interaction == "tokens"
     assert evidence.tokens.lengths().tolist() == [3, 3]
     np.testing.assert_allclose(np.linalg.norm(evidence.sentences.values, axis=1), 1, atol=1e-5)
 
 
-def test_passages_of_one_sentence_are_read_once():
+def test_passages_of_one_sentence_are_encoded_once():
     encoder = Counting()
-    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None, None)
-    long = "the first sentence is this one here. the second sentence is that one there."
-    found, _ = passage_encoder.read(["a red boat", long, "a green hill", long])
+    passage_encoder = passage_encoder_of(encoder)
+    texts = ["a red boat", "the first sentence is this one. the second sentence is that one.", "a green hill"]
+    found, _ = passage_encoder.read(texts)
     assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
-    assert encoder.seen.count("the first sentence is this one here.") == 1
-    for row, text in enumerate(["a red boat", long, "a green hill", long]):
+    for row, text in enumerate(texts):
         alone, _ = passage_encoder.read([text])
         for name in ("tokens", "sentences", "terms"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
