@@ -96,7 +96,7 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
     with pytest.raises(ArtifactError, match=f"{path.name} has .* bytes where"):
         PassageIndex.load(saved, verify=False)
     path.unlink()
-    with pytest.raises(ArtifactError, match="does not exist|is missing"):
+    with pytest.raises(ArtifactError, match=r"does not exist|is missing"):
         PassageIndex.load(saved)
 
 
