@@ -79,24 +79,22 @@ def fit_head(
     compared = _scored(splits[:first])
     rows: list[dict[str, Any]] = []
     for (_, candidate), scores in zip(trials, held_out, strict=True):
-        rows.append({"candidate": str(candidate), **_judge(problem, scores, compared).figures})
-        say(
-            "  ".join(
-                f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in rows[-1].items()
-            )
-        )
+        row = {"candidate": str(candidate), **_judge(problem, scores, compared)[2]}
+        say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in row.items()))
+        rows.append(row)
     # rounded, so that rounding errors alone do not decide; then the first
-    figures = [(0.0 if by_loss else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
-    best = figures.index(min(figures))
+    ranks = [(0.0 if by_loss else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
+    best = ranks.index(min(ranks))
     (over, candidate), scores = trials[best], held_out[best]
     _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), say)
     scored = _scored(splits)
-    judgement = _judge(problem, scores, scored)
+    judged, calibration, figures = _judge(problem, scores, scored)
+    uncalibrated = probabilities_of(merged(scores[scored], problem.merge), link)
     say(f"fitting {candidate} to all")
     everything = problem.used(np.arange(len(problem.labels)))
     head = solve(over, everything, candidate, space_of(over, everything, candidate.kind == "svm"))
     probabilities = np.full((len(problem.labels), len(problem.classes)), np.nan)
-    probabilities[scored] = judgement.probabilities
+    probabilities[scored] = judged
     report = {
         "examples": len(problem.labels),
         "folds": len(splits),
@@ -104,10 +102,10 @@ def fit_head(
         "chosen": str(candidate),
         "candidates": rows,
         "compared": len(compared),
-        "uncalibrated_log_loss": judgement.uncalibrated,
-        **judgement.figures,
+        "uncalibrated_log_loss": log_loss(uncalibrated, problem.truth[scored], link, problem.weight_of(scored)),
+        **figures,
     }
-    return replace(_calibrated(head, *judgement.calibration), out_of_fold=probabilities, report=report)
+    return replace(_calibrated(head, *calibration), out_of_fold=probabilities, report=report)
 
 
 _Trial = tuple[Problem, Candidate]  # a setting, and the problem with the views that it is tried on
@@ -153,18 +151,10 @@ def _cross_validate(
         say(f"fold {number + 1} of {len(splits)}: {len(trials)} setting{'s' * (len(trials) > 1)}")
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    """What held-out scores say."""
-
-    calibration: tuple[DoubleArray, DoubleArray]  # slopes and intercepts
-    probabilities: DoubleArray  # (judged texts, classes), calibrated
-    uncalibrated: float  # log loss
-    figures: dict[str, float]
-
-
-def _judge(problem: Problem, held_out: DoubleArray, rows: IntArray) -> _Judgement:
-    """Calibrate on some texts' held-out scores, and measure there."""
+def _judge(
+    problem: Problem, held_out: DoubleArray, rows: IntArray
+) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
+    """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""
     scores, link = merged(held_out[rows], problem.merge), problem.link
     truth, weight = problem.truth[rows], problem.weight_of(rows)
     slope, intercept = calibrate(scores, truth, link, weight)
@@ -182,8 +172,7 @@ def _judge(problem: Problem, held_out: DoubleArray, rows: IntArray) -> _Judgemen
         "log_loss": log_loss(probabilities, truth, link, weight),
         "calibration_error": float(error),
     }
-    uncalibrated = log_loss(probabilities_of(scores, link), truth, link, weight)
-    return _Judgement((slope, intercept), probabilities, uncalibrated, figures)
+    return probabilities, (slope, intercept), figures
 
 
 def _calibrated(head: FittedHead, slope: DoubleArray, intercept: DoubleArray) -> FittedHead:

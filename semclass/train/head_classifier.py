@@ -54,12 +54,12 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         X, y
             Numbers of shape (n, n_features), kept as float32, and n labels.
         sample_weight
-            n numbers, at least 0: as how many examples a row counts.
+            As for :meth:`semclass.TextClassifier.fit`.
 
         Raises
         ------
         InputError
-            If there are fewer than two classes with two examples each, or a weight is not allowed.
+            As for :meth:`semclass.TextClassifier.fit`.
         ValueError
             As scikit-learn raises it, for what is not a matrix of finite numbers.
         """

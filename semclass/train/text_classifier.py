@@ -233,10 +233,15 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
-        said, true = (Targets.of(labels, multi_label=bool(self.multi_label)).rows for labels in (self.predict(X), y))
+        said, true = self.predict(X), Targets.of(y, multi_label=bool(self.multi_label)).rows
         if len(said) != len(true):
             raise InputError(f"there are {len(said)} texts and {len(true)} labels; each text needs one")
-        return float(np.average([a == b for a, b in zip(said, true, strict=True)], weights=sample_weight))
+        if self.thresholds_ is None:
+            said = [(label,) for label in said]
+        elif self.indicator_:
+            said = map(np.flatnonzero, said)
+        right = [set(row) == set(labels) for row, labels in zip(said, true, strict=True)]
+        return float(np.average(right, weights=sample_weight))
 
     def save(
         self,
