@@ -12,11 +12,6 @@ from semclass.train.calibration import (
 )
 
 
-def test_expected_calibration_error():
-    assert expected_calibration_error(np.array([1.0, 1.0]), np.array([True, True])) == 0
-    assert expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False])) == pytest.approx(0.3)
-
-
 def test_few_texts_that_are_all_right_make_nothing_certain():
     scores = np.array([[9.0, 0.0]] * 4 + [[0.0, 9.0]] * 4)
     slope, intercept = calibrate(scores, np.repeat([0, 1], 4), "softmax")
@@ -33,12 +28,12 @@ def test_thresholds_are_in_the_middle_of_the_good_ones():
     assert best_threshold(probabilities, np.array([True] * 4)) < 0.1
 
 
-def test_reliability_tells_of_each_bin():
+def test_reliability_and_calibration_error():
     rows = reliability(np.array([0.05, 0.95, 1.0, 0.92]), np.array([False, True, True, False]))
     assert [(row["from"], row["count"], row["share"]) for row in rows] == [
         (0.0, 1, 0.0),
         (0.9, 3, pytest.approx(2 / 3)),
     ]
-    weight = np.array([4.0, 1.0])
-    error = expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False]), weight=weight)
-    assert error == pytest.approx(0)
+    for weight, error in ((None, 0.3), (np.array([4.0, 1.0]), 0.0)):
+        found = expected_calibration_error(np.array([0.8, 0.8]), np.array([True, False]), weight=weight)
+        assert found == pytest.approx(error)

@@ -5,6 +5,9 @@ import sys
 import numpy as np
 import onnxruntime
 import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
 
 from semclass.core.errors import InputError, MissingExtraError
 from semclass.heads.head import LINKS
@@ -15,7 +18,7 @@ from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
 from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, merged, ngram_slots
-from semclass.train.solvers import KERNEL_RIDGES, KERNEL_WIDTHS, KINDS, LOGISTIC_STRENGTHS, project, space_of
+from semclass.train.solvers import KINDS, LOGISTIC_STRENGTHS, project, space_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
 PARENTS = {label: label[:3] for label in CLASSES}
@@ -31,8 +34,7 @@ def questions(n=150, seed=0):
     pieces = rng.integers(0, 40, (n, 8)).astype(np.float32)
     pieces[:, 0] = np.where(rng.random(n) < 0.5, 30000 + truth, pieces[:, 0])
     pieces[np.arange(8) >= rng.integers(1, 9, n)[:, None]] = -1
-    views = {"a": a, "b": b, PIECES: pieces}
-    return views, [CLASSES[k] for k in truth]
+    return {"a": a, "b": b, PIECES: pieces}, [CLASSES[k] for k in truth]
 
 
 def run(head, views):
@@ -52,7 +54,6 @@ def without_pieces(views):
 SETTINGS = {
     "logistic": {"kind": "logistic"},
     "svm": {"kind": "svm"},
-    "parents": {"kind": "svm", "parents": PARENTS},
     "merged": {"kind": "svm", "parents": PARENTS, "merge": True},
     "merged logistic": {"kind": "logistic", "parents": PARENTS, "merge": True},
 }
@@ -62,47 +63,34 @@ SETTINGS = {
 @pytest.mark.parametrize("with_pieces", [True, False])
 def test_network_and_numpy_agree(setting, with_pieces):
     views, labels = questions()
-    if not with_pieces:
-        views = without_pieces(views)
-    head = fit_head(views, labels, folds=3, **SETTINGS[setting])
+    head = fit_head(views if with_pieces else without_pieces(views), labels, folds=3, **SETTINGS[setting])
     new, _ = questions(seed=1)
-    expected = head_probabilities(head, new)
     found = run(head, new)
-    np.testing.assert_allclose(found, expected, atol=1e-4)
+    np.testing.assert_allclose(found, head_probabilities(head, new), atol=1e-4)
     np.testing.assert_allclose(found.sum(axis=1), 1, atol=1e-5)
     assert found.shape == (150, len(head.classes))
-    np.testing.assert_allclose(run(head, {name: values[:1] for name, values in new.items()}), found[:1], atol=1e-6)
 
 
 def test_logistic_is_scikit_learns():
-    linear_model = pytest.importorskip("sklearn.linear_model")
     views, labels = questions()
     head = fit_head(views, labels, kind="logistic", folds=3)
     strength = float(head.report["chosen"].partition("C=")[2])
     dense = np.concatenate([views["a"], views["b"]], axis=1)
     coordinates = project(dense, [(slice(0, 17), 1.0)])(dense)
-    model = linear_model.LogisticRegression(C=strength, max_iter=5000, tol=1e-6).fit(coordinates, labels)
-    assert tuple(model.classes_) == head.classes
+    model = LogisticRegression(C=strength, max_iter=5000, tol=1e-6).fit(coordinates, labels)
     expected = probabilities_of(head.slope * model.decision_function(coordinates), "softmax")
     np.testing.assert_allclose(run(head, views), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("with_pieces", [True, False])
-def test_kernel_machine_is_scikit_learns(with_pieces):
-    kernel_ridge, pairwise = (
-        pytest.importorskip("sklearn.kernel_ridge"),
-        pytest.importorskip("sklearn.metrics.pairwise"),
-    )
+def test_kernel_machine_is_scikit_learns():
     views, labels = questions()
-    views = views if with_pieces else without_pieces(views)
     head = fit_head(views, labels, kind="svm", folds=3)
     space = space_of(problem_of(views, labels), np.arange(150), kernel=True)
     points, texts = head.landmarks.dense(), head.projection(np.concatenate([views["a"], views["b"]], axis=1))
-    ngrams = space.ngrams.kernel if with_pieces else 0.0
-    fitted, asked = (pairwise.rbf_kernel(rows, points, gamma=head.gamma) + ngrams for rows in (points, texts))
+    fitted, asked = (rbf_kernel(rows, points, gamma=head.gamma) + space.ngrams.kernel for rows in (points, texts))
     ridge = float(head.report["chosen"].partition("ridge=")[2].partition(" ")[0])
     targets = np.array([[label == name for name in CLASSES] for label in labels], np.float64)
-    model = kernel_ridge.KernelRidge(alpha=ridge, kernel="precomputed").fit(fitted, targets - targets.mean(axis=0))
+    model = KernelRidge(alpha=ridge, kernel="precomputed").fit(fitted, targets - targets.mean(axis=0))
     scores = model.predict(asked) + targets.mean(axis=0)
     np.testing.assert_allclose(run(head, views), probabilities_of(head.slope * scores, "softmax"), atol=1e-4)
 
@@ -111,22 +99,10 @@ def test_kernel_machine_is_scikit_learns(with_pieces):
 def test_one_class_or_not(kind):
     views, labels = questions()
     head = fit_head(views, is_date(labels), kind=kind, link="sigmoid", names=["NUM"], folds=3)
-    new, new_labels = questions(seed=0)
-    found = run(head, new)
+    found = run(head, views)
     assert head.classes == ("NUM",)
-    assert found.shape == (150, 1)
-    np.testing.assert_allclose(found, head_probabilities(head, new), atol=1e-4)
-    assert np.mean((found[:, 0] > 0.5) == np.array([label == "NUM:date" for label in new_labels])) > 0.8
-    assert head.slope > 0
-
-
-@pytest.mark.parametrize("link", LINKS)
-def test_calibration_does_not_hurt(link):
-    views, labels = questions()
-    target = labels if link == "softmax" else is_date(labels)
-    head = fit_head(views, target, link=link, names=["NUM"], kind="svm", folds=3)
-    assert head.report["log_loss"] <= head.report["uncalibrated_log_loss"] + 1e-6
-    assert head.report["calibration_error"] < 0.15
+    np.testing.assert_allclose(found, head_probabilities(head, views), atol=1e-4)
+    assert np.mean((found > 0.5) == is_date(labels)) > 0.8
 
 
 def test_ngrams_are_read():
@@ -139,15 +115,10 @@ def test_ngrams_are_read():
 
 def test_a_superclass_has_its_best_classs_score():
     views, labels = questions()
-    below = fit_head(views, labels, kind="svm", folds=3, parents=PARENTS)
     above = fit_head(views, labels, kind="svm", folds=3, parents=PARENTS, merge=True)
     assert above.classes == ("LOC", "NUM")
-    if below.report["chosen"] == above.report["chosen"]:
-        decided = [PARENTS[below.classes[place]] for place in run(below, views).argmax(axis=1)]
-        assert decided == [above.classes[place] for place in run(above, views).argmax(axis=1)]
     scores = np.array([[0.1, 0.3, 0.2]])
     assert merged(scores, above.merge).tolist() == [[0.3, 0.2]]
-    assert merged(scores, None) is scores
 
 
 def test_padding_and_unknown_ngrams_add_nothing():
@@ -171,20 +142,12 @@ def test_the_same_data_gives_the_same_network():
         np.testing.assert_array_equal(views[name], values)
 
 
-def test_a_class_with_one_example_is_kept():
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_class_with_one_example_is_kept(kind):
     views, labels = questions()
-    labels[0] = "ABBR:exp"
-    for kind in KINDS:
-        head = fit_head(views, labels, kind=kind, folds=3)
-        assert head.classes == ("ABBR:exp", *CLASSES)
-        assert np.isfinite(run(head, views)).all()
-
-
-def test_two_classes():
-    views, labels = questions()
-    head = fit_head(views, [PARENTS[label] for label in labels], kind="logistic", folds=3)
-    assert head.classes == ("LOC", "NUM")
-    np.testing.assert_allclose(run(head, views), head_probabilities(head, views), atol=1e-4)
+    head = fit_head(views, ["ABBR:exp", *labels[1:]], kind=kind, folds=3)
+    assert head.classes == ("ABBR:exp", *CLASSES)
+    assert np.isfinite(run(head, views)).all()
 
 
 def test_a_few_labels_are_enough():
@@ -211,20 +174,16 @@ def test_shuffled_folds_hold_each_class(seed):
     assert head.report["folds"] == 2
 
 
-def test_progress_is_told():
-    views, labels = questions(n=40)
-    lines = []
-    fit_head(views, labels, folds=2, progress=lines.append)
-    assert len(lines) == 2 + 1 + len(LOGISTIC_STRENGTHS) + len(KERNEL_WIDTHS) * len(KERNEL_RIDGES)
-
-
 XYZ = ["x", "y", "z"] * 3
+SIGMOID = {"link": "sigmoid", "names": "x"}
 BAD = {
     "one class": ({}, ["x"] * 9, {}, "two classes"),
     "too few": ({}, ["x"] * 8 + ["y"], {}, "two classes"),
     "not names": ({}, [0, 1, 2] * 3, {}, "class names"),
-    "not binary": ({}, [[0], [1], [2]] * 3, {"link": "sigmoid", "names": "x"}, "0 or 1"),
-    "no positive": ({}, [[0]] * 9, {"link": "sigmoid", "names": "x"}, "at least 2"),
+    "not binary": ({}, [[0], [1], [2]] * 3, SIGMOID, "0 or 1"),
+    "no positive": ({}, [[0]] * 9, SIGMOID, "at least 2"),
+    "ragged": ({}, [[0], [1, 1], [0]] * 3, SIGMOID, "0 or 1 for each"),
+    "names": ({}, [[0], [1], [0]] * 3, {"link": "sigmoid", "names": ("x", "y")}, "2 different names"),
     "rows": ({"a": np.zeros((3, 2), np.float32)}, XYZ, {}, "one row"),
     "not finite": ({"a": np.full((9, 2), np.nan, np.float32)}, XYZ, {}, "finite"),
     "only pieces": ({"a": None}, XYZ, {}, "at least one view"),
@@ -232,7 +191,6 @@ BAD = {
     "link": ({}, XYZ, {"link": "probit"}, "link"),
     "parent": ({}, XYZ, {"parents": {"x": "X"}}, "superclass"),
     "merge": ({}, XYZ, {"merge": True}, "parents"),
-    "sigmoid parents": ({}, [0, 1, 0] * 3, {"link": "sigmoid", "parents": {}}, "softmax"),
     "folds": ({}, XYZ, {"folds": 1}, "folds"),
     "groups": ({}, XYZ, {"groups": ["g"]}, "groups"),
     "one group": ({}, XYZ, {"groups": ["g"] * 9}, "group"),
@@ -241,13 +199,9 @@ BAD = {
     "one weighs": ({}, XYZ, {"sample_weight": np.arange(9) % 3 == 0}, "sample_weight above 0"),
     "no fold": ({}, XYZ, {"folds": []}, "score no text"),
     "far rows": ({}, XYZ, {"folds": [([0, 1], [9])]}, "rows go from 0 to 8"),
-    "names": ({}, [[0], [1], [0]] * 3, {"link": "sigmoid", "names": ("x", "y")}, "2 different names"),
-    "ragged": ({}, [[0], [1, 1], [0]] * 3, {"link": "sigmoid", "names": "x"}, "0 or 1 for each"),
     "no choice": ({}, XYZ, {"choices": []}, "choices"),
-    "choice of nothing": ({}, XYZ, {"choices": [Choice({})]}, "choice"),
     "choice of no length": ({}, XYZ, {"choices": [Choice({"a": 0.0})]}, "choice"),
     "choice of no view": ({}, XYZ, {"choices": [Choice({"c": 1.0})]}, "choice"),
-    "choice of pieces": ({}, XYZ, {"choices": [Choice({PIECES: 1.0})]}, "choice"),
 }
 
 
@@ -270,13 +224,14 @@ def test_a_missing_extra_is_named(monkeypatch):
 # -- weights, several classes at once, given folds  -------------------------------------------------
 
 
-def test_out_of_fold_probabilities_are_what_the_report_tells_of():
+def test_out_of_fold_probabilities_are_what_the_report_is_made_of():
     views, labels = questions()
     head = fit_head(views, labels, folds=3)
     said = [head.classes[place] for place in head.out_of_fold.argmax(axis=1)]
     assert np.mean([a == b for a, b in zip(said, labels, strict=True)]) == head.report["accuracy"]
     np.testing.assert_allclose(head.out_of_fold.sum(axis=1), 1)
     assert np.abs(head.out_of_fold - head_probabilities(head, views)).max() > 0.01  # these have seen the texts
+    assert head.report["log_loss"] <= head.report["uncalibrated_log_loss"] + 1e-6
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -308,19 +263,6 @@ def test_texts_that_no_fold_scores_are_fitted_on_only():
     head = fit_head(both, labels * 2, folds=folds)
     assert np.isfinite(head.out_of_fold[:60]).all()
     assert np.isnan(head.out_of_fold[60:]).all()
-    alone = fit_head(views, labels, folds=3)
-    assert np.abs(head_probabilities(head, views) - head_probabilities(alone, views)).max() > 1e-3
-
-
-def test_each_view_of_a_choice_has_its_length_and_components_of_its_own(monkeypatch):
-    views, labels = questions()
-    over = problem_of(views, labels).over({"a": 4.0, "b": 2.0})
-    spread = project(over.dense, over.blocks)(over.dense).var(axis=0)
-    assert len(spread) == 17
-    monkeypatch.setattr(solvers, "COMPONENTS", 3)
-    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")])
-    assert few.landmarks.values.shape == (150, 6)  # three of each view
-    assert spread[:12].sum() / spread[12:].sum() == pytest.approx(4.0, rel=0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -335,9 +277,6 @@ def test_several_classes_yes_or_no(kind):
     np.testing.assert_allclose(found, head_probabilities(head, new), atol=1e-4)
     assert found[:, 4].max() < 0.1
     assert head.report["accuracy"] > 0.8
-    alone = fit_head(views, truth[:, 3:4], kind=kind, link="sigmoid", names=["LOC"], folds=3)
-    if alone.report["chosen"] == head.report["chosen"]:
-        assert np.abs(head_probabilities(alone, new)[:, 0] - found[:, 3]).max() < 0.2  # other folds, the same fit
 
 
 def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
@@ -349,6 +288,16 @@ def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
 # -- a choice of views --------------------------------------------------------------------------------------------------
 
 
+def test_each_view_of_a_choice_has_its_length_and_components_of_its_own(monkeypatch):
+    views, labels = questions()
+    over = problem_of(views, labels).over({"a": 4.0, "b": 2.0})
+    spread = project(over.dense, over.blocks)(over.dense).var(axis=0)
+    assert spread[:12].sum() / spread[12:].sum() == pytest.approx(4.0, rel=0.05)
+    monkeypatch.setattr(solvers, "COMPONENTS", 3)
+    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")])
+    assert few.landmarks.values.shape == (150, 6)  # three of each view
+
+
 def test_cross_validation_chooses_the_views_and_the_network_reads_no_others():
     views, labels = questions()
     noise, telling = Choice({"b": 1.0}, "logistic"), Choice({"a": 1.0}, "logistic")
@@ -356,8 +305,6 @@ def test_cross_validation_chooses_the_views_and_the_network_reads_no_others():
     assert dict(head.inputs) == {"a": 12}
     assert head.report["chosen"].endswith("over a")
     assert len(head.report["candidates"]) == 2 * len(LOGISTIC_STRENGTHS)
-    alone = fit_head({"a": views["a"]}, labels, kind="logistic", folds=3, choices=[telling])
-    np.testing.assert_array_equal(run(head, views), run(alone, views))
     both = fit_head(views, labels, folds=3, choices=[Choice({"a": 2.0, "b": 0.1}, "svm")])
     np.testing.assert_allclose(run(both, views), head_probabilities(both, views), atol=1e-4)
 
@@ -365,15 +312,10 @@ def test_cross_validation_chooses_the_views_and_the_network_reads_no_others():
 def test_what_lost_on_enough_texts_is_not_fitted_again(monkeypatch):
     views, labels = questions()
     choices = [Choice({"a": 1.0}, "logistic"), Choice({"b": 1.0}, "logistic")]
-    everywhere = fit_head(views, labels, folds=5, choices=choices)
-    assert everywhere.report["compared"] == 150
     monkeypatch.setattr(fit, "COMPARED", 50)
     lines = []
     head = fit_head(views, labels, folds=5, choices=choices, progress=lines.append)
     assert head.report["compared"] == 60  # two folds of 30
-    assert [line.rpartition(": ")[2] for line in lines if line.startswith("fold")] == ["8 settings"] * 2 + [
-        "1 setting"
-    ] * 3
+    told = [line.rpartition(": ")[2] for line in lines if line.startswith("fold")]
+    assert told == ["8 settings"] * 2 + ["1 setting"] * 3
     assert np.isfinite(head.out_of_fold).all()  # calibrated on every text all the same
-    said = [head.classes[place] for place in head.out_of_fold.argmax(axis=1)]
-    assert head.report["accuracy"] == np.mean([a == b for a, b in zip(said, labels, strict=True)])

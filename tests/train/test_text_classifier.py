@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from conftest import ROOT, FakeEncoder
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
 
@@ -81,7 +79,7 @@ def test_texts_and_labels_in_labels_out():
     assert model.score(texts, labels) > 0.9 > 0.5 < model.report_["accuracy"]
 
 
-@pytest.mark.parametrize("settings", [{}, {"kind": "svm"}, {"kind": "svm", "views": ("pooled", "surface")}])
+@pytest.mark.parametrize("settings", [{}, {"kind": "svm", "views": ("pooled", "surface", "pieces")}])
 def test_what_is_saved_gives_the_same_probabilities(tmp_path, settings):
     texts, labels = corpus()
     model = classifier(min_probability=0.6, **settings).fit(texts, labels)
@@ -130,7 +128,9 @@ def test_integers_stay_integers(tmp_path):
     loaded = TextModel.load(tmp_path, encoder=ENCODER)
     assert loaded.predict(["anchor mast"])[0].labels == (0,)
     assert loaded.classes == (0, 5, 10)
-    assert loaded.head.classes == ("0", "5", "10")
+    model.min_probability = 0.99
+    assert set(model.predict(texts)) > {ABSTAIN}
+    assert 0 < model.score(texts, numbers) < 1
 
 
 def test_it_declines_when_it_is_not_sure():
@@ -141,9 +141,11 @@ def test_it_declines_when_it_is_not_sure():
     assert set(model.predict(texts)) == {ABSTAIN}
     model.min_probability = 0.7
     assert (model.predict(texts) == ABSTAIN).tolist() == unsure.tolist()
-    told = model.report_["coverage"]
-    assert told[0] == {"min_probability": 0.0, "answered": 1.0, "accuracy": model.report_["accuracy"]}
-    assert [row["answered"] for row in told] == sorted((row["answered"] for row in told), reverse=True)
+    assert model.report_["coverage"][0] == {
+        "min_probability": 0.0,
+        "answered": 1.0,
+        "accuracy": model.report_["accuracy"],
+    }
 
 
 def test_several_labels_a_text(tmp_path):
@@ -163,16 +165,7 @@ def test_several_labels_a_text(tmp_path):
 
     indicator = MultiLabelBinarizer().fit_transform(both)
     folds = KFold(3, shuffle=True, random_state=0)
-    said = cross_val_predict(classifier(multi_label=True), texts, indicator, cv=folds)
-    assert said.shape == indicator.shape
-    assert (said == indicator).mean() > 0.7
     assert 0.3 < cross_val_score(classifier(multi_label=True), texts, indicator, cv=folds).mean() < 1
-
-
-def test_one_label_that_a_text_has_or_not():
-    texts, labels = corpus()
-    model = classifier(multi_label=True).fit(texts, [("boat",) if label == "boat" else () for label in labels])
-    assert model.predict(["anchor mast", "sugar cream"]) == [("boat",), ()]
 
 
 # -- scikit-learn -----------------------------------------------------------------------------------------------------
@@ -196,7 +189,6 @@ def test_cross_validation_counts_unseen_labels_as_wrong():
     texts, labels = corpus()
     assert cross_val_score(classifier(), np.array(texts), np.array(labels), cv=3).shape == (3,)
     model = classifier().fit(texts, labels)
-    assert model.score(["anchor mast", "anchor mast"], ["boat", "unseen"]) == 0.5
     assert model.score(["anchor mast", "anchor mast"], ["boat", "unseen"], sample_weight=[3, 1]) == 0.75
 
 
@@ -230,38 +222,20 @@ def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=5)
-@given(order=st.permutations(range(36)))
-def test_the_order_of_the_texts_makes_no_difference(order):
+def test_the_order_of_the_texts_and_the_names_of_classes_make_no_difference():
     texts, labels = corpus()
-    shuffled = classifier().fit([texts[place] for place in order], [labels[place] for place in order])
-    np.testing.assert_array_equal(shuffled.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts))
-
-
-@settings(max_examples=5)
-# numpy's arrays of strings end at a NUL, which is no character of a name
-@given(
-    names=st.lists(
-        st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5),
-        min_size=3,
-        max_size=3,
-        unique=True,
-    )
-)
-def test_names_of_classes_make_no_difference(names):
-    texts, labels = corpus()
-    new = dict(zip(sorted(WORDS), sorted(names), strict=True))
-    renamed = classifier().fit(texts, [new[label] for label in labels])
-    assert renamed.classes_.tolist() == sorted(names)
-    np.testing.assert_array_equal(renamed.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts))
+    first = classifier().fit(texts, labels)
+    names = {"boat": "1", "cake": "b|é", "song": "c"}
+    order = np.random.default_rng(1).permutation(36).tolist()
+    again = classifier().fit([texts[place] for place in order], [names[labels[place]] for place in order])
+    np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+    assert again.classes_.tolist() == list(names.values())
 
 
 def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there():
     texts, labels = corpus()
-    once = classifier().fit([*texts, "sail"], [*labels, "cake"], sample_weight=[1.0] * 36 + [0.0])
-    np.testing.assert_allclose(
-        once.predict_proba(texts), classifier().fit(texts, labels).predict_proba(texts), atol=1e-3
-    )
+    once = classifier().fit([*texts, "sail"], [*labels, "cake"], sample_weight=[1.0] * 36 + [0.0]).predict_proba(texts)
+    np.testing.assert_allclose(once, classifier().fit(texts, labels).predict_proba(texts), atol=1e-3)
     twice = classifier().fit(texts + texts, labels + labels).predict_proba(texts)
     np.testing.assert_allclose(classifier().fit(texts, labels, [2] * 36).predict_proba(texts), twice, atol=1e-3)
 
@@ -274,11 +248,6 @@ def test_equal_texts_are_in_one_fold():
 
 
 # -- few, rare, many --------------------------------------------------------------------------------------------------
-
-
-def test_eight_texts_a_class_are_enough_to_begin():
-    model = TextClassifier(ENCODER).fit(*corpus(each=8))
-    assert model.score(*corpus(each=30, seed=1)) > 0.6
 
 
 def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_vectors(encoder):
@@ -315,14 +284,6 @@ def test_a_class_with_one_text_is_kept():
     assert model.report_["classes"][0]["examples"] == 1
     both = classifier(multi_label=True).fit([*texts, "zebra"], [(label,) for label in [*labels, "animal"]])
     assert np.isfinite(both.predict_proba(texts)).all()
-
-
-def test_a_rare_class_is_found():
-    texts, labels = corpus(each=60)
-    kept = [place for place, label in enumerate(labels) if label != "song"] + list(range(120, 126))
-    model = classifier().fit([texts[place] for place in kept], [labels[place] for place in kept])
-    assert model.report_["classes"][2]["examples"] == 6
-    assert model.report_["classes"][2]["f1"] > 0.3
 
 
 @pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
@@ -377,11 +338,9 @@ BAD = {
     "lengths": (TEXTS, ["p", "q"], {}, InputError, "4 texts and 2 labels"),
     "no labels": (TEXTS, None, {}, InputTypeError, "labels must be"),
     "a string as labels": (TEXTS, "ppqq", {}, InputTypeError, "labels must be"),
-    "a string as texts": ("a b", PAIRS, {}, InputTypeError, "not one string"),
     "an empty text": (["a", " ", "x", "y"], PAIRS, {}, InputError, r"texts\[1\] is empty"),
     "no texts": ([], [], {}, InputError, "there are no texts"),
     "one class": (TEXTS, ["p"] * 4, {}, InputError, "at least two classes"),
-    "one text a class": (TEXTS, ["p", "q", "r", "s"], {}, InputError, "two examples each"),
     "a float": (TEXTS, [0.5, 1, 2, 3], {}, InputTypeError, r"labels\[0\] must be a string or an integer"),
     "several labels": (TEXTS, [("p",)] * 4, {}, InputTypeError, "set multi_label=True"),
     "mixed": (TEXTS, ["p", 1, "p", 1], {}, InputTypeError, "mix strings and integers"),
@@ -391,8 +350,6 @@ BAD = {
     "always": (TEXTS, [("p",)] * 4, {"multi_label": True}, InputError, "at least 2"),
     "view": (TEXTS, PAIRS, {"views": ("tokens",)}, InputError, "view is 'tokens'"),
     "views": (TEXTS, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
-    "kind": (TEXTS, PAIRS, {"kind": "forest"}, InputError, "kind is 'forest'"),
-    "cv": (TEXTS, PAIRS, {"cv": 0}, InputError, "cv is 0"),
     "probability": (TEXTS, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
     "abstain is a class": (TEXTS, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
     "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
