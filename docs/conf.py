@@ -36,7 +36,7 @@ nitpick_ignore_regex = [
     ),
     (r"py:.*", r"semclass\.ranking\.pair_model\.PairModel(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),
-    (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.spelling\.Speller|service\.jobs\.Job)"),
+    (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from semclass.ranking.models import Models
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.train.head_classifier import HeadClassifier
-    from semclass.train.text_classifier import TextClassifier
+    from semclass.train.estimators import HeadClassifier, TextClassifier
 
 __version__ = "0.1.0"
 
@@ -55,8 +54,7 @@ _HOMES = {
         "SemclassError",
         "TruncationWarning",
     ),
-    "train.head_classifier": ("HeadClassifier",),
-    "train.text_classifier": ("TextClassifier",),
+    "train.estimators": ("HeadClassifier", "TextClassifier"),
     "index.passage_index": ("PassageIndex",),
     "heads.passages": ("PassageClassifier",),
     "integrations.qdrant": ("QdrantIndex",),

@@ -21,42 +21,17 @@ LINKS = ("softmax", "sigmoid")
 
 @dataclass(frozen=True)
 class Head:
-    """A trained head, ready to run; many threads may share it.
-
-    Attributes
-    ----------
-    classes
-        Names of the output columns.
-    inputs
-        Name and dimension of each view that it reads.
-    thresholds
-        Probability from which a text has each class of a sigmoid head; 0.5 where the manifest names none.
-    """
+    """A trained head, ready to run; many threads may share it."""
 
     artifact: artifacts.Artifact  # the verified folder
-    classes: tuple[str, ...]
-    inputs: Mapping[str, int]
-    thresholds: tuple[float, ...]
+    classes: tuple[str, ...]  # names of the output columns
+    inputs: Mapping[str, int]  # dimension of each view that it reads
+    thresholds: tuple[float, ...]  # probability from which a text has each class; 0.5 where the manifest names none
     session: onnxruntime.InferenceSession
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | None) -> Head:
-        """Load a head and check everything about it before it is used.
-
-        Parameters
-        ----------
-        folder
-            Its folder.
-        encoder
-            Fingerprint of the encoder that it will be used with; None only for heads that read no vectors.
-
-        Raises
-        ------
-        ArtifactError
-            If the folder is damaged, or the network does not have the shape that its manifest says.
-        EncoderMismatchError
-            If it was trained on another encoder's vectors.
-        """
+        """Load a head and check it before it is used; `encoder` is the fingerprint of the one that it will be used with."""
         artifact = artifacts.load(folder, "head")
         made_for = artifact.field("encoder")
         if made_for is not None:
@@ -79,23 +54,7 @@ class Head:
         return {item.name: len(item.shape) for item in self.session.get_inputs()}
 
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
-        """Run the head.
-
-        Parameters
-        ----------
-        views
-            float32 (n, dim) by name, or (n, length, dim) for a view of word pieces; more than the head reads are allowed.
-
-        Returns
-        -------
-        ndarray
-            float64 of shape (n, n_classes); rows sum to 1 for a softmax head.
-
-        Raises
-        ------
-        InputError
-            If a view is missing or has another dimension.
-        """
+        """Class probabilities, float64 of shape (n, n_classes), from views (n, dim), of word pieces (n, length, dim)."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)

@@ -16,17 +16,11 @@ from semclass.heads.surface import surface_features
 
 Name = TypeVar("Name")
 
-SURFACE = "surface"
-"""View of :func:`semclass.heads.surface.surface_features`."""
+SURFACE = "surface"  # view of surface_features
+PIECES = "pieces"  # view of piece_matrix
+PIECES_LENGTH = 32  # its columns; of 10,223 TREC and natural questions 20 are longer
 
-PIECES = "pieces"
-"""View of :func:`piece_matrix`."""
-
-PIECES_LENGTH = 32
-"""Columns of the view ``pieces``; of 10,223 TREC and natural questions 20 are longer."""
-
-BATCH = 32
-"""Texts per run of a head that reads word-piece states; those of like length together, as padding costs time."""
+BATCH = 32  # texts per run of a head that reads word-piece states; those of like length together, as padding costs time
 
 
 def encoder_views(heads: Sequence[Head]) -> tuple[str, ...]:

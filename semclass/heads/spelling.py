@@ -23,9 +23,9 @@ SHORTEST, LONGEST = 3, 24
 
 ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")  # of the keyboard; each begins half a key further to the right
 
-READ = 2000
-"""Characters that are looked at, more than heads read of a question: bounds the time that a long text takes."""
+READ = 2000  # characters that are looked at, more than heads read of a question: bounds the time of a long text
 
+# keys beside each key
 NEIGHBOURS = {
     letter: frozenset(
         other
@@ -36,13 +36,10 @@ NEIGHBOURS = {
     for y, line in enumerate(ROWS)
     for x, letter in enumerate(line)
 }
-"""Keys beside each key."""
 
-KEY_SLIP = 1.0
-"""How much more probable a neighbouring key is than another wrong letter, as a logarithm."""
-
-DOUBLED = log(len(LETTERS)) - log(8)
-"""How much more probable a letter typed twice is than another superfluous one, as a logarithm."""
+# how much more probable, as a logarithm, a neighbouring key is than another wrong letter, and a letter typed twice than
+# another superfluous one
+KEY_SLIP, DOUBLED = 1.0, log(len(LETTERS)) - log(8)
 
 _WORD = re.compile(r"\b[^\W\d_]+\b")
 

@@ -1,9 +1,7 @@
 """Surface features: what can be read off a passage's spelling, without an encoder.
 
-Vectors of an uncased encoder blur what spelling says plainly: a figure, a year, a capital letter in mid-sentence, an
-acronym in parentheses behind its words, the bars of a table. A passage is cut into tokens by one regular expression;
-every token gets a category from one look-up and a shape from its characters; features count tokens, and pairs of
-neighbours, by both.
+Vectors of an uncased encoder blur figures, capital letters, acronyms in parentheses, the bars of a table. A passage is cut
+into tokens; each gets a category from one look-up and a shape from its characters; features count both.
 """
 
 from __future__ import annotations
@@ -87,14 +85,11 @@ KINDS = np.full(0x2C01, CASELESS, np.uint8)
 KINDS[0x2000:0x2C00] = 0
 KINDS[:0x600] = [_kind(chr(place)) for place in range(0x600)]
 
-SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to"})
-"""Function words that give an acronym no letter."""
+SKIPPED = frozenset({"a", "an", "and", "at", "for", "in", "of", "on", "the", "to"})  # they give an acronym no letter
 
-LONGEST_ACRONYM = 8
-"""Letters of the longest word between parentheses that is compared with the words before it."""
+LONGEST_ACRONYM = 8  # letters
 
-BLOCK = 256
-"""Passages that are taken apart together: the tokens of a whole collection would fill the memory."""
+BLOCK = 256  # passages at a time: the tokens of a whole collection would fill the memory
 
 
 def surface_features(texts: Sequence[str]) -> FloatArray:
@@ -219,9 +214,8 @@ def _features(texts: Sequence[str]) -> dict[str, DoubleArray]:
 def _spelt_out(tokens: list[str], word: Flags, acronym: Flags, opened: Flags, closed: Flags) -> Flags:
     """Find acronyms whose letters are initials of words beside: "Field Separator (FS)", "FS (Field Separator)".
 
-    Alone between parentheses any short word may be one, so that "field separator (fs)" in a lower-cased text is found too;
-    then every word but for function words must give its letter, where capitals may skip any word.
-    The loop runs over such words only, a few per passage at most.
+    Alone between parentheses any short word may be one, as in "field separator (fs)"; then every word but for function
+    words must give its letter. The loops run over such words only, a few per passage at most.
     """
     found = np.zeros(len(tokens), np.bool_)
     alone = np.zeros(len(tokens), np.bool_)

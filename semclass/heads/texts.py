@@ -65,12 +65,6 @@ class TextModel:
         Of a sigmoid head: probability from which a text has a class, float64 of shape (n_classes,). None for softmax.
     min_probability
         Below this probability the model abstains.
-
-    Examples
-    --------
-    >>> model = TextModel.load("my-head")  # doctest: +SKIP
-    >>> model.predict(["Can I bring my dog?"])[0].label  # doctest: +SKIP
-    'in scope'
     """
 
     encoder: Encoder

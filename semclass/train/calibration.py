@@ -8,9 +8,7 @@ import numpy.typing as npt
 from semclass.core.errors import import_extra
 from semclass.core.types import DoubleArray, IntArray
 
-FLAT = 0.003
-"""Thresholds whose F1 is within this of the best count as equally good; the middle one is taken."""
-
+FLAT = 0.003  # thresholds whose F1 is within this of the best count as equally good; the middle one is taken
 _CLIP = 1e-12
 
 

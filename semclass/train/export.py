@@ -101,7 +101,7 @@ def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
 
 
 def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
-    """Write :func:`semclass.train.fitted.ngram_slots` and the sum of the n-grams' weights."""
+    """Write `ngram_slots` and the sum of the n-grams' weights."""
     op, constant = writer.op, writer.constant
     one, two, at = fitted.UNIGRAM_HASH, fitted.BIGRAM_HASH, fitted.POSITION_HASH
     # padding is -1: word pieces are counted from 2, so that 1 is padding and 0 is "before the first"

@@ -28,9 +28,7 @@ from semclass.train.data import Fold, Problem, folds_of, problem_of
 from semclass.train.fitted import FittedHead, head_scores, merged
 from semclass.train.solvers import KINDS, Candidate, candidates_of, solve, space_of
 
-COMPARED = 2000
-"""Held-out texts that settings over several choices of views are compared on, at least; only the best one is then fitted
-in the folds that remain."""
+COMPARED = 2000  # held-out texts at least that choices are compared on; the best one is then fitted in the other folds
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Quantised:
 
 @dataclass(frozen=True)
 class Projection:
-    """From the concatenated views (n, dim) to coordinates (n, components): ``x @ matrix - offset``."""
+    """From the concatenated views (n, dim) to coordinates (n, components)."""
 
     matrix: Quantised
     offset: FloatArray
