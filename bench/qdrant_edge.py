@@ -148,7 +148,7 @@ class EdgeClient:
 
 
 def edge_filter(condition: Any) -> Any:
-    """Translate what :func:`semclass.integrations.qdrant_filters.to_qdrant` gives."""
+    """Translate what :func:`semclass.integrations.qdrant_search.to_qdrant` gives."""
     edge: Any = import_extra("qdrant_edge", "bench")
     models: Any = import_extra("qdrant_client.models", "qdrant")
     if isinstance(condition, models.Filter):

@@ -60,13 +60,7 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
 }
 """What each task can give; named and computed as in the results of the classifiers."""
 
-DEFAULTS: Mapping[str, tuple[str, ...]] = {
-    "questions": ("label", "probability"),
-    "passages": ("labels", "probabilities"),
-    "texts": ("label", "probability"),
-    "pairs": ("label", "probability"),
-    "encode": ("vector",),
-}
+DEFAULTS = {task: names[:1] if task == "encode" else names[:2] for task, names in OUTPUTS.items()}
 """What each task gives unless `outputs` names others."""
 
 
@@ -92,10 +86,8 @@ class Job:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run on the record batches of one partition, which have one schema; yields one for each, as :meth:`schema` says.
 
-        Raises
-        ------
-        ArtifactError, InputError
-            If the models are missing, damaged or others than those the job was made with, or columns do not fit.
+        It is an ``ArtifactError`` if the models are missing, damaged or others than those the job was made with, and an
+        ``InputError`` if columns do not fit.
         """
         for batch in batches:
             schema = self.schema(batch.schema)
@@ -189,7 +181,7 @@ def classify_job(
     Parameters
     ----------
     what
-        ``"questions"``: what kind of answer each asks for; ``"passages"``: which each provides; ``"texts"``: the classes
+        ``"questions"``: the answer type that each asks for; ``"passages"``: those that each provides; ``"texts"``: classes
         of a model of your own; ``"pairs"``: whether a sentence answers a question; ``"encode"``: see :func:`encode_job`.
     column
         The column of the texts, ``"text"`` if None; for pairs the columns of question and sentence,

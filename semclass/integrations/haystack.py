@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from enum import Enum
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -61,9 +60,7 @@ class HaystackComponent:
     def to_dict(self) -> dict[str, Any]:
         """Give the class and the arguments, which JSON can hold."""
         names = [name for name in signature(type(self).__init__).parameters if name != "self"]
-        values = {name: getattr(self, name) for name in names}
-        saved = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
-        data: dict[str, Any] = default_to_dict(self, **saved)
+        data: dict[str, Any] = default_to_dict(self, **{name: getattr(self, name) for name in names})
         return data
 
     @classmethod
@@ -89,8 +86,7 @@ class SemclassRanker(HaystackComponent):
     meta_fields_to_embed
         Fields of ``meta`` that are read before the content, one a line, such as ``["title"]``.
     details
-        Whether ``meta["semclass"]`` of each copy has the other fields of a hit: ``rank`` and ``rank_before``, from 1,
-        ``labels`` (the answer types that the document provides), ``probabilities`` and ``components``.
+        Whether ``meta["semclass"]`` of each copy has the other fields of a :class:`semclass.Hit`.
     """
 
     def __init__(
@@ -137,10 +133,8 @@ class SemclassRanker(HaystackComponent):
         ranked = []
         for place, hit in hits:
             meta = {**unique[place].meta, **shared.details_of(hit, wanted=self.details)}
-            ranked.append(replace(unique[place], score=hit.score, meta=meta))
-        if threshold is None:
-            ranked += [replace(item, score=None) for item, text in zip(unique, texts, strict=True) if not text.there]
-        return {"documents": ranked[:limit]}
+            ranked.append(replace(unique[place], score=hit and hit.score, meta=meta))
+        return {"documents": ranked}
 
     run_async = in_thread(run, name="run_async")
 
@@ -167,16 +161,11 @@ class SemclassRetriever(HaystackComponent):
     models, encoder, threads
         As for :class:`SemclassRanker`; the encoder is the one that the index was built with.
     filters
-        Which passages may be found, in Haystack's filter language, see
-        :func:`semclass.integrations.haystack_filters.to_where`; all if None.
+        Which passages may be found, see :func:`semclass.integrations.haystack_filters.to_where`.
     filter_policy
         ``"replace"``: filters of a run replace these; ``"merge"``: both must match, always.
-    top_k
-        How many documents to give, at least 1.
-    candidates
-        How many are re-ranked, at least `top_k`; None: as many as the method names.
-    method
-        One of :data:`semclass.ranking.methods.METHODS`; ``"convex"`` where a ranker follows.
+    top_k, candidates, method
+        As for :meth:`semclass.HybridRetriever.search`; the method is ``"convex"`` where a ranker follows.
     details
         As for :class:`SemclassRanker`.
     """
@@ -202,9 +191,7 @@ class SemclassRetriever(HaystackComponent):
             to_where(filters)
         self.index = shared.path_text(index, "index")
         self.filters = filters
-        self.filter_policy = (
-            filter_policy if isinstance(filter_policy, FilterPolicy) else FilterPolicy.from_str(filter_policy)
-        )
+        self.filter_policy = FilterPolicy(filter_policy).value
         self.top_k = check_positive(top_k, "top_k")
         self.candidates = None if candidates is None else check_positive(candidates, "candidates")
         self.method = method
@@ -222,7 +209,7 @@ class SemclassRetriever(HaystackComponent):
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
         chosen = filters or self.filters
-        if filters and self.filters and self.filter_policy is FilterPolicy.MERGE:
+        if filters and self.filters and self.filter_policy == FilterPolicy.MERGE.value:
             chosen = {"operator": "AND", "conditions": [self.filters, filters]}
         where = to_where(chosen) if chosen else None
         found = self._model().search(query, limit, method=self.method, candidates=self.candidates, where=where)

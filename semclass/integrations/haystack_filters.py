@@ -92,10 +92,6 @@ def _comparison(path: str, operator: str, value: Any, at: str) -> dict[str, Any]
             )
         return dict(_NOTHING) if value is None else {path: {_ORDER[operator]: value}}  # nothing is more than None
     values = value if operator in ("in", "not in") else [value]
-    if nested := [each for each in values if isinstance(each, (list, tuple, dict, set))]:
-        raise FilterInputError(
-            f"{at} compares with {short(nested[0])}; a field is compared with one value, and with several by 'in'"
-        )
     parts: list[dict[str, Any]] = []
     plain = []
     for each in values:
@@ -117,8 +113,7 @@ def _path(field: object, at: str) -> str:
     if field == "id":
         return semclass_filters.ID
     path = field.removeprefix("meta.")
-    if field == "meta" or (path == field and field.partition(".")[0] in _NOT_PASSAGES):
+    not_meta = path == field and field.partition(".")[0] in ("meta", *_NOT_PASSAGES)
+    if not_meta or path == semclass_filters.ID or path.startswith("$"):
         raise FilterInputError(f"{at} has the field {field!r}; an index filters by fields of meta and by id alone")
-    if path == semclass_filters.ID or path.startswith("$"):
-        raise FilterInputError(f"{at} has the field {field!r}; an index cannot filter by a field of this name")
     return path

@@ -54,8 +54,7 @@ class SemclassRetriever(BaseRetriever):
     k, search_kwargs
         Options of :meth:`semclass.HybridRetriever.search`, such as ``{"method": "convex", "where": {...}}``.
     details
-        Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
-        ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``.
+        Whether ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -104,13 +103,6 @@ class SemclassRetriever(BaseRetriever):
         """Search for several questions, which are encoded together, before the run of each begins."""
         found = self._search_many(inputs, kwargs)
         return super().batch(inputs, config, return_exceptions=return_exceptions, found=found, **kwargs)
-
-    async def abatch(
-        self, inputs: list[str], config: Any = None, *, return_exceptions: bool = False, **kwargs: Any
-    ) -> Any:
-        """Await :meth:`batch`."""
-        found = await in_thread(SemclassRetriever._search_many)(self, inputs, kwargs)
-        return await super().abatch(inputs, config, return_exceptions=return_exceptions, found=found, **kwargs)
 
     def _get_relevant_documents(
         self,
@@ -200,6 +192,7 @@ class SemclassCompressor(BaseDocumentCompressor):
         return [
             documents[place].model_copy(update={"metadata": _metadata(hit, details=self.details)})
             for place, hit in hits
+            if hit is not None
         ]
 
     acompress_documents = in_thread(compress_documents)
@@ -208,8 +201,7 @@ class SemclassCompressor(BaseDocumentCompressor):
 def to_passages(documents: Iterable[Document]) -> list[Passage]:
     """Make passages of documents, to index them.
 
-    A document without id gets one that follows from its text and metadata, so that it has the same one the next time; equal
-    documents are told apart by a number.
+    A document without id gets one that follows from its text and metadata; equal documents are numbered.
     """
     given = shared.check_items(documents, "documents", Document)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
-from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.heads.questions import QuestionClassifier
 from semclass.integrations import shared
@@ -126,11 +126,8 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         )
 
     def _question(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return value
         if not isinstance(value, Mapping):
-            kind = type(value).__name__
-            raise InputTypeError(f"the input must be a question or a mapping with {self.input_key!r}, not {kind}")
+            return value
         if self.input_key not in value:
             keys = ", ".join(map(repr, value)) or "nothing"
             raise InputError(

@@ -77,15 +77,12 @@ class SemclassRetriever(BaseRetriever):
 
     Parameters
     ----------
-    retriever
-        The index and the models.
-    similarity_top_k
-        How many nodes to give, at least 1.
+    retriever, similarity_top_k
+        The index and the models, and how many nodes to give.
     filters
         Which passages may be found, see :func:`to_where`; together with `where`, if both are given.
     details
-        Whether ``metadata["semclass"]`` has the other fields of a hit: ``labels``, ``probabilities``, ``components``,
-        ``rank``, ``rank_before``; with the option ``explain`` also the ``explanation``. No model reads it.
+        Whether ``metadata["semclass"]`` has the other fields of a :class:`semclass.Hit`. No model reads it.
     callback_manager, objects, verbose
         As for any retriever of LlamaIndex.
     **options
@@ -216,17 +213,13 @@ class SemclassRerank(BaseNodePostprocessor):
         model = self._loaded.get(shared.load_reranker, self.models, self.encoder, self.threads)
         texts = [_read(node.node) if _has_text(node.node) else shared.Text("") for node in nodes]
         hits = shared.rerank(model, question, texts, self.top_n, self.score_threshold, self.options)
-        ranked = [self._copy(nodes[place], hit) for place, hit in hits]
-        if self.score_threshold is None:
-            ranked += [self._copy(node, None) for node, text in zip(nodes, texts, strict=True) if not text.there]
-        return ranked[: self.top_n]
+        return [self._copy(nodes[place], hit) for place, hit in hits]
 
     def _copy(self, found: NodeWithScore, hit: Hit | None) -> NodeWithScore:
         """Copy a node; the object that an index node leads to stays the same one."""
         node = found.node.model_copy(update={name: deepcopy(getattr(found.node, name)) for name in _CONTAINERS})
-        if hit is not None:
-            _note(node, shared.details_of(hit, wanted=self.details))
-        return NodeWithScore(node=node, score=None if hit is None else hit.score)
+        _note(node, shared.details_of(hit, wanted=self.details))
+        return NodeWithScore(node=node, score=hit and hit.score)
 
 
 def to_where(filters: MetadataFilters) -> dict[str, Any]:

@@ -25,8 +25,7 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, no_evidence
 from semclass.integrations import qdrant_collection as stored
-from semclass.integrations.qdrant_filters import to_qdrant
-from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take
+from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take, to_qdrant
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
 
@@ -172,10 +171,17 @@ class QdrantIndex:
             statistics=index.statistics,
             tuned=index.tuned,
         )
+        models = stored.client_models()
         dims = {"dense": index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")}
-        if made.classes:
-            dims["classes"] = 2 * len(made.classes)
-        stored.create(made._server, collection, dims, settings or {})
+        dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
+        made._server.create_collection(
+            collection,
+            vectors_config={
+                name: models.VectorParams(size=size, distance=models.Distance.DOT) for name, size in dims.items()
+            },
+            sparse_vectors_config={"bm25": models.SparseVectorParams()},
+            **(settings or {}),
+        )
         made._send(index, progress)
         return made._described(index.statistics)
 
@@ -209,12 +215,7 @@ class QdrantIndex:
         passages
             At least one, as for :meth:`semclass.PassageIndex.build`.
         passage_encoder
-            The models that the index was made with; the shipped ones if None.
-
-        Raises
-        ------
-        InputError, InputTypeError
-            As for :meth:`semclass.PassageIndex.build`, or if the models are others.
+            The models that the index was made with; the shipped ones if None. Others are an ``InputError``.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if (passage_encoder.encoder.fingerprint, passage_encoder.interaction) != (self.encoder, self.interaction):

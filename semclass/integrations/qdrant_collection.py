@@ -146,19 +146,6 @@ def count_terms(terms: Mapping[int, npt.NDArray[Any]], size: int) -> IntArray:
     return np.bincount(np.concatenate([np.zeros(0, np.int64), *terms.values()]), minlength=size)
 
 
-def create(server: Server, collection: str, dims: Mapping[str, int], settings: Mapping[str, Any]) -> None:
-    """Make a collection, with the sizes of its vectors by name."""
-    models = client_models()
-    server.create_collection(
-        collection,
-        vectors_config={
-            name: models.VectorParams(size=size, distance=models.Distance.DOT) for name, size in dims.items()
-        },
-        sparse_vectors_config={"bm25": models.SparseVectorParams()},
-        **settings,
-    )
-
-
 def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any]:
     """Points of the passages of an index, a request at a time."""
     models = client_models()

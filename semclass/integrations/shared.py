@@ -158,11 +158,6 @@ class Text(NamedTuple):
     text: str
     metadata: Mapping[str, Any] = {}
 
-    @property
-    def there(self) -> bool:
-        """Whether there is any text to judge."""
-        return bool(self.text.strip())
-
 
 def rerank(
     reranker: Reranker,
@@ -171,12 +166,15 @@ def rerank(
     k: int | None,
     threshold: float | None,
     options: Mapping[str, Any],
-) -> list[tuple[int, Hit]]:
-    """Re-rank texts, best first: the place of each in `texts` and its hit; those that are blank are left out."""
+) -> list[tuple[int, Hit | None]]:
+    """Re-rank texts: the place of each and its hit, best first; without a threshold, blank ones follow without hits."""
     # documents may lack ids or share them: their places are unique
-    passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.there]
+    passages = [Passage(str(place), *each) for place, each in enumerate(texts) if each.text.strip()]
     hits = reranker.rerank(question, passages, k=k, **options)
-    return [(int(hit.id), hit) for hit in at_least(hits, threshold)]
+    ranked: list[tuple[int, Hit | None]] = [(int(hit.id), hit) for hit in at_least(hits, threshold)]
+    if threshold is None:
+        ranked += [(place, None) for place, each in enumerate(texts) if not each.text.strip()]
+    return ranked[:k]
 
 
 def class_names(model: QuestionClassifier | TextModel) -> list[str]:
@@ -219,9 +217,9 @@ def route(found: Mapping[str, Any], names: Container[str], least: float | None) 
     return found["label"], found["probability"]
 
 
-def details_of(hit: Hit, *, wanted: bool) -> dict[str, Any]:
+def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
     """Give the other fields of a hit as metadata, if they are `wanted` or there is an explanation."""
-    if not wanted and hit.explanation is None:
+    if hit is None or not (wanted or hit.explanation):
         return {}
     details = {
         "labels": list(hit.labels),

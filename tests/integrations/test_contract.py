@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scripts import TEXTS, WHEN, save_index
 
-from semclass import ArtifactError, HybridRetriever, Passage, PassageIndex, Reranker, build_context
+from semclass import HybridRetriever, Passage, PassageIndex, Reranker, build_context
 from semclass.integrations import shared
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("default")]
@@ -214,16 +214,11 @@ def test_copies_keep_what_they_had_and_originals_do_not_change(adapter, document
 
 
 def test_k_and_threshold(adapter, documents):
+    assert adapter.rank(adapter.models(), WHEN, []) == []
     every = scored(adapter, adapter.rank(adapter.models(), WHEN, documents))
     assert scored(adapter, adapter.rank(adapter.models(k=2), WHEN, documents)) == every[:2]
     assert scored(adapter, adapter.rank(adapter.models(threshold=every[1][1]), WHEN, documents)) == every[:2]
     assert adapter.rank(adapter.models(threshold=1.1), WHEN, documents) == []
-
-
-def test_no_documents_are_no_error_and_load_nothing(adapter):
-    if adapter.silent == "last":
-        assert adapter.rank(adapter.models(models="nowhere"), WHEN, []) == []
-    assert adapter.rank(adapter.models(), WHEN, []) == []
 
 
 def test_documents_without_text_have_no_score(adapter, documents):
@@ -259,9 +254,12 @@ def test_details_say_how_a_document_came_to_its_place(adapter, documents):
         ({"rerankr": "learned"}, "rerankr"),
     ],
 )
-def test_wrong_options_of_a_ranker_are_refused_when_it_is_made(adapter, options, message):
+def test_wrong_options_are_refused_when_an_adapter_is_made(adapter, folder, options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         adapter.models(**options)
+    if "convex" not in options.values():
+        with pytest.raises((ValueError, TypeError), match=message):
+            adapter.retriever(folder, **options)
 
 
 def test_an_empty_question_is_refused(adapter, documents, folder):
@@ -337,17 +335,6 @@ def test_details_and_explanations_of_a_search(adapter, folder):
     assert details["components"]["answers"] == adapter.read(found).score
     assert ("explanation" in details) == bool(explained)
     json.dumps(details)
-
-
-@pytest.mark.parametrize("options", [{"k": 0}, {"method": "best"}, {"kk": 3}], ids=str)
-def test_wrong_options_of_a_retriever_are_refused_when_it_is_made(adapter, folder, options):
-    with pytest.raises((ValueError, TypeError), match=r"is 'best'|kk|is 0|equal to 1"):
-        adapter.retriever(folder, **options)
-
-
-def test_an_index_that_is_not_there_is_an_artifact_error(adapter):
-    with pytest.raises(ArtifactError, match="nowhere"):
-        adapter.search(adapter.retriever("nowhere"), WHEN)
 
 
 def test_the_encoder_is_shared_in_a_process_and_models_are_loaded_once(adapter, documents, folder, monkeypatch):

@@ -176,7 +176,7 @@ class TestFilters(FilterDocumentsTest):
         ({"field": "meta._id", "operator": "==", "value": "x"}, "'meta._id'"),
         ({"field": 3, "operator": "==", "value": "x"}, "a field is a name"),
         ({"field": "id", "operator": ">", "value": 3}, "an id has no order"),
-        ({"field": "meta.page", "operator": "==", "value": [1]}, "compared with one value"),
+        ({"field": "meta.page", "operator": "==", "value": [1]}, "cannot be applied"),
         ({"field": "meta.page", "operator": "in", "value": 1}, "must be a list"),
         ({"field": "meta.page", "operator": "~", "value": 1}, "has the operator '~'"),
         ({"field": "meta.page", "operator": ">", "value": "ten"}, "only dates in ISO 8601"),
@@ -300,18 +300,12 @@ class TestPipelines:
         assert names == set(haystack_filters._NOT_PASSAGES)
 
 
-def test_a_closed_pipeline_lets_go_of_its_models_and_loads_them_again(folder, documents):
-    pipeline = Pipeline()
-    pipeline.add_component("router", SemclassQueryRouter(models=MODELS))
-    pipeline.add_component("classifier", SemclassQueryClassifier(models=MODELS))
-    pipeline.add_component("retriever", SemclassRetriever(folder, models=MODELS))
-    pipeline.add_component("ranker", SemclassRanker(MODELS))
-    pipeline.connect("retriever", "ranker")
-    data = {name: {"query": WHEN} for name in ("router", "classifier", "retriever", "ranker")}
-    first = pipeline.run(data)
-    pipeline.close()
-    assert not any(pipeline.get_component(name)._loaded._values for name in data)
-    assert pipeline.run(data) == first
+def test_a_closed_component_lets_go_of_its_models_and_loads_them_again(documents):
+    ranker = SemclassRanker(MODELS)
+    first = ranker.run(WHEN, documents)
+    ranker.close()
+    assert not ranker._loaded._values
+    assert ranker.run(WHEN, documents) == first
 
 
 def test_examples_of_docstrings_say_what_comes_out():

@@ -99,13 +99,9 @@ def no_model():
 
 
 @pytest.fixture(scope="module")
-def documents() -> list[Document]:
+def nodes():
     paths = sorted((ROOT / "docs" / "examples" / "corpus").glob("*.md"))
-    return [Document(text=path.read_text(), id_=path.name, metadata={"file": path.name}) for path in paths]
-
-
-@pytest.fixture(scope="module")
-def nodes(documents):
+    documents = [Document(text=path.read_text(), id_=path.name, metadata={"file": path.name}) for path in paths]
     return SentenceSplitter(chunk_size=80, chunk_overlap=0).get_nodes_from_documents(documents)
 
 
@@ -187,11 +183,17 @@ def test_a_damaged_node_is_named(models):
         SemclassRetriever(HybridRetriever(index, models)).retrieve(QUESTION)
 
 
-def test_what_is_no_retriever_or_filter_is_refused(plain):
+def test_what_is_of_another_kind_is_refused(plain, reranker):
     with pytest.raises(InputTypeError, match="must be LlamaIndex MetadataFilters"):
         SemclassRetriever(plain, filters={"a": 1})
     with pytest.raises(InputTypeError, match=r"must be a semclass\.HybridRetriever"):
         SemclassRetriever("my-index")
+    with pytest.raises(InputTypeError, match=r"must be a semclass\.Reranker"):
+        SemclassRerank(5)
+    with pytest.raises(InputError, match="models is given with a reranker"):
+        SemclassRerank(reranker, models="models")
+    with pytest.raises(ValueError, match="there is no question to re-rank for"):
+        SemclassRerank(reranker).postprocess_nodes(found())
 
 
 def test_objects_behind_index_nodes_are_retrieved_from(plain, models):
@@ -266,23 +268,11 @@ def test_metadata_counts_unless_it_is_excluded_and_a_title_stands_alone(reranker
     assert score(TextNode(text=text, metadata={"title": "Lighthouse"})) == expected(text, title="Lighthouse")
 
 
-def test_a_question_is_needed(reranker):
-    with pytest.raises(ValueError, match="there is no question to re-rank for"):
-        SemclassRerank(reranker).postprocess_nodes(found())
-
-
 def test_a_picture_comes_last_as_a_picture(reranker):
     picture = NodeWithScore(node=ImageNode(id_="picture", image_path="x.png", metadata={"page": 1}), score=2.0)
     ranked = SemclassRerank(reranker).postprocess_nodes([picture, *found(TEXTS[:2])], query_str=QUESTION)
     assert (ranked[2].node_id, ranked[2].score) == ("picture", None)
     assert isinstance(ranked[2].node, ImageNode)
-
-
-def test_a_reranker_brings_its_own_models(reranker):
-    with pytest.raises(InputError, match="models is given with a reranker"):
-        SemclassRerank(reranker, models="models")
-    with pytest.raises(InputTypeError, match=r"must be a semclass\.Reranker"):
-        SemclassRerank(5)
 
 
 def test_a_postprocessor_is_written_and_read(reranker):

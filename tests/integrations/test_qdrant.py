@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,35 +47,27 @@ METHODS = [
 ENGINES = ["local", "edge", "rest", "server"]
 
 
-@contextmanager
-def opened(engine, folder):
-    """A client of an engine; the test is skipped, and says so, where there is none."""
+@pytest.fixture(scope="module", params=ENGINES)
+def client(request, tmp_path_factory):
+    """A client of each engine that there is."""
     qdrant = pytest.importorskip("qdrant_client")
-    if engine == "local":
+    if request.param == "local":
         yield qdrant.QdrantClient(":memory:")
-    elif engine == "edge":
+    elif request.param == "edge":
         pytest.importorskip("qdrant_edge")
         from bench.qdrant_edge import EdgeClient
 
-        yield EdgeClient(folder)
-    elif engine == "rest":
+        yield EdgeClient(tmp_path_factory.mktemp("edge"))
+    elif request.param == "rest":
         from qdrant_rest import served
 
         with served() as url:
-            client = qdrant.QdrantClient(url=url)
-            yield client
+            yield (client := qdrant.QdrantClient(url=url))
             client.close()
     elif SERVER in os.environ:
         yield qdrant.QdrantClient(url=os.environ[SERVER])
     else:
         pytest.skip(f"no server: name one with {SERVER}")
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def client(request, tmp_path_factory):
-    """Where the collection is kept."""
-    with opened(request.param, tmp_path_factory.mktemp("edge")) as found:
-        yield found
 
 
 @pytest.fixture
@@ -91,17 +82,10 @@ def collection(client):
 @pytest.fixture(scope="module")
 def corpus(corpus):
     """The passages of the demonstration, with metadata to filter by; the last is without."""
-    described = [
-        replace(
-            passage,
-            metadata={
-                "document": passage.id.partition("-")[0],
-                "page": place,
-                "seen": f"2024-01-{place + 1:02}",
-            },
-        )
-        for place, passage in enumerate(corpus[:-1])
-    ]
+    described = []
+    for place, passage in enumerate(corpus[:-1]):
+        document, seen = passage.id.partition("-")[0], f"2024-01-{place + 1:02}"
+        described.append(replace(passage, metadata={"document": document, "page": place, "seen": seen}))
     return [*described, corpus[-1]]
 
 
