@@ -1,11 +1,8 @@
 """Classifying and encoding tables that are cut into record batches, for any engine that does so (extra ``spark``).
 
 A :class:`Job` takes and gives Arrow record batches: Spark's ``mapInArrow`` calls it for each partition, Ray Data and Dask
-with one line more. It is pickled as the few strings that it holds; each worker process opens the models once, from a folder
-that must be there, and compares their manifests with those that the job was made with.
-
-A text that is null, empty or not valid UTF-8 has null outputs, and the column ``error`` says why. It is null in all other
-rows.
+with one line more. It is pickled as a few strings; each worker process opens the models once. A text that is null, empty or
+not valid UTF-8 has null outputs, and the column ``error`` says why. It is null in all other rows.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ DEFAULTS = {task: names[:1] if task == "encode" else names[:2] for task, names i
 
 @dataclass(frozen=True)
 class Job:
-    """A function from record batches to record batches; made by :func:`classify_job` or :func:`encode_job`.
+    """A function from record batches to record batches; made by :func:`classify_job`.
 
     The rows come out in the order in which they went in, so nothing that an engine does with partitions, batches and tasks
     that are tried again changes what a row gets, but for the last digits of a float.
@@ -176,13 +173,13 @@ def classify_job(
     min_probability: float | None = None,
     threads: int = 1,
 ) -> Job:
-    """Make a job that classifies the texts of a column.
+    """Make a job that classifies or encodes the texts of a column; the models are opened once, so that mistakes show here.
 
     Parameters
     ----------
     what
         ``"questions"``: the answer type that each asks for; ``"passages"``: those that each provides; ``"texts"``: classes
-        of a model of your own; ``"pairs"``: whether a sentence answers a question; ``"encode"``: see :func:`encode_job`.
+        of a model of your own; ``"pairs"``: whether a sentence answers a question; ``"encode"``: vectors.
     column
         The column of the texts, ``"text"`` if None; for pairs the columns of question and sentence,
         ``("question", "sentence")`` if None.
@@ -201,11 +198,6 @@ def classify_job(
         For questions and texts: in [0, 1]; where the best class has less, the label is ``semclass.ABSTAIN``.
     threads
         Threads of the encoder in each worker process. Engines run as many tasks as there are processors, so 1 is best.
-
-    Returns
-    -------
-    Job
-        Ready to be sent to the workers. The models were opened once, so that mistakes show here and not there.
 
     Raises
     ------
@@ -251,14 +243,6 @@ def classify_job(
     )
     open_model(what, where, used, job.threads, min_probability, job.identity)
     return job
-
-
-def encode_job(**options: Any) -> Job:
-    """Make a job that gives the vectors of texts, float32, which retrieval compares: ``classify_job("encode", ...)``.
-
-    `options` are those of :func:`classify_job`. Vectors of a ``"hub:"`` model are not compared between machines.
-    """
-    return classify_job("encode", **options)
 
 
 def quoted(name: str) -> str:

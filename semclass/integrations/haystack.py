@@ -103,7 +103,8 @@ class SemclassRanker(HaystackComponent):
     ) -> None:
         self._take_models(models, encoder, threads)
         self.top_k = check_positive(top_k, "top_k")
-        self.score_threshold = _threshold(score_threshold)
+        threshold = score_threshold
+        self.score_threshold = None if threshold is None else check_weight(threshold, "score_threshold")
         self.method = method
         shared.check_options({"method": method}, Reranker.rerank, "the ranker")
         self.meta_fields_to_embed = check_texts(meta_fields_to_embed or [], "meta_fields_to_embed")
@@ -111,11 +112,7 @@ class SemclassRanker(HaystackComponent):
 
     @component.output_types(documents=list[Document])
     def run(
-        self,
-        query: str,
-        documents: list[Document],
-        top_k: int | None = None,
-        score_threshold: float | None = None,
+        self, query: str, documents: list[Document], top_k: int | None = None, score_threshold: float | None = None
     ) -> dict[str, list[Document]]:
         """Give ``documents``: copies with their new scores, best first.
 
@@ -123,7 +120,9 @@ class SemclassRanker(HaystackComponent):
         at all where there is a threshold. `top_k` and `score_threshold` are those of the constructor if None.
         """
         limit = self.top_k if top_k is None else check_positive(top_k, "top_k")
-        threshold = self.score_threshold if score_threshold is None else _threshold(score_threshold)
+        threshold = (
+            self.score_threshold if score_threshold is None else check_weight(score_threshold, "score_threshold")
+        )
         if not documents:
             return {"documents": []}
         check_text(query, "query")
@@ -241,10 +240,6 @@ def to_hits(documents: Iterable[Document]) -> list[Hit]:
         shared.read_hit(item.id, text, item.meta, item.score, rank)
         for rank, (item, text) in enumerate(zip(given, texts, strict=True), 1)
     ]
-
-
-def _threshold(value: float | None) -> float | None:
-    return None if value is None else check_weight(value, "score_threshold")
 
 
 def _deduplicated(documents: Iterable[Document]) -> list[Document]:

@@ -24,8 +24,7 @@ from haystack import component
 
 from semclass.integrations.haystack import HaystackComponent
 
-UNMATCHED = "unmatched"
-"""Output of a router for queries that go to no other, as Haystack's own routers call it."""
+UNMATCHED = "unmatched"  # output for queries that go to no other, as Haystack's own routers call it
 
 
 class _Classifying(HaystackComponent):
@@ -33,8 +32,9 @@ class _Classifying(HaystackComponent):
 
     def _take_classifier(self, model: str | Path | None, min_probability: float | None) -> None:
         self.model = shared.path_text(model, "model")
-        given = min_probability
-        self.min_probability = None if given is None else check_probability(given, "min_probability")
+        self.min_probability = (
+            None if min_probability is None else check_probability(min_probability, "min_probability")
+        )
 
     def _model(self) -> QuestionClassifier | TextModel:
         return self._loaded.get(shared.load_classifier, self.models, self.encoder, self.threads, self.model)

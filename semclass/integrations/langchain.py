@@ -148,10 +148,8 @@ class SemclassCompressor(BaseDocumentCompressor):
 
     Attributes
     ----------
-    models, encoder, threads
-        As for :meth:`semclass.Reranker.load`.
-    reranker
-        A loaded re-ranker in place of paths.
+    models, encoder, threads, reranker
+        As for :meth:`semclass.Reranker.load`, or a loaded re-ranker in place of paths.
     top_n
         How many documents to give; None for all.
     score_threshold

@@ -37,10 +37,8 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
         In [0, 1]; the probability that a class must have to choose its route.
     input_key
         Key of the question in an input that is a mapping; an input that is a string is the question.
-    models, threads
-        See :meth:`semclass.QuestionClassifier.load`.
-    classifier
-        A loaded classifier in place of a path: ``models.questions`` shares one encoder with the rest.
+    models, threads, classifier
+        As for :meth:`semclass.QuestionClassifier.load`, or a loaded classifier in place of a path.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")

@@ -143,10 +143,8 @@ class SemclassRerank(BaseNodePostprocessor):
         Least probability that a node answers the question, in [0, 1], or least score where the method has no probability.
     details
         As for :class:`SemclassRetriever`.
-    models, encoder, threads
-        As for :meth:`semclass.Reranker.load`, as strings; loaded when nodes are first re-ranked.
-    options
-        Options of :meth:`semclass.Reranker.rerank` but `k`, such as ``{"method": "default"}``.
+    models, encoder, threads, options
+        As for :meth:`semclass.Reranker.load` and :meth:`semclass.Reranker.rerank`, such as ``{"method": "default"}``.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -85,16 +85,10 @@ class SemclassSelector(BaseSelector):
     _aselect = in_thread(_select)
 
     def _names(self, choices: Sequence[ToolMetadata]) -> list[str]:
-        """Name the choices, and see that each has its classes."""
+        """Name the choices, each of which has its classes."""
         names = [choice.name or choice.description for choice in choices]
-        if len(set(names)) < len(names):
-            raise InputError(f"two choices have the same name: {short(sorted(names))}; rename one of them")
-        if missing := [name for name in names if name not in self._finest]:
-            raise InputError(
-                f"no classes are given for the choice {missing[0]!r}; give it some, or make it the default"
-            )
-        if absent := [name for name in self._finest if name not in names]:
-            raise InputError(f"classes are given for {absent[0]!r}, but the choices are {short(names)}")
+        if sorted(names) != sorted(self._finest):
+            raise InputError(f"the choices are {short(names)}, and classes are given for {short(list(self._finest))}")
         return names
 
 
@@ -127,4 +121,4 @@ def _known_classes(classifier: QuestionClassifier | TextModel) -> dict[str, tupl
     shared.check_kind(classifier, TextModel, "classifier")
     if classifier.thresholds is not None:
         raise InputError("the classifier gives several classes a text; a tool is chosen by one that gives one")
-    return {name: (name,) for name in shared.class_names(classifier)}
+    return {str(name): (str(name),) for name in classifier.classes}

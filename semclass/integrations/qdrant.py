@@ -2,11 +2,9 @@
 
 A passage is a point with three vectors, compared by inner product: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1)
 / (tf + k1 * (1 - b + b * |d| / avgdl)), for a question's inverse document frequencies; and ``classes``, P(class | passage)
-and then the labels of 0 and 1. See :mod:`semclass.integrations.qdrant_search` for the requests.
-
-The statistics of the corpus (N, document frequencies) live in the metadata of the collection, and follow ``add`` and
-``delete``. The average length stays that of the upload, as every sparse vector holds it: a corpus whose passages grow much
-longer or shorter is better uploaded again.
+and then the labels of 0 and 1. The statistics of the corpus (N, document frequencies) live in the metadata of the
+collection, and follow ``add`` and ``delete``. The average length stays that of the upload, as every sparse vector holds it:
+a corpus whose passages grow much longer or shorter is better uploaded again.
 """
 
 from __future__ import annotations
@@ -28,6 +26,8 @@ from semclass.integrations import qdrant_collection as stored
 from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take, to_qdrant
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
+
+_COPIED = ("encoder", "interaction", "classes", "thresholds", "similarity", "statistics", "tuned")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class QdrantIndex:
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> QdrantIndex:
-        """Make a collection of an index.
+        """Make a collection of an index; others can open it when all passages are there.
 
         Parameters
         ----------
@@ -139,11 +139,6 @@ class QdrantIndex:
             Called with the number of passages of each request.
         settings
             For ``QdrantClient.create_collection``, such as ``shard_number``, ``hnsw_config`` and ``on_disk_payload``.
-
-        Returns
-        -------
-        QdrantIndex
-            The collection. Others can open it from now on: what describes it is written last.
 
         Raises
         ------
@@ -161,15 +156,9 @@ class QdrantIndex:
         made = cls(
             client=client,
             collection=collection,
-            encoder=index.encoder,
-            interaction=index.interaction,
-            classes=index.classes,
-            thresholds=index.thresholds,
-            similarity=index.similarity,
+            **{name: getattr(index, name) for name in _COPIED},
             form=index.form if codes else "lean",
             codebooks=index.codebooks if codes else "",
-            statistics=index.statistics,
-            tuned=index.tuned,
         )
         models = stored.client_models()
         dims = {"dense": index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")}
@@ -229,7 +218,7 @@ class QdrantIndex:
         return self._changed(len(more), more.statistics.document_frequencies, old)
 
     def delete(self, ids: Iterable[str]) -> QdrantIndex:
-        """Delete passages by their ids, and give the collection as it is now; see :meth:`add` for who may do so when.
+        """Delete passages by their ids, and give the collection as it is now; as for :meth:`add`, one process at a time.
 
         Raises
         ------

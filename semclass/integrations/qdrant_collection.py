@@ -90,10 +90,8 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
 
 
 def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
-    """Write what a collection says of itself, in one step.
-
-    Document frequencies have 32 bits each: one more than they are, or 0 for what is no term.
-    """
+    """Write what a collection says of itself, in one step."""
+    # one more than the document frequency, or 0 for what is no term
     numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
     described = {
         "protocol": artifacts.PROTOCOL,

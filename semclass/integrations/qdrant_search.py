@@ -1,14 +1,10 @@
 """Requests and filters that search a collection of Qdrant, and what is read of the answers.
 
-For linear fusion one request has the server compute
-
-    dense + w * BM25 + lambda * match,
-
-a formula of raw scores, which means the same on one shard and on many. Candidates are the union of the best by vector and
-the best by BM25, and every route scores all of them. A second request reads the components of the n best, from which the
-score is summed here; the engine's own number, in float32, decides only which passages these are. For other fusions the
-server gives the two lists and the scores of all that is in either; they are fused here, and a third request reads the n
-best.
+For linear fusion one request has the server compute dense + w * BM25 + lambda * match, a formula of raw scores, which means
+the same on one shard and on many. Candidates are the union of the best by vector and the best by BM25, and every route
+scores all of them. A second request reads the components of the n best, from which the score is summed here; the engine's
+own number, in float32, decides only which passages these are. For other fusions the server gives the two lists and the
+scores of all that is in either; they are fused here, and a third request reads the n best.
 """
 
 from __future__ import annotations
@@ -157,10 +153,7 @@ def score(
     thresholds: DoubleArray,
     depth: int | None,
 ) -> dict[str, Any]:
-    """Fuse the components that were read of points, as an embedded index does; `depth` is that of the lists.
-
-    Gives the fields of :class:`semclass.index.records.Candidates` that scoring knows, each of shape (m, ...).
-    """
+    """Fuse components as an embedded index does: fields of :class:`semclass.index.records.Candidates`, for m points."""
     # a part of the similarity that is the same for all passages, see routes_of
     offset = 1 - float(query.pooled @ query.pooled) / 2 if similarity == "l2" else 0.0
     dense = np.array([read["dense"][point.id] for point in points], np.float64) + offset

@@ -24,8 +24,7 @@ from semclass.ranking.reranker import Reranker, at_least
 from semclass.ranking.retriever import HybridRetriever
 from semclass.scoring.topk import unit
 
-DETAILS = "semclass"
-"""Field of a document's metadata that holds the details of a hit."""
+DETAILS = "semclass"  # field of a document's metadata that holds the details of a hit
 
 T = TypeVar("T")
 
@@ -177,14 +176,9 @@ def rerank(
     return ranked[:k]
 
 
-def class_names(model: QuestionClassifier | TextModel) -> list[str]:
-    """Names of the classes that a classifier knows, coarse ones first."""
-    return [*map(str, model.classes), *(model.fine_classes if isinstance(model, QuestionClassifier) else ())]
-
-
 def check_classes(model: QuestionClassifier | TextModel, names: Iterable[str], argument: str) -> None:
     """Refuse names that are no classes of a model."""
-    known = class_names(model)
+    known = [*map(str, model.classes), *(model.fine_classes if isinstance(model, QuestionClassifier) else ())]
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"{argument} has {unknown[0]!r}, which is no class of the model; it has {', '.join(known)}")
 
@@ -208,10 +202,7 @@ def classify(model: QuestionClassifier | TextModel, question: str, least: float 
 
 
 def route(found: Mapping[str, Any], names: Container[str], least: float | None) -> tuple[str, float]:
-    """The class that decides on a route, with its probability.
-
-    It is the fine class if there is a route of this name and its probability reaches `least`, otherwise the coarse one.
-    """
+    """The class to route by: the fine one if it has a route and at least the `least` probability, else the coarse one."""
     if found.get("fine_label") in names and found["fine_probability"] >= (least or 0.0):
         return found["fine_label"], found["fine_probability"]
     return found["label"], found["probability"]

@@ -36,7 +36,7 @@ def classify(
     encoder: str | Path | None = None,
     **options: Any,
 ) -> pyspark.sql.DataFrame:
-    """Classify the texts of a column.
+    """Classify the texts of a column; gives the kept columns, then those of the job.
 
     Parameters
     ----------
@@ -48,11 +48,6 @@ def classify(
         As there. The folder is at the same path on every machine, or the session ships it: zip its content to
         ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),
         and name it ``"my-head.zip"`` here.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The kept columns, then those of the job.
 
     Raises
     ------

@@ -30,7 +30,7 @@ from semclass import (
 pa = pytest.importorskip("pyarrow")
 
 from semclass.integrations import arrow_models  # noqa: E402
-from semclass.integrations.arrow import OUTPUTS, classify_job, encode_job  # noqa: E402
+from semclass.integrations.arrow import OUTPUTS, classify_job  # noqa: E402
 
 QUESTIONS = ["Who built the bridge?", "How tall is it?", "wher is the lighthouse", "What does NATO stand for?"]
 LONG = "When was it? " * 200
@@ -89,7 +89,7 @@ def test_a_bad_row_gets_nulls_and_the_reason(questions):
     assert found["error"].to_pylist() == [None, "text is null", "text is empty", "text is empty", None]
     assert found["label"].to_pylist() == [questions.predict(["Who?"])[0].label, None, None, None, "NUM"]
     assert found["probability"].null_count == 3
-    vectors = encode_job(outputs=["vector", "truncated"]).table(rows)
+    vectors = classify_job("encode", outputs=["vector", "truncated"]).table(rows)
     assert [row and len(row) for row in vectors["vector"].to_pylist()] == [384, None, None, None, 384]
     assert vectors["truncated"].to_pylist() == [False, None, None, None, False]
 
@@ -151,7 +151,7 @@ def test_unsure_rows_abstain_where_asked(questions):
 
 def test_vectors_are_those_of_the_encoder_in_chunks_too(encoder, monkeypatch):
     monkeypatch.setattr(arrow_models, "CHUNK", 3)
-    found = encode_job().table(table(text=QUESTIONS))["vector"].combine_chunks()
+    found = classify_job("encode").table(table(text=QUESTIONS))["vector"].combine_chunks()
     assert found.type == pa.list_(pa.float32())
     vectors = found.values.to_numpy().reshape(len(QUESTIONS), -1)
     np.testing.assert_allclose(vectors, encoder.encode(QUESTIONS, views=("pooled",)).pooled, atol=1e-6)
@@ -174,7 +174,7 @@ def test_a_job_is_small_and_runs_where_it_is_sent():
 
 def test_a_relative_folder_is_found_from_any_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    for job in (classify_job("questions", models="models"), encode_job(encoder="models/encoder")):
+    for job in (classify_job("questions", models="models"), classify_job("encode", encoder="models/encoder")):
         with monkeypatch.context() as elsewhere:
             elsewhere.chdir(tmp_path)
             assert job.table(table(text=["Who?"]))["error"].to_pylist() == [None]
@@ -222,12 +222,12 @@ def test_columns_that_do_not_fit_are_named():
         classify_job().table(rows)
     assert classify_job(keep=["size"]).table(rows).column_names == ["size", "label", "probability", "error"]
     with pytest.raises(InputError, match="column 'size' holds int64; texts must be strings"):
-        encode_job(column="size").table(rows)
+        classify_job("encode", column="size").table(rows)
     with pytest.raises(InputError, match="column 'body' is not there; there are 'text', 'size', 'Label'"):
-        encode_job(column="body").table(rows)
+        classify_job("encode", column="body").table(rows)
     twice = pa.table([pa.array(["Who?"])] * 2, ["text", "text"])
     with pytest.raises(InputError, match="column 'text' comes twice"):
-        encode_job().table(twice)
+        classify_job("encode").table(twice)
 
 
 def test_without_pyarrow_the_command_that_installs_it_is_given():

@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("langchain_core", reason="langchain-core is not installed (extra langchain)")
-pytest.importorskip("langchain_classic", reason="langchain-classic is not installed")
 pytest.importorskip("langchain_tests", reason="langchain-tests is not installed")
 
 from conftest import MODELS
-from langchain_classic.retrievers import ContextualCompressionRetriever
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.documents import Document
 from langchain_core.load import dumps, loads
@@ -218,14 +216,6 @@ def test_documents_may_lack_ids_and_share_ids_and_texts(compressor):
     assert [document.metadata.get("n") for document in best[:2]] == [1, 2]  # ties keep their order
     assert [document.id for document in best[:2]] == [None, None]
     assert sorted(document.page_content for document in best) == sorted(item.page_content for item in given)
-
-
-def test_a_compressor_after_a_retriever(found, compressor):
-    wide = SemclassRetriever(retriever=found, k=20, search_kwargs={"method": "convex"})
-    both = ContextualCompressionRetriever(base_compressor=compressor, base_retriever=wide)
-    assert both.invoke(QUESTION)[0].id == "lighthouse-3"
-    assert asyncio.run(both.ainvoke(QUESTION)) == both.invoke(QUESTION)
-    assert len(both.invoke(QUESTION, k=2)) == 2
 
 
 def test_a_question_goes_where_its_answer_type_sends_it(router):

@@ -131,15 +131,6 @@ def test_nodes_of_the_sentence_splitter_come_back_as_they_were(nodes, hybrid):
     assert hits[0].node.prev_node.node_id in by_id
 
 
-def test_embedded_metadata_is_indexed_and_a_title_is_read_alone():
-    metadata = {"context": "About the ferry Kittiwake.", "secret": "x", "title": "Ferry"}
-    node = TextNode(text="It took 35 minutes.", metadata=metadata, excluded_embed_metadata_keys=["secret"])
-    (passage,) = to_passages([NodeWithScore(node=node)])
-    assert passage.text == "context: About the ferry Kittiwake.\n\nIt took 35 minutes."
-    assert (passage.metadata["secret"], passage.metadata["title"]) == ("x", "Ferry")
-    assert node.excluded_embed_metadata_keys == ["secret"]
-
-
 def test_metadata_that_changed_in_the_index_is_what_nodes_have(nodes, models):
     (passage,) = to_passages(nodes[:1])
     moved = replace(passage, metadata={**passage.metadata, "file": "moved.md"})
@@ -406,12 +397,9 @@ def test_a_selector_is_checked_when_it_is_made(models, classes, options, message
 
 def test_choices_and_classes_must_fit(models, classes):
     selector = SemclassSelector(classes, classifier=models.questions)
-    with pytest.raises(InputError, match="no classes are given for the choice 'maps'"):
-        selector.select([*CHOICES, "maps"], QUESTION)
-    with pytest.raises(InputError, match="given for 'people', but the choices are"):
-        selector.select(CHOICES[:1], QUESTION)
-    with pytest.raises(InputError, match="two choices have the same name"):
-        selector.select([*CHOICES, *CHOICES], QUESTION)
+    for choices in ([*CHOICES, "maps"], CHOICES[:1], [*CHOICES, *CHOICES]):
+        with pytest.raises(InputError, match=r"the choices are .* classes are given for"):
+            selector.select(choices, QUESTION)
     with pytest.raises(InputError, match="empty"):
         selector.select(CHOICES, " ")
 
