@@ -1,1 +1,1 @@
-"""What plugs semclass into frameworks; each module needs the extra of its name, and none is imported unasked."""
+"""Adapters to frameworks, engines and servers; each module needs the extra of its name."""

@@ -19,8 +19,7 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import HUB, TextModel, open_encoder
 
-Model: TypeAlias = Callable[..., Iterable[Any]]
-"""Takes a list of texts for each column that is read, and gives a result for each row."""
+Model: TypeAlias = Callable[..., Iterable[Any]]  # takes a list of texts for each column, gives a result for each row
 
 _FOLDERS = {"questions": "questions", "passages": "passages", "pairs": "entailment"}
 

@@ -2,7 +2,7 @@
 
 Constructors load nothing: models are loaded by ``warm_up`` or the first run, shared by all components that name the same
 encoder, and dropped by ``close``. Documents are copied. What is saved are names and numbers, so that a pipeline can be
-written as YAML. To read it, Haystack must be told to trust these modules: ``Pipeline.loads(text,
+written as YAML. To read it, Haystack must trust these modules: ``Pipeline.loads(text,
 allowed_modules=["semclass.integrations.*"])``, or the variable ``HAYSTACK_DESERIALIZATION_ALLOWLIST``. A pipeline names the
 folders and models that it opens: read only pipelines from people whom you would let choose them.
 """

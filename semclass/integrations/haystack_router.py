@@ -95,7 +95,7 @@ class SemclassQueryRouter(_Classifying):
 
 @component
 class SemclassQueryClassifier(_Classifying):
-    """Tells which type of answer a query asks for, with calibrated probabilities.
+    """Gives the type of answer that a query asks for, with calibrated probabilities.
 
     Its outputs can be conditions of a ``ConditionalRouter``, or part of a prompt.
 

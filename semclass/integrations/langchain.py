@@ -36,7 +36,6 @@ SCORE = "relevance_score"
 
 
 PathText = Annotated[str | None, BeforeValidator(lambda path, info: shared.path_text(path, info.field_name))]
-"""A path, written as text."""
 
 
 class SemclassRetriever(BaseRetriever):

@@ -195,8 +195,8 @@ class QdrantIndex:
     def add(self, passages: Iterable[Passage], *, passage_encoder: PassageEncoder | None = None) -> QdrantIndex:
         """Add passages, and give the collection as it is now; a passage whose id is there replaces the old one.
 
-        Statistics are updated from what the collection says, and written when all passages are there. Who opened it before
-        scores with the old ones. One process at a time may change a collection; where several did, or one was stopped,
+        The statistics in the collection are updated when all passages are there. Objects that were opened before score with
+        the old ones. One process at a time may change a collection; where several did, or one was stopped,
         :meth:`refresh_statistics` counts again.
 
         Parameters

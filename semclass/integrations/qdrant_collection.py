@@ -74,7 +74,7 @@ class Server:
 
 
 def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statistics]:
-    """Read what a collection says of itself, and its statistics."""
+    """Read the record of a collection: how its index was made, and the statistics."""
     record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
     if record is None:
         raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
@@ -90,7 +90,7 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
 
 
 def write_record(server: Server, collection: str, record: Mapping[str, Any], found: Statistics) -> None:
-    """Write what a collection says of itself, in one step."""
+    """Write the record of a collection, in one step."""
     # one more than the document frequency, or 0 for what is no term
     numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
     described = {
