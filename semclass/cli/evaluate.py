@@ -124,7 +124,11 @@ def _tuning(found: Tuning) -> Iterator[str]:
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the test and the confidence intervals.")
 @click.option("--cache", type=any_path, help=f"Folder for indices; ${CACHE_VARIABLE} by default.")
 @click.option(
-    "--candidates", type=click.IntRange(2), default=10, show_default=True, help="Re-rank so many, beside the first 10."
+    "--candidates",
+    type=click.IntRange(2),
+    default=10,
+    show_default=True,
+    help="Re-rank so many, too, besides the first 10.",
 )
 @click.option("--measures", help="Further measures by their names in ir-measures: 'nDCG@10 P@5 AP@100 SetF F1@5'.")
 @click.option("--slices", is_flag=True, help="Figures by question class and by kind of passage: text, list, table.")

@@ -75,7 +75,9 @@ def serve(
         keys=() if api_key_file is None else access.read_keys(api_key_file), hosts=_hosts(host, allow_host), **limits
     )
     if not (settings.keys or access.is_loopback(host)):
-        logs.log("open to everybody who reaches it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING)
+        logs.log(
+            "everybody who reaches the service can use it; give --api-key-file, or listen on 127.0.0.1", logging.WARNING
+        )
     # runs side by side with a thread each are faster than one with as many threads
     workers = threads or available_threads()
     with server.bind(host, port) as listener:

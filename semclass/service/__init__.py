@@ -1,1 +1,1 @@
-"""The HTTP service: the library's answers, asked for over the wire; needs the extra ``serve``."""
+"""The HTTP service; needs the extra ``serve``."""

@@ -69,7 +69,7 @@ def create_app(engine: Engine, settings: Settings) -> FastAPI:
     metrics = Metrics(engine)
     for router in (native.router(engine), compat.router(engine), static.router(), _operations(app, engine, metrics)):
         app.router.routes += router.routes
-    document = describe(app, settings, native.SEARCHES)
+    document = describe(app, settings)
     app.openapi = lambda: document  # type: ignore[method-assign] # as FastAPI's documentation has it
     # the last that is added is the outermost
     app.add_middleware(Bounded, settings=settings)
@@ -86,12 +86,12 @@ def _operations(app: FastAPI, engine: Engine, metrics: Metrics) -> APIRouter:
 
     @routes.get("/health", response_model=schemas.Status)
     async def health() -> Json:
-        """Tell that the process lives."""
+        """Say that the process is alive."""
         return Json({"status": "ok"})
 
     @routes.get("/ready", response_model=schemas.Status)
     async def ready() -> Json:
-        """Tell whether requests are welcome."""
+        """Say whether requests are taken."""
         if app.state.draining or not engine.running:
             raise stopping("the service is not ready, or stops")
         return Json({"status": "ready"})

@@ -90,13 +90,15 @@ def _has_many_values(body: bytes) -> bool:
     return plain.count(b'"') > 4 * MOST_VALUES or marks(b"".join(plain.split(b'"')[::2])) > MOST_VALUES
 
 
-_WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
+WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
     424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
 }
+WITHOUT_INDEX: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody, "description": "There is no index."}}
+"""Errors of some routes alone."""
 
 
 def post(
-    routes: APIRouter, path: str, model: type[Model], answer: Any, *, tag: str, needs_heads: bool = True
+    routes: APIRouter, path: str, model: type[Model], answer: Any, *, tag: str, errors: Any = WITHOUT_HEADS
 ) -> Callable[[Handler[Model]], Handler[Model]]:
     """Make a route of a handler, which gets a request and its body, and gives an answer."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -114,7 +116,7 @@ def post(
             description=handler.__doc__,
             tags=[tag],
             response_model=answer,
-            responses=_WITHOUT_HEADS if needs_heads else None,
+            responses=errors,
             openapi_extra={"requestBody": body},
         )
         return handler

@@ -53,13 +53,13 @@ def router(engine: Engine) -> APIRouter:
 
     @post(routes, "/v2/rerank", schemas.RerankRequest, schemas.CohereAnswer, tag="cohere")
     async def cohere_rerank(request: Request, body: schemas.RerankRequest) -> Any:
-        """Re-rank documents, as Cohere's v2 clients ask for it."""
+        """Re-rank documents for clients of Cohere, v2."""
         results = _results(await _scores(engine, request, body.query, _texts(body, settings)), body.top_n)
         return {"id": str(uuid.uuid4()), "results": results, "meta": _meta("2", len(body.documents))}
 
     @post(routes, "/v1/rerank", schemas.RerankRequest, schemas.JinaAnswer, tag="jina")
     async def jina_rerank(request: Request, body: schemas.RerankRequest) -> Any:
-        """Re-rank documents, as Jina's and Cohere's v1 clients ask for it."""
+        """Re-rank documents for clients of Jina, and of Cohere, v1."""
         texts = _texts(body, settings)
         results = _results(await _scores(engine, request, body.query, texts), body.top_n)
         if body.return_documents is not False:  # Jina's default; Cohere's clients do not mind
@@ -76,7 +76,7 @@ def router(engine: Engine) -> APIRouter:
         }
 
     async def tei_rerank(request: Request, body: schemas.TeiRerankRequest) -> Any:
-        """Re-rank texts, as clients of text-embeddings-inference ask for it."""
+        """Re-rank texts for clients of text-embeddings-inference."""
         scores = await _scores(engine, request, body.query, body.texts)
         return [
             {"index": place, "score": _log_odds(scores[place]) if body.raw_scores else scores[place]}
@@ -89,7 +89,7 @@ def router(engine: Engine) -> APIRouter:
 
     @post(routes, "/predict", schemas.PredictRequest, schemas.PredictAnswer, tag=TEI)
     async def tei_predict(request: Request, body: schemas.PredictRequest) -> Any:
-        """Classify questions, and judge pairs of a question and a sentence, as clients of text-embeddings-inference ask."""
+        """Classify questions, and judge pairs of a question and a sentence, for clients of text-embeddings-inference."""
         inputs, one = _inputs(body.inputs)
         # a pair is one of the texts that a request may have, and each of its two as long as a text may be
         check_texts(request, [max(item, key=len) for item in inputs], settings)
@@ -98,7 +98,7 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.get("/info", response_model=schemas.TeiInfo, tags=[TEI])
     async def tei_info() -> Json:
-        """Tell what is served, in the words of text-embeddings-inference."""
+        """Describe what is served to clients of text-embeddings-inference."""
         return Json(_info(engine))
 
     return routes
@@ -106,7 +106,7 @@ def router(engine: Engine) -> APIRouter:
 
 def _texts(body: schemas.RerankRequest, settings: Settings) -> list[str]:
     """What is read of each document."""
-    # a name that is given twice is read once: or a short body asks for a text of any length
+    # a name that is given twice is read once, or a short body could make a text of any length
     fields = tuple(dict.fromkeys(body.rank_fields or ()))
     for place, item in enumerate(body.documents):
         if not (fields or isinstance(item, str) or "text" in item.model_fields_set):
@@ -154,7 +154,7 @@ async def _scores(engine: Engine, request: Request, query: str, texts: Sequence[
     scores = [0.0] * len(texts)
     passages = [Passage(str(place), text) for place, text in enumerate(texts) if text.strip()]
     if passages:
-        # of the methods that ask the entailment head this one does nothing else; its order is not looked at
+        # this method computes entailment alone; its order does not matter
         for hit in await engine.rerank(query, passages, method="entail-stable"):
             scores[int(hit.id)] = hit.components["answers"]
     return scores
@@ -201,9 +201,9 @@ async def _predictions(engine: Engine, inputs: Sequence[Sequence[str]], *, raw: 
     if pairs and engine.entailment is None:
         raise _no_heads("entailment head, so no pair can be judged; serve models with one")
     # one after another: they share the same processors
-    asked = iter(await engine.classify_questions(questions) if questions else ())
+    labels = iter(await engine.classify_questions(questions) if questions else ())
     judged = iter(await engine.entails(pairs) if pairs else ())
-    return [_prediction(next(asked) if len(item) == 1 else next(judged), raw=raw) for item in inputs]
+    return [_prediction(next(labels) if len(item) == 1 else next(judged), raw=raw) for item in inputs]
 
 
 def _prediction(found: QuestionLabel | EntailmentLabel, *, raw: bool) -> list[dict[str, Any]]:

@@ -109,7 +109,7 @@ class Engine(Queue):
         item = (check_text(question, "question"), check_passages(passages, "passages"))
 
         def call(some: list[tuple[str, list[Passage]]]) -> list[list[Hit]]:
-            return self._reranker.rerank_many([asked for asked, _ in some], [given for _, given in some], **options)
+            return self._reranker.rerank_many([item[0] for item in some], [item[1] for item in some], **options)
 
         texts = 1 + len(item[1]) + _explained(min(options.get("k") or len(item[1]), len(item[1])), options)
         lengths = [len(searchable(passage)) for passage in item[1]]

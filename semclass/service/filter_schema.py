@@ -91,11 +91,11 @@ FILTERS: dict[str, dict[str, Any]] = {
         "additionalProperties": False,
     },
     "FieldFilter": {
-        "description": "What is asked of a field: a value, null for a field that is missing, or operators. Two bounds "
+        "description": "Condition on a field: a value, null for a field that is missing, or operators. Two bounds "
         "are of one type: numbers, dates or other texts.",
         "anyOf": [_VALUE, {"type": "null"}, _of_field({"type": "number"}), _of_field(_TEXT)],
     },
-    "IdFilter": {"description": "What is asked of a passage's id.", "anyOf": [_TEXT, _of_id()]},
+    "IdFilter": {"description": "Condition on a passage's id.", "anyOf": [_TEXT, _of_id()]},
 }
 """JSON schemas by name, for the document's ``components``."""
 

@@ -140,7 +140,7 @@ class Bounded:
 
 
 def _decoder(scope: Scope) -> Callable[[bytes, int, bool], bytes]:
-    """Give what turns a piece of a body, as it was sent, into at most so many bytes; it is told whether more will come."""
+    """Make a function that decodes a piece of a body, to at most so many bytes, by whether more will come."""
     encodings = b",".join(value for name, value in scope["headers"] if name == b"content-encoding").strip().lower()
     if encodings in (b"", b"identity"):
         return lambda piece, _, __: piece

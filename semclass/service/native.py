@@ -18,15 +18,12 @@ from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
-from semclass.service.bodies import check_count, check_texts, post
+from semclass.service.bodies import WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.compat import check_classes, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 
 TAG = "semclass"
-
-SEARCHES = frozenset({"/api/search"})
-"""Paths that need an index."""
 
 
 def router(engine: Engine) -> APIRouter:
@@ -36,7 +33,7 @@ def router(engine: Engine) -> APIRouter:
 
     @post(routes, "/api/classify/questions", schemas.QuestionsRequest, schemas.QuestionsAnswer, tag=TAG)
     async def classify_questions(request: Request, body: schemas.QuestionsRequest) -> Any:
-        """Tell which type of answer each question asks for."""
+        """Classify questions by the type of answer that they ask for."""
         began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
@@ -45,13 +42,13 @@ def router(engine: Engine) -> APIRouter:
 
     @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
     async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:
-        """Tell which types of answer each passage provides."""
+        """Classify passages by the types of answer that they provide."""
         began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
         return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
 
-    @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, needs_heads=False)
+    @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def search(request: Request, body: schemas.SearchRequest) -> Any:
         """Find the passages of the index that answer a question."""
         began = time.perf_counter()
@@ -87,7 +84,7 @@ def router(engine: Engine) -> APIRouter:
 
     @routes.get("/api/info", response_model=schemas.Info, tags=[TAG])
     async def info() -> Json:
-        """Tell what is served: models, classes, index, methods, weights and limits."""
+        """Describe what is served: models, classes, index, methods, weights and limits."""
         return Json(_info(engine))
 
     return routes

@@ -16,7 +16,6 @@ from semclass.service.settings import Settings
 _ERRORS = {
     400: "The request is malformed, its end is in doubt, or it names another host.",
     401: "The key is missing or unknown.",
-    404: "There is no index.",
     408: "The body came too slowly.",
     413: "The body or a text is too long, there are too many texts, or all of them would take too long.",
     415: "The body is not JSON, or packed otherwise than by gzip.",
@@ -47,7 +46,7 @@ _REQUEST_ID = {
 _REF = "#/components/schemas/"
 
 
-def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict[str, Any]:
+def describe(app: FastAPI, settings: Settings) -> dict[str, Any]:
     """Make the document."""
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, description=app.description, routes=app.routes
@@ -61,10 +60,10 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
         document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            asked = bool(settings.keys) and not is_open(method.upper(), path)
-            if asked:
+            keyed = bool(settings.keys) and not is_open(method.upper(), path)
+            if keyed:
                 operation["security"] = [{"key": []}]
-            for status in _statuses(path, operation, no_index, asked=asked):
+            for status in _statuses(path, operation, keyed=keyed):
                 operation["responses"].setdefault(
                     str(status),
                     {
@@ -78,13 +77,11 @@ def describe(app: FastAPI, settings: Settings, no_index: frozenset[str]) -> dict
     return document
 
 
-def _statuses(path: str, operation: dict[str, Any], no_index: frozenset[str], *, asked: bool) -> list[int]:
-    """Errors that an operation may answer; `asked`: where it is asked for a key."""
+def _statuses(path: str, operation: dict[str, Any], *, keyed: bool) -> list[int]:
+    """Errors that an operation may answer; keyed: it needs a key."""
     found = {400, 500}
-    if asked:
+    if keyed:
         found.add(401)
-    if path in no_index:
-        found.add(404)
     if "requestBody" in operation:
         found.update(_OF_BODIES)
     if path == "/ready":

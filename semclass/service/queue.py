@@ -2,7 +2,7 @@
 
 Small requests begin in the order in which they came; those of the same kind with the same options share a run. A request of
 more than one run is large: it is split into parts where it can be, and large and small requests take turns. One that cannot
-be split leaves a worker to the others, or works beside them where there is only one. What a request costs is known before
+be split leaves a worker to the others, or works next to them where there is only one. What a request costs is known before
 it is taken (:mod:`semclass.service.pace`): what cannot be done in its time is refused at once. A run that nobody waits for
 any more ends before its next step.
 

@@ -93,7 +93,7 @@ class RerankRequest(Request):
 
 
 class Question(BaseModel):
-    """What a question asks for."""
+    """A question and its classes."""
 
     text: str
     label: str

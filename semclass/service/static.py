@@ -19,7 +19,7 @@ _TYPES = {
 """Content type of each file; nothing else of the folder is served."""
 
 PATHS = tuple("/" if name == "index.html" else f"/{name}" for name in _TYPES)
-"""Where they are served. They hold no data, so no key is asked for them; the page asks for one."""
+"""Where they are served. They hold no data, so they need no key; the page asks for one."""
 
 
 def router() -> APIRouter:
@@ -35,7 +35,7 @@ def _serve(routes: APIRouter, path: str, body: bytes, kind: str) -> None:
     headers = {"Cache-Control": "no-cache", "ETag": etag}  # a newer version is seen at once, an unchanged one costs 304
 
     async def page(request: Request) -> Response:
-        """Show the page to try it."""
+        """Show the page, to try the service in a browser."""
         if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         return Response(body, media_type=kind, headers=headers)

@@ -2,32 +2,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
-from conftest import MODELS, ROOT
+from conftest import ROOT
+from running import running
 
 from semclass.cli.main import main
 from semclass.ranking.methods import METHODS
 
+run = pytest.fixture(running)
+
 CORPUS = ROOT / "semclass" / "demo_data" / "corpus.jsonl"
-
-
-@pytest.fixture
-def run(capsys):
-    """Run the command line in this process; gives exit code, standard output and standard error."""
-
-    def call(*arguments):
-        try:
-            main([str(argument) for argument in arguments])
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return call
 
 
 def json_lines(text):
@@ -73,12 +62,7 @@ def test_fine_classes(run):
 def test_unsure_answers_can_be_declined(run):
     _, out, _ = run("classify", "questions", "--min-probability", 0.9, "When did it end?", "amber")
     assert [line.split()[0] for line in out.splitlines()] == ["NUM", "ABSTAIN"]
-
-
-def test_plain_output_is_for_people(run):
-    _, out, _ = run("classify", "questions", "Who wrote Hamlet?")
-    assert out.startswith("HUM ")
-    assert out.endswith("Who wrote Hamlet?\n")
+    assert out.splitlines()[1].endswith("amber")
 
 
 def test_pairs(run, tmp_path):
@@ -175,24 +159,14 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
     code, out, _ = run("evaluate", beir, "--json")
     assert code == 0
     (record,) = json_lines(out)
-    assert list(record) == [
-        "default", "bm25", "dense", "convex", "rrf",
-        "hybrid", "match-soft", "match-hard", "class-stable", "class-integrated", "class-integrated-hard",
-        "entail-stable", "entail-integrated", "entail-integrated-hard", "learned",
-    ]  # fmt: skip
+    assert list(record) == list(METHODS)
     fields = {
         "mrr@10", "top1", "top_k", "recall@10", "ndcg@10", "cond_mrr", "cond_top1", "error_removed", "p_value",
         "mrr@10_ci", "error_removed_ci", "measures",
     }  # fmt: skip
     for values in record.values():
         assert set(values) == fields
-        assert values["measures"]["P@1"] == values["top1"]
         assert values["measures"]["nDCG@10"] == values["ndcg@10"]
-        low, high = values["mrr@10_ci"]
-        assert low <= values["mrr@10"] <= high
-        assert len(values["top_k"]) == 10
-        assert values["top_k"] == sorted(values["top_k"])
-        assert values["top1"] == values["top_k"][0]
     assert record["hybrid"]["error_removed"] == 0
     assert record["learned"]["mrr@10"] == 1.0
     assert len(list((tmp_path / "cache").iterdir())) == 1
@@ -237,14 +211,14 @@ def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):
 
 
 def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
-    import shutil
-
     copy = tmp_path / "index"
     shutil.copytree(index, copy)
     given = ("--queries", beir / "queries.jsonl", "--qrels", beir / "qrels" / "test.tsv", "--folds", 2)
     before = (copy / "manifest.json").read_bytes()
-    code, out, _ = run("tune", copy, *given, "--dry-run", "--json")
+    figure = ("--out-figure", tmp_path / "curve.png") if find_spec("matplotlib") else ()
+    code, out, _ = run("tune", copy, *given, "--dry-run", "--json", *figure)
     assert (code, (copy / "manifest.json").read_bytes()) == (0, before)
+    assert not figure or figure[1].read_bytes().startswith(b"\x89PNG")
     (record,) = json_lines(out)
     assert set(record) == {"index", "stored", "weights", "found_on", "searches"}
     assert record["found_on"]["questions"] == 4
@@ -261,8 +235,6 @@ def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
 
 @pytest.mark.filterwarnings("default")
 def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, index, tmp_path, monkeypatch):
-    import shutil
-
     from semclass.core.artifacts import sha256_of
     from semclass.index.store import store_tuned
 
@@ -284,8 +256,6 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
 
 
 def test_what_an_index_holds_is_told(run, index, tmp_path):
-    import shutil
-
     from semclass.index.store import store_tuned
 
     copy = tmp_path / "index"
@@ -305,8 +275,6 @@ def test_what_an_index_holds_is_told(run, index, tmp_path):
 
 
 def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
-    import shutil
-
     copy, new = tmp_path / "index", tmp_path / "new.jsonl"
     shutil.copytree(index, copy)
     lines = [{"_id": "new", "text": "A submarine is a boat that can dive.", "page": 7}]
@@ -336,14 +304,6 @@ def test_an_index_is_changed_looked_through_and_compacted(run, index, tmp_path):
     assert (code, "records.npy was changed" in err) == (2, True)
 
 
-def test_tuning_draws_its_curves(run, beir, index, tmp_path):
-    pytest.importorskip("matplotlib")
-    picture = tmp_path / "curve.png"
-    given = ("--queries", beir / "queries.jsonl", "--qrels", beir / "qrels" / "test.tsv", "--folds", 2)
-    assert run("tune", index, *given, "--dry-run", "--out-figure", picture)[0] == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
@@ -352,28 +312,18 @@ def test_tuning_draws_its_curves(run, beir, index, tmp_path):
         (["--queries", "q.jsonl", "--reset"], "--reset only removes"),
         (["--queries", "q.jsonl", "--qrels", "q.tsv"], "q.tsv cannot be read"),
     ],
-    ids=["nothing", "no answers", "both", "no file"],
 )
 def test_tuning_says_what_it_needs(run, index, options, says):
     code, _, err = run("tune", index, *options)
     assert (code, says in err) == (2, True)
 
 
-def test_hard_labels_in_the_score(run, index):
-    for method, part in (("class-integrated-hard", "match"), ("entail-integrated-hard", "entails")):
-        code, out, _ = run("search", index, "Who designed the lighthouse?", "--method", method, "--json")
-        assert code == 0
-        assert {record["components"][part] for record in json_lines(out)} <= {0.0, 1.0}
-
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["classify", "questions", ""], "texts[0] is empty"),
+        (["classify", "questions", ""], "questions[0] is empty"),
         (["classify", "questions"], "one of the two"),
-        (["classify", "questions", "x", "--file", "y"], "one of the two"),
         (["classify", "questions", "--file", "nowhere.txt"], "nowhere.txt cannot be read"),
-        (["classify", "passages", "--file", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
         (["search", "nowhere", "Who?"], "nowhere does not exist; make an index there with `semclass index build"),
         (["search", "http://localhost:6333/", "Who?"], "such as http://localhost:6333/passages"),
         (["index", "build", "nowhere", "--out", "x"], "nowhere does not exist"),
@@ -381,15 +331,13 @@ def test_hard_labels_in_the_score(run, index):
         (["models", "--models", "nowhere"], "holds no models"),
         (["rerank", "Who?", "--passages", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
     ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_bad_input_is_named_and_exits_with_2(run, arguments, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code, out, err = run(*arguments)
-    assert code == 2
-    assert out == ""
+    assert (code, out) == (2, "")
     assert err.startswith("error: ")
-    assert says.replace("texts", "questions") in err or says in err
+    assert says in err
     assert list(tmp_path.iterdir()) == []
 
 
@@ -410,15 +358,12 @@ def test_unknown_options_exit_with_2(run):
 @pytest.mark.filterwarnings("default")
 def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     source = tmp_path / "long.jsonl"
-    source.write_text("".join(json.dumps({"text": "word " * 4200}) + "\n" for _ in range(3)))
+    source.write_text(json.dumps({"text": "word " * 4200}) + "\n")
     code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
     assert code == 0
     assert err.count("warning:") == 1
-    assert "3 of 3 passages are longer" in err
-    assert json_lines(out)[0]["passages"] == 3
-    code, out, err = run("classify", "passages", "--file", source, "--json")
-    assert err.count("warning:") == 1
-    assert len(json_lines(out)) == 3
+    assert "1 of 1 passages are longer" in err
+    assert json_lines(out)[0]["passages"] == 1
 
 
 def test_an_index_is_replaced_only_when_that_is_asked_for(run, tmp_path):
@@ -450,19 +395,6 @@ def test_a_build_that_was_stopped_goes_on_without_being_told_so(run, tmp_path):
     assert (code, json_lines(out)[0]["passages"]) == (0, 2)
 
 
-def test_an_index_that_was_edited_is_refused(run, index, tmp_path):
-    import shutil
-
-    copy = tmp_path / "index"
-    shutil.copytree(index, copy)
-    (path,) = copy.glob("segment-*/pooled.npy")
-    path.write_bytes(path.read_bytes()[:-4])
-    code, _, err = run("search", copy, "Who?")
-    assert code == 2
-    assert "pooled.npy" in err
-    assert "semclass index build" in err
-
-
 def test_passages_are_read_from_a_pipe(tmp_path):
     process = subprocess.run(
         [sys.executable, "-m", "semclass", "index", "build", "-", "--out", str(tmp_path / "index")],
@@ -472,33 +404,13 @@ def test_passages_are_read_from_a_pipe(tmp_path):
     assert process.stdout.startswith("1 passages indexed")
 
 
-def test_python_m_and_pipes():
-    process = subprocess.run(
-        [sys.executable, "-m", "semclass", "classify", "questions", "Who?", "--json"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert process.stderr == ""
-    assert json.loads(process.stdout)["text"] == "Who?"
-
-
 def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):
     file = tmp_path / "many.txt"
-    file.write_text("Who wrote it?\n" * 3000)
+    file.write_text("Who wrote it?\n" * 600)
     command = f'"{sys.executable}" -m semclass classify questions --file "{file}" --json | head -n 1'
     process = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True, check=True)
     assert process.stderr == ""
     assert len(process.stdout.splitlines()) == 1
-
-
-def test_help_and_version(run):
-    assert "classify" in run("--help")[1]
-    assert run("--version")[1].startswith("semclass, version ")
-
-
-def test_the_models_folder_can_be_named(run):
-    code, out, _ = run("classify", "questions", "Who?", "--json", "--models", MODELS)
-    assert code == 0
-    assert os.linesep in out
 
 
 def test_texts_come_by_a_pipe():
@@ -508,16 +420,9 @@ def test_texts_come_by_a_pipe():
     assert [record["label"] for record in json_lines(asked.stdout)] == ["HUM", "NUM"]
 
 
-def test_a_search_that_finds_nothing_says_so_beside_its_output(run, index):
-    assert run("search", index, "Who built it?", "--where", "lang=xx") == (0, "", "no passage matches\n")
-    assert run("search", index, "Who built it?", "--where", "lang=xx", "--json") == (0, "", "")
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(run, shell):
-    code, out, _ = run("completion", shell)
-    assert code == 0
-    assert "_SEMCLASS_COMPLETE" in out
+    assert "_SEMCLASS_COMPLETE" in run("completion", shell)[1]
 
 
 def test_completion_knows_commands_and_options():
@@ -530,9 +435,9 @@ def test_completion_knows_commands_and_options():
     assert "plain,--method" in completed("semclass search --me").splitlines()
 
 
-@pytest.mark.parametrize("variables", [{}, {"NO_COLOR": "1"}, {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}])
-def test_nothing_is_coloured(variables):
+def test_nothing_is_coloured():
+    variables = {**os.environ, "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}
     for arguments in (["models"], ["--help"], ["nosuch"]):
         command = [sys.executable, "-m", "semclass", *arguments]
-        said = subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, cwd=ROOT)
+        said = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=ROOT)
         assert "\x1b" not in said.stdout + said.stderr

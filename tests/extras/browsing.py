@@ -3,19 +3,16 @@
 import os
 import re
 import shutil
-import threading
-import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect, sync_playwright
+from served import Served
 
 import semclass
 from semclass import HybridRetriever, PassageIndex
 from semclass.documents.readers import read_corpus
-from semclass.service.app import create_app
 from semclass.service.engine import Engine
 from semclass.service.settings import Settings
 
@@ -32,18 +29,8 @@ QUESTION = "Who designed the tower?"
 @contextmanager
 def served(models, retriever, **settings):
     """A service on a free port of the loopback device."""
-    settings = Settings(**settings)
-    app = create_app(Engine(models, retriever, settings), settings)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join()
+    with Served(Engine(models, retriever, Settings(**settings))) as service:
+        yield f"{service.url}/"
 
 
 @pytest.fixture(scope="module")

@@ -106,27 +106,10 @@ def test_strands_follow_another_width_and_larger_text(open_page, service):
     assert page.evaluate(FAR) == []
 
 
-def test_a_strand_is_lit_with_the_passage_that_it_belongs_to(open_page, service):
-    page = open_page(f"{service}#q={QUESTION}&method=class")
-    settled(page)
-    page.set_viewport_size({"width": 1280, "height": 2400})
-    page.locator("#after > li").nth(1).hover()
-    assert page.locator("#strands .lit").count() == 1
-    assert len(set(page.locator(".board .lit").evaluate_all("all => all.map((one) => one.dataset.id)"))) == 1
-    ends = """() => {
-        const path = document.querySelectorAll("#strands path")[3];
-        const { x, y } = path.getPointAtLength(0).matrixTransform(path.getScreenCTM());
-        return [x + 1, y, path.closest("[data-id]").dataset.id];
-    }"""
-    x, y, passage = page.evaluate(ends)
-    page.mouse.move(x, y)
-    lit = page.locator(".board .lit").evaluate_all("all => all.map((one) => one.dataset.id)")
-    assert lit == [passage] * 3
-
-
-@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
-@pytest.mark.parametrize("change", [by_mouse, by_keyboard])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    ("change", "width", "motion"),
+    [(by_mouse, 1280, "no-preference"), (by_mouse, 390, "reduce"), (by_keyboard, 1280, "reduce")],
+)
 def test_every_strand_ends_at_its_passage_after_each_of_forty_changes(open_page, service, width, change, motion):
     page = open_page(f"{service}#q={QUESTION}&method=class", width, reduced_motion=motion)
     settled(page)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 import math
 import os
 from collections.abc import Iterator
@@ -77,19 +75,6 @@ def test_cohere_v2(served, expected):
     assert answer.id
 
 
-def test_cohere_v2_awaited(served, expected):
-    cohere = pytest.importorskip("cohere")
-
-    async def ask() -> Any:
-        async with cohere.AsyncClientV2(api_key="any", base_url=served.url) as client:
-            return await asyncio.gather(
-                *(client.rerank(model="any", query=QUESTION, documents=TEXTS) for _ in range(4))
-            )
-
-    for answer in asyncio.run(ask()):
-        assert told(answer.results) == expected
-
-
 def test_cohere_v1_with_documents_that_have_fields(served, expected):
     cohere = pytest.importorskip("cohere")
     client = cohere.Client(api_key="any", base_url=served.url)
@@ -111,14 +96,6 @@ def test_cohere_v1_with_documents_that_have_no_text(served, expected):
     assert [item.document.text for item in found.results] == [TEXTS[place] for place, _ in expected]
     with pytest.raises(cohere.UnprocessableEntityError):
         client.rerank(query=QUESTION, documents=documents)
-
-
-def test_a_body_that_is_packed(served, expected):
-    httpx = pytest.importorskip("httpx")
-    content = gzip.compress(json.dumps({"query": QUESTION, "documents": TEXTS}).encode())
-    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    results = httpx.post(f"{served.url}/v2/rerank", content=content, headers=headers).json()["results"]
-    assert [(item["index"], pytest.approx(item["relevance_score"], abs=1e-6)) for item in results] == expected
 
 
 def test_cohere_raises_its_own_errors(served):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import math
 from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from asked import asked
 
 from semclass import Models, Passage
 from semclass.core.types import Hit
@@ -49,18 +46,8 @@ class Scripted(Engine):
 
 def post(engine: Engine, path: str, body: object, method: str = "POST") -> httpx.Response:
     """One request to a service of its own."""
-    app = create_app(engine, engine.settings)
-
-    async def exchange() -> httpx.Response:
-        transport = httpx.ASGITransport(app=app)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
-        ):
-            headers = {"Content-Type": "application/json"}
-            return await client.request(method, path, content=json.dumps(body), headers=headers)
-
-    return asyncio.run(exchange())
+    with asked(create_app(engine, engine.settings)) as client:
+        return client.request(method, path, json=body)
 
 
 @pytest.fixture(scope="session")
@@ -94,13 +81,10 @@ def test_jina_and_cohere_v1_read_one_answer(engine):
     assert set(body) == {"id", "model", "results", "usage", "meta"}
     assert body["model"] == "any"
     assert [item["document"] for item in body["results"]] == [{"text": TEXTS[1], "page": 4}, {"text": TEXTS[0]}]
+    plain = post(engine, "/v1/rerank", {"query": QUESTION, "documents": documents, "return_documents": False}).json()
+    assert all(set(item) == {"index", "relevance_score"} for item in plain["results"])
     pieces = len(engine.models.encoder.tokenize([QUESTION, *TEXTS[:2]]).values)
     assert body["usage"] == {"total_tokens": pieces, "prompt_tokens": pieces}
-
-
-def test_documents_are_left_out_where_a_client_says_so(engine):
-    body = {"query": QUESTION, "documents": TEXTS, "return_documents": False}
-    assert all(set(item) == {"index", "relevance_score"} for item in post(engine, "/v1/rerank", body).json()["results"])
 
 
 def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
@@ -109,17 +93,12 @@ def test_a_score_is_that_of_the_two_texts_in_any_company(engine):
     assert [together[place] for place in range(3)] == pytest.approx(alone, abs=1e-6)
 
 
-def test_scores_are_those_of_the_entailment_head(engine, models):
+def test_all_three_shapes_give_the_scores_of_the_entailment_head(engine, models):
     hits = Reranker(models).rerank(QUESTION, [Passage(str(n), t) for n, t in enumerate(TEXTS)], method="entail-stable")
-    expected = {int(hit.id): hit.components["answers"] for hit in hits}
-    assert scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS})) == pytest.approx(expected)
-
-
-def test_all_three_shapes_give_the_same_scores(engine):
     cohere = scores_of(post(engine, "/v2/rerank", {"query": QUESTION, "documents": TEXTS}))
     jina = scores_of(post(engine, "/v1/rerank", {"query": QUESTION, "documents": TEXTS}))
     tei = {item["index"]: item["score"] for item in post(engine, "/rerank", {"query": QUESTION, "texts": TEXTS}).json()}
-    assert cohere == jina == tei
+    assert cohere == jina == tei == pytest.approx({int(hit.id): hit.components["answers"] for hit in hits})
 
 
 def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):
@@ -134,19 +113,6 @@ def test_tei_gives_texts_and_log_odds_where_they_are_asked_for(engine):
 def test_equal_scores_keep_the_order_of_the_request(models, path):
     answer = post(Scripted(models, [0.5, 0.9, 0.5]), path, {"query": QUESTION, "documents": ["a", "b", "a"]})
     assert [item["index"] for item in answer.json()["results"]] == [1, 0, 2]
-
-
-@settings(max_examples=25)  # each starts a service
-@given(
-    scores=st.lists(st.floats(0, 1), min_size=1, max_size=20),
-    top_n=st.none() | st.integers(1, 30),
-)
-def test_results_are_the_best_of_all_once_each(models, scores, top_n):
-    body = {"query": QUESTION, "documents": ["text"] * len(scores), "top_n": top_n}
-    results = post(Scripted(models, scores), "/v2/rerank", body).json()["results"]
-    assert len({item["index"] for item in results}) == len(results) == min(top_n or len(scores), len(scores))
-    assert [item["relevance_score"] for item in results] == sorted(scores, reverse=True)[:top_n]
-    assert all(item["relevance_score"] == scores[item["index"]] for item in results)
 
 
 def test_a_text_without_a_character_is_last_and_not_read(models):
@@ -235,11 +201,6 @@ def test_a_hundred_documents_are_a_search_unit(models):
     assert units == [{"search_units": 1}, {"search_units": 1}, {"search_units": 2}]
 
 
-def test_as_many_documents_as_a_request_may_have_beside_its_question(models):
-    engine = Scripted(models, [0.5] * 1000)
-    assert post(engine, "/v2/rerank", {"query": QUESTION, "documents": ["text"] * 1000}).status_code == 200
-
-
 @pytest.mark.parametrize("inputs", ["Who built it?", ["Who built it?"]])
 def test_a_question_gets_its_classes(engine, inputs):
     found = post(engine, "/predict", {"inputs": inputs}).json()
@@ -264,13 +225,6 @@ def test_a_list_of_inputs_is_answered_in_its_order(engine):
     assert [[item["label"] for item in one] for one in found] == [[item["label"] for item in one] for one in alone]
 
 
-def test_a_softmax_brings_probabilities_back_from_raw_scores(engine):
-    plain = post(engine, "/predict", {"inputs": "Who built it?"}).json()
-    raw = post(engine, "/predict", {"inputs": "Who built it?", "raw_scores": True}).json()
-    total = sum(math.exp(item["score"]) for item in raw)
-    assert [math.exp(item["score"]) / total for item in raw] == pytest.approx([item["score"] for item in plain])
-
-
 def test_info_has_what_clients_of_tei_look_up(engine):
     info = post(engine, "/info", None, "GET").json()
     assert info["model_type"] == {"reranker": {"id2label": {"0": "entailment"}, "label2id": {"entailment": 0}}}
@@ -286,17 +240,12 @@ def test_info_has_what_clients_of_tei_look_up(engine):
         ("/rerank", {"query": QUESTION, "texts": []}, 400, "empty"),
         ("/v1/rerank", {"query": " ", "documents": ["a"]}, 422, "validation"),
         ("/v1/rerank", {"query": QUESTION}, 422, "validation"),
-        ("/v1/rerank", {"query": QUESTION, "documents": "a"}, 422, "validation"),
         ("/v1/rerank", {"query": QUESTION, "documents": [{"image": "http://localhost/a.png"}]}, 422, "validation"),
         ("/v2/rerank", {"query": QUESTION, "documents": ["a"], "top_n": 0}, 422, "validation"),
-        ("/v2/rerank", {"query": QUESTION, "documents": ["a"], "top_n": "2"}, 422, "validation"),
         ("/v2/rerank", {"query": QUESTION, "documents": ["a"] * 1001}, 413, "too_large"),
         ("/rerank", {"query": QUESTION, "texts": ["a" * 100_001]}, 413, "too_large"),
-        ("/rerank", {"query": "a" * 100_001, "texts": ["a"]}, 413, "too_large"),
         ("/predict", {"inputs": []}, 422, "validation"),
         ("/predict", {"inputs": ["a", "b", "c"]}, 422, "validation"),
-        ("/predict", {"inputs": [["a", "b", "c"]]}, 422, "validation"),
-        ("/predict", {"inputs": ""}, 422, "validation"),
         ("/predict", {"inputs": [["a"]] * 1001}, 413, "too_large"),
     ],
 )

@@ -82,20 +82,8 @@ def test_memory_is_given_back_after_crowds_and_large_bodies(running, ask):
     assert running.megabytes() < 1.3 * before
 
 
-def test_answers_are_read_as_far_as_they_are_there():
-    whole = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\nRetry-After: 1\r\n\r\n{}"
-    assert http_load.status_of(whole) == "429"
-    assert all(http_load.status_of(whole[:length]) is None for length in range(len(whole)))
-
-
 def test_requests_are_made_of_different_sentences(data_folder):
     items = service.asked(str(data_folder), 30)
     assert items == service.asked(str(data_folder), 30)
     assert all(len(set(texts)) == service.SENTENCES for _, texts in items)
     assert len({text for _, texts in items for text in texts}) > 150
-
-
-def test_a_table_is_made_of_what_was_measured():
-    row = {"what": "service, 32 connections", "per_second": 1234.5, "ms_p50": 1.0, "ms_p95": 2.0, "ms_p99": 3.0}
-    text = service.table({"service": {"load": [row]}})
-    assert text.splitlines()[-1] == "| service, 32 connections | 1,234 | 1.0 ms | 2.0 ms | 3.0 ms |"
