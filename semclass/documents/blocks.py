@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
+    from markdown_it.tree import SyntaxTreeNode
 
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _FRONT_MATTER = re.compile(
@@ -20,7 +21,7 @@ _FRONT_MATTER = re.compile(
 _TAGS = re.compile(r"<!--(?:(?!<!--).)*?-->|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>", re.DOTALL)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
-_LISTS = ("bullet_list_close", "ordered_list_close")
+_LISTS = ("bullet_list", "ordered_list")
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,22 @@ def _markdown_parts(text: str, start: int, end: int, *, front: bool) -> Iterator
     lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=start))
     parser, tokens, references = _parser(), list[Any](), dict[str, Any]()
     parser.block.parse(source, parser, references, tokens)
-    for group in _groups(tokens):
-        if group[0].type == "heading_open":
-            yield _Heading(int(group[0].tag[1:]), " ".join(group[1].content.split()))
-        else:
-            yield from _blocks(text, lines, group, references)
+    nodes = _tree(tokens)
+    first: int | None = None  # line of a paragraph that stands right above a list, and belongs to it
+    for node, following in zip_longest(nodes, nodes[1:]):
+        begin = _line(node) if first is None else first
+        introduces = node.type == "paragraph" and following is not None and following.type in _LISTS
+        first = begin if introduces and _line(following) == _end(node) else None
+        if node.type == "heading":
+            yield _Heading(int(node.tag[1:]), " ".join(node.children[0].content.split()))
+        elif first is None:
+            yield from _blocks(text, lines, begin, node, references)
+
+
+def _tree(tokens: list[Token]) -> list[SyntaxTreeNode]:
+    from markdown_it.tree import SyntaxTreeNode
+
+    return SyntaxTreeNode(tokens).children
 
 
 @cache
@@ -111,47 +123,30 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table")
 
 
-def _groups(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Collect the tokens of each element; a list belongs to the paragraph right above it."""
-    groups: list[list[Token]] = []
-    group: list[Token] = []
-    for token in tokens:
-        group.append(token)
-        if token.level > 0 or token.nesting > 0:
-            continue
-        before = groups[-1] if groups else []
-        if token.type in _LISTS and before and before[-1].type == "paragraph_close" and _end(before) == _start(group):
-            before += group
-        else:
-            groups.append(group)
-        group = []
-    return groups
+def _line(node: SyntaxTreeNode) -> int:
+    return node.map[0] if node.map else 0
 
 
-def _start(group: Sequence[Token]) -> int:
-    return group[0].map[0] if group[0].map else 0
+def _end(node: SyntaxTreeNode) -> int:
+    return max(part.map[1] for part in node.walk() if part.map)
 
 
-def _end(group: Sequence[Token]) -> int:
-    return max(token.map[1] for token in group if token.map)
-
-
-def _blocks(text: str, lines: Sequence[int], group: Sequence[Token], references: dict[str, Any]) -> Iterator[Block]:
-    """Give the block of an element; rules, and HTML tags alone, are none."""
-    first, after = _start(group), _end(group)
+def _blocks(
+    text: str, lines: Sequence[int], first: int, node: SyntaxTreeNode, references: dict[str, Any]
+) -> Iterator[Block]:
+    """Give the block of an element that begins in a line; rules, and HTML tags alone, are none."""
+    after = _end(node)
     whole = _trimmed(text, lines[first], lines[after] - 1)
-    closing = group[-1].type
     kind, bounds = "text", set[int]()
-    if closing in _LISTS:
-        kind, bounds = "list", {token.map[0] for token in group if token.type == "list_item_open" and token.map}
-    elif closing in ("fence", "code_block"):
+    if node.type in _LISTS:
+        kind, bounds = "list", {_line(item) for item in node.walk() if item.type == "list_item"}
+    elif node.type in ("fence", "code_block"):
         kind, bounds = "code", set(range(first, after))
-    elif closing == "table_close":
-        rows = tuple(_rows(text, lines, group, references))
-        if rows:
+    elif node.type == "table":
+        if rows := tuple(_rows(text, lines, node, references)):
             yield Block("table", whole.start, whole.end, rows)
         return
-    elif closing == "hr" or not _TAGS.sub("", text[whole.start : whole.end]).strip():
+    elif node.type == "hr" or not _TAGS.sub("", text[whole.start : whole.end]).strip():
         return
     if whole.start >= whole.end:  # white space that Markdown does not know as such
         return
@@ -159,14 +154,13 @@ def _blocks(text: str, lines: Sequence[int], group: Sequence[Token], references:
     yield Block(kind, whole.start, whole.end, tuple(unit for unit in units if unit.start < unit.end) if bounds else ())
 
 
-def _rows(text: str, lines: Sequence[int], group: Sequence[Token], references: dict[str, Any]) -> Iterator[Unit]:
+def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: dict[str, Any]) -> Iterator[Unit]:
     """Write rows as "column: value; column: value" without empty cells; a table of columns alone names these."""
-    rows: list[tuple[int, list[str]]] = []
-    for token in group:
-        if token.type == "tr_open" and token.map:
-            rows.append((token.map[0], []))
-        elif token.type == "inline":
-            rows[-1][1].append(_plain(token.content, references))
+    rows = [
+        (_line(row), [_plain(cell.children[0].content, references) for cell in row.children])
+        for part in table.children
+        for row in part.children
+    ]
     (head, columns), *body = rows
     written = [(line, _written(columns, cells)) for line, cells in body if any(cells)]
     for line, row in written or [(head, "; ".join(filter(None, columns)))]:

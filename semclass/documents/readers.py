@@ -139,11 +139,6 @@ def read_corpus(path: Path) -> list[Passage]:
 
     Each line is an object with ``text``. Either all have ``_id`` (a string or a whole number) or none has: then the line's
     number is the id. ``metadata`` and all other fields become metadata.
-
-    Raises
-    ------
-    InputError
-        Naming file and line, if a line is not such an object, an id is missing or comes twice, or a text is empty.
     """
     return list(_some(_corpus(path), f"{path} holds no passages"))
 
@@ -181,13 +176,7 @@ def _metadata(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_texts(path: Path) -> list[str]:
-    """Read texts to classify: JSON lines with ``text``, or one text a line.
-
-    Raises
-    ------
-    InputError
-        Naming file and line, if a line is empty, or is no object with ``text`` in a file of JSON lines.
-    """
+    """Read texts to classify: JSON lines with ``text``, or one text a line."""
     lines = list(read_lines(path))  # once: the file may be a pipe
     first = next((line for _, line in lines if line.strip()), "")
     if path.suffix.lower() in (".jsonl", ".json") or re.match(r'\s*\{\s*"', first):
@@ -221,13 +210,7 @@ def _decoded(path: Path, number: int, line: bytes) -> str:
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Give the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped.
-
-    Raises
-    ------
-    InputError
-        Naming file and line, if the file cannot be read or a line holds no JSON object.
-    """
+    """Give the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped."""
     return _records(path, read_lines(path))
 
 

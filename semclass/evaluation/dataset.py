@@ -47,19 +47,8 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
 def read_dataset(queries: str | Path, qrels: str | Path, *, limit: int | None = None) -> Dataset:
     """Read questions and judgements from two files.
 
-    Parameters
-    ----------
-    queries
-        JSON lines with ``_id`` and ``text``.
-    qrels
-        Tab-separated question id, passage id and relevance, a whole number; a header in the first line is allowed.
-    limit
-        As for :func:`load_dataset`.
-
-    Raises
-    ------
-    InputError
-        As for :func:`load_dataset`.
+    `queries` holds JSON lines with ``_id`` and ``text``, `qrels` question id, passage id and relevance, a whole number,
+    separated by tabs; a header in the first line is allowed. For `limit` and errors see :func:`load_dataset`.
     """
     queries, qrels = Path(queries), Path(qrels)
     relevance: dict[str, dict[str, int]] = {}

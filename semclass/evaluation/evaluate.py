@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError, import_extra
+from semclass.core.errors import ArtifactError
 from semclass.documents.readers import read_corpus
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset
@@ -41,18 +41,7 @@ def cached_index(
 ) -> PassageIndex:
     """Index a BEIR folder's passages, or open the index that an earlier run made of the same passages and models.
 
-    Parameters
-    ----------
-    folder
-        Holds ``corpus.jsonl``.
-    cache
-        Folder for indices; each is named after the hash of everything that it depends on.
-    passage_encoder
-        The models that read passages.
-    progress
-        Called with the number of passages done.
-    similarity, form
-        See :meth:`semclass.PassageIndex.build`.
+    Each index in `cache` is named after the hash of everything that it depends on.
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
@@ -79,27 +68,16 @@ def evaluate(
     slices: Mapping[str, Sequence[str]] | None = None,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MethodResult]:
-    """Run every method on the same candidates and measure it.
-
-    Parameters
-    ----------
-    dataset, retriever, candidates, progress
-        As for :func:`rank`.
-    seed, measures, slices
-        As for :func:`semclass.evaluation.measure.measure`.
-
-    Returns
-    -------
-    dict
-        A result by method name, in the order of :func:`rank`.
+    """Run every method on the same candidates and measure it: :func:`measure` of what :func:`rank` gives.
 
     Raises
     ------
+    InputError
+        If ir-measures does not know a measure.
     MissingExtraError
         If ir-measures or scipy is not installed: ``pip install "semclass[eval]"``.
     """
     check_measures(measures)
-    import_extra("scipy.stats", "eval")
     rankings = rank(dataset, retriever, candidates=candidates, progress=progress)
     return measure(dataset, rankings, seed=seed, measures=measures, slices=slices)
 
@@ -116,10 +94,8 @@ def rank(
 
     Parameters
     ----------
-    dataset
-        n questions.
-    retriever
-        Over the data set's passages.
+    dataset, retriever
+        n questions, and an index of the data set's passages.
     candidates
         Passages that are re-ranked. If that is not 10, each method of the reference system that re-ranks appears twice:
         with 10, and as ``NAME@candidates``.

@@ -77,14 +77,10 @@ def measure(
     seed
         Of the randomisation test and the confidence intervals.
     measures
-        Further measures, see :func:`per_question`.
+        Further measures by the names of ir-measures, such as ``"AP@100"``. ``"F1@k"``, which it does not have, is its
+        ``SetF`` over the first k of each ranking: the harmonic mean of precision and recall.
     slices
         By kind of slice, such as ``"passage kind"``: the slice of each question.
-
-    Returns
-    -------
-    dict
-        A result by method name.
 
     Raises
     ------
@@ -164,28 +160,7 @@ def _parse(name: str) -> tuple[Any, int | None]:
 
 
 def per_question(dataset: Dataset, ranking: Sequence[Sequence[str]], measures: Sequence[str]) -> dict[str, DoubleArray]:
-    """Values of measures for each question.
-
-    Parameters
-    ----------
-    dataset
-        n questions with judgements.
-    ranking
-        For each question, passage ids, best first; may be empty.
-    measures
-        Names that ir-measures knows, such as ``"AP@100"``. ``"F1@k"``, which it does not, is its ``SetF`` over the first k
-        of each ranking: the harmonic mean of precision and recall.
-
-    Returns
-    -------
-    dict
-        By name: float64 of shape (n,), in the data set's order.
-
-    Raises
-    ------
-    InputError
-        If ir-measures does not know a measure.
-    """
+    """Values of measures for each question of a data set, in its order, of shape (n,), by the measure's name."""
     ir = import_extra("ir_measures", "eval")
     # measures sort by score; scores made from the places keep each method's own order, also where its scores tie
     run = {

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -109,11 +108,6 @@ def tune(
     progress
         Called with the number of questions done in each of the four rankings of the whole index.
 
-    Returns
-    -------
-    Tuning
-        Curves, the best weights, and whether they help.
-
     Raises
     ------
     InputError
@@ -122,28 +116,25 @@ def tune(
     texts, places = answered_questions(retriever, dataset)
     fold = fold_of(len(texts), folds, seed)
     queries = retriever.encode(texts)
-    before, rows = retriever.weights, retriever.embedded.rows
-    live = [np.searchsorted(rows, place) for place in places]
+    before = retriever.weights
+    live = [np.searchsorted(retriever.embedded.rows, place) for place in places]
 
-    def in_index(name: str, scores: Callable[[Query], tuple[DoubleArray, DoubleArray]]) -> WeightSearch:
+    def in_index(name: str, kind: str | None = None, w: float = 0.0) -> WeightSearch:
+        scores = _scores(retriever, queries, kind, w, progress)
         method = "convex" if name == "alpha" else "linear"
-        read = _scores(queries, scores, rows, progress)
-        return replace(search_weights(read, live, method, default=before[name], folds=folds, seed=seed), name=name)
+        return replace(search_weights(scores, live, method, default=before[name], folds=folds, seed=seed), name=name)
 
     def over(parts: Components, method: Method) -> WeightSearch:
         return search_integrated(parts, _relevant(parts, places), fold, method, default=before[method.signal_weight])
 
-    bm25, alpha = in_index("bm25", retriever.scores), in_index("alpha", retriever.scores)
+    bm25, alpha = in_index("bm25"), in_index("alpha")
     if retriever.models.pair_heads is None:
         return Tuning((bm25, alpha), len(texts), folds, seed)
     best = METHODS[DEFAULT]
     answers = over(collect(retriever, queries, best.candidates, best, weights={"alpha": alpha.weight}), best)
     bm25 = replace(bm25, learned=_learned(retriever, queries, places, bm25, fold))
     classes = retriever.models.has_classes
-    matches = [
-        in_index(f"match_{kind}", partial(_match_scores, retriever, bm25.weight, kind))
-        for kind in (("soft", "hard") if classes else ())
-    ]
+    matches = [in_index(f"match_{kind}", kind, bm25.weight) for kind in (("soft", "hard") if classes else ())]
     parts = collect(retriever, queries, DEPTH, METHODS["hybrid"], weights={"bm25": bm25.weight})
     integrated = [over(parts, method) for method in INTEGRATED if classes or not method.uses_classes]
     return Tuning((bm25, alpha, answers, *matches, *integrated), len(texts), folds, seed)
@@ -165,26 +156,17 @@ def answered_questions(retriever: HybridRetriever, dataset: Dataset) -> tuple[li
 
 
 def _scores(
-    queries: Sequence[Query],
-    scores: Callable[[Query], tuple[DoubleArray, DoubleArray]],
-    rows: IntArray,
-    progress: Callable[[int], object],
+    retriever: HybridRetriever, queries: Sequence[Query], kind: str | None, w: float, progress: Callable[[int], object]
 ) -> Iterator[tuple[DoubleArray, DoubleArray]]:
-    """Two scores of the passages that are there, question by question."""
-    for query in queries:
-        base, signal = scores(query)
-        yield base[rows], signal[rows]
-        progress(1)
-
-
-def _match_scores(
-    retriever: HybridRetriever, bm25_weight: float, kind: str, query: Query
-) -> tuple[DoubleArray, DoubleArray]:
-    """The linear sum, and the class match of a kind."""
-    dense, bm25 = retriever.scores(query)
+    """Scores by vectors and by BM25 of the passages that are there; with a kind, their sum and the class match."""
     index = retriever.embedded
-    match = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
-    return dense + bm25_weight * bm25, match
+    for query in queries:
+        base, signal = retriever.scores(query)
+        if kind is not None:
+            base = base + w * signal
+            signal = class_match(query.probabilities, index.probabilities, index.thresholds, kind)
+        yield base[index.rows], signal[index.rows]
+        progress(1)
 
 
 def _relevant(components: Components, places: Sequence[IntArray]) -> npt.NDArray[np.bool_]:

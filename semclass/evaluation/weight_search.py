@@ -190,5 +190,5 @@ def _ranks_of(dense: DoubleArray, bm25: DoubleArray, place: IntArray, method: st
         return np.zeros(len(weights))
     # all others are behind every relevant passage, whatever the weight
     ahead = (base >= base[relevant].min()) | (signal >= signal[relevant].min())
-    ranks: DoubleArray = ranks_along(base[None, ahead], signal[None, ahead], relevant[None, ahead], weights)[0]
-    return ranks
+    ranks = ranks_along(base[None, ahead], signal[None, ahead], relevant[None, ahead], weights)
+    return ranks.reshape(len(weights))
