@@ -51,7 +51,7 @@ def build_context(
     hits
         As a search gives them.
     budget
-        How long the whole text may be, numbers and sources included; None for no limit.
+        How long the whole text may be, numbers and sources included; None for no limit. If nothing fits, it is empty.
     count
         Length of a text; words by default, see :func:`~semclass.context.budget.fit_budget` for tokens.
     documents
@@ -60,11 +60,6 @@ def build_context(
         Where parents are, to give them in place of passages. Not together with `documents`.
     template
         See :func:`~semclass.context.prompt.as_prompt`.
-
-    Returns
-    -------
-    Context
-        Never longer than `budget`; empty if nothing fits.
 
     Raises
     ------

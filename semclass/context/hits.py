@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from semclass.core.checks import short
@@ -12,12 +13,9 @@ from semclass.core.types import Hit, Passage
 
 def checked(hits: Sequence[Hit]) -> list[Hit]:
     """Check that hits are hits."""
-    if isinstance(hits, (str, bytes, Mapping)) or not isinstance(hits, Iterable):
-        raise InputTypeError(f"hits must be a sequence of Hit, not {type(hits).__name__}")
-    found = list(hits)
-    for place, hit in enumerate(found):
-        if not isinstance(hit, Hit):
-            raise InputTypeError(f"hits[{place}] must be a Hit, as a search gives it, not {type(hit).__name__}")
+    found = list(hits) if isinstance(hits, Iterable) else [hits]
+    if not all(isinstance(hit, Hit) for hit in found):
+        raise InputTypeError(f"hits must be a sequence of Hit, as a search gives them, not {short(hits)}")
     return found
 
 
@@ -42,12 +40,13 @@ def name_in(hit: Hit, field: str) -> str | None:
 def length(count: Callable[[str], int], text: str) -> int:
     """Count a text with a function that a caller gave."""
     size = count(text)
-    if isinstance(size, bool) or not hasattr(size, "__index__"):
+    try:
+        return operator.index(size)
+    except TypeError as error:
         raise InputTypeError(
-            f"count must give a whole number, not {type(size).__name__}; for a tokenizer write "
+            f"count must give a whole number ({error}); for a tokenizer write "
             "count=lambda text: len(tokenizer.encode(text))"
-        )
-    return int(size.__index__())
+        ) from error
 
 
 def found_ids(hits: Iterable[Hit]) -> list[str]:

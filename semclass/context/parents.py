@@ -37,8 +37,7 @@ def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 
     -------
     list of Hit
         Best first, with new ranks. A parent has the place, score, components and labels of its best child. Its metadata
-        also hold ``found`` (ids of the hits that it stands for, best first) and, where the best child's text is in its
-        text, ``core`` (where it begins and ends).
+        also hold ``found`` (ids of the hits that it stands for) and ``core`` (where the best child's text begins and ends).
 
     Raises
     ------

@@ -43,11 +43,9 @@ def expand_window(
     """Give each passage with its neighbours, as in Haystack's ``SentenceWindowRetriever``.
 
     Windows that overlap become one, which takes the place of its best hit. Passages are in the order of
-    ``metadata["start"]``, else ``["paragraph"]``, else ``["position"]``, else as they are given.
-
-    Where passages have ``start`` and ``end`` (characters in the document), texts that overlap are joined without the
-    overlap; between others stands a space where one character was between them, else an empty line. Where they have none,
-    or a text is not what stands there, as with tables, each begins a new line.
+    ``metadata["start"]``, else ``["paragraph"]``, else ``["position"]``, else as they are given. Where they have ``start``
+    and ``end`` (characters in the document), texts that overlap are joined without the overlap, neighbours with a space,
+    and others with an empty line; else, and where a text is not what stands there, as with tables, with a line end.
 
     Parameters
     ----------
@@ -63,9 +61,9 @@ def expand_window(
     Returns
     -------
     list of Hit
-        Best first, with new ranks. A window has id, score, components, labels and metadata of its best hit, but for
-        ``start`` and ``end``. Its metadata also hold ``found`` (ids of the hits in it, best first), ``passages`` (ids of
-        all passages in it) and ``core`` (where the best hit's text begins and ends in the text).
+        Best first, with new ranks. A window is its best hit with another text, ``start`` and ``end``. Its metadata also
+        hold ``found`` (ids of the hits in it), ``passages`` (ids of all passages in it) and ``core`` (where the best hit's
+        text begins and ends).
 
     Raises
     ------

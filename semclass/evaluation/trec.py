@@ -44,12 +44,12 @@ def read_run(path: str | Path, dataset: Dataset) -> list[list[str]]:
         try:
             question, _, passage, rank, score, _ = line.split()
             key = (-float(score), int(rank), passage)
+            if isnan(key[0]):
+                raise ValueError
         except ValueError as error:
             raise InputError(
                 f"{path}, line {number}: a line of a run is `question Q0 passage rank score tag`, not {line[:80]!r}"
             ) from error
-        if isnan(key[0]):
-            raise InputError(f"{path}, line {number}: the score is not a number")
         if passage in found.get(question, ()):
             raise InputError(f"{path}, line {number}: passage {passage!r} comes twice for question {question!r}")
         if question in found:

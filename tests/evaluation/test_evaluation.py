@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +32,7 @@ TEN = list("abcdefghij")
 def test_the_figures_of_a_ranking_worked_out_by_hand():
     # answers in places 1, 2 and nowhere; the other method moves the second to the front
     data = dataset("a", "b", "z")
-    rankings = {"hybrid": [TEN, TEN, TEN], "other": [TEN, ["b", *TEN[2:], "a"], TEN]}
+    rankings = {"hybrid": [TEN] * 3, "other": [TEN, ["b", *TEN[2:], "a"], TEN], "worse": [TEN[::-1], TEN, TEN]}
     result = measure(data, rankings)
     hybrid, other = result["hybrid"], result["other"]
     assert hybrid.mrr == pytest.approx((1 + 1 / 2 + 0) / 3)
@@ -46,6 +45,7 @@ def test_the_figures_of_a_ranking_worked_out_by_hand():
     assert (hybrid.error_removed, hybrid.p_value) == (0.0, 1.0)
     assert other.cond_mrr == 1.0
     assert other.error_removed == pytest.approx(1.0)
+    assert result["worse"].error_removed == pytest.approx(-0.9 / 0.5)
 
 
 def test_the_figures_over_all_questions_and_over_those_that_the_hybrid_answers():
@@ -76,20 +76,6 @@ def test_where_the_hybrid_answers_nothing_there_is_no_error_to_remove():
     assert (found["answered"], found["cond_mrr"], found["error_removed"]) == (0, 1, 0)
 
 
-def test_a_method_that_makes_it_worse_removes_less_than_nothing():
-    data = dataset("a", "b")
-    result = measure(data, {"hybrid": [TEN, TEN], "worse": [["b", "a"], TEN]})
-    assert result["worse"].error_removed == pytest.approx(-1.0)
-
-
-def test_the_p_value_tells_a_real_difference_from_none():
-    data = dataset(*["b"] * 40)
-    swapped = ["b", "a", *TEN[2:]]
-    result = measure(data, {"hybrid": [TEN] * 40, "all better": [swapped] * 40, "one better": [swapped] + [TEN] * 39})
-    assert result["all better"].p_value < 0.001
-    assert result["one better"].p_value == 1.0
-
-
 def against_second_places(*places: int):
     """Measure a method that has each answer in one of these places, where the hybrid has it in the second."""
     moved = [[*TEN[2 : place + 1], "b"] if place > 1 else ["b"] for place in places]
@@ -116,24 +102,12 @@ def test_the_p_value_of_as_much_lost_as_won_is_that_of_fair_coins():
     assert measure(data, rankings)["other"].p_value == pytest.approx(binomtest(30, 50).pvalue, abs=0.02)
 
 
-def test_the_same_seed_gives_the_same_p_value():
-    data = dataset(*["b"] * 30)
-    rankings = {"hybrid": [TEN] * 30, "mixed": [["b", "a"]] * 20 + [["a", "c", "b"]] * 10}
-    assert measure(data, rankings, seed=3) == measure(data, rankings, seed=3)
-
-
 def beir(folder, qrels="query-id\tcorpus-id\tscore\nq1\tp1\t1\n", queries='{"_id": "q1", "text": "Who?"}\n'):
     (folder / "qrels").mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "x"}\n')
     (folder / "queries.jsonl").write_text(queries)
     (folder / "qrels" / "test.tsv").write_text(qrels)
     return folder
-
-
-def test_a_beir_folder_is_read(tmp_path):
-    data = load_dataset(beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\tp1\t2\nq1\tp2\t0\nq9\tp1\t1\n"))
-    assert dict(data.questions) == {"q1": "Who?"}
-    assert data.relevance == {"q1": {"p1": 2}}
 
 
 @pytest.mark.parametrize(
@@ -152,31 +126,26 @@ def test_what_is_wrong_in_a_beir_folder_is_named(tmp_path, files, says):
         load_dataset(beir(tmp_path, **files))
 
 
-def test_a_missing_split_is_named(tmp_path):
+def test_a_beir_folder_is_read(tmp_path):
+    folder = beir(tmp_path, "query-id\tcorpus-id\tscore\nq1\tp1\t2\nq1\tp2\t0\nq9\tp1\t1\n")
+    data = load_dataset(folder)
+    assert (data.questions, data.relevance) == ({"q1": "Who?"}, {"q1": {"p1": 2}})
     with pytest.raises(InputError, match=r"dev\.tsv is missing"):
-        load_dataset(beir(tmp_path), split="dev")
-
-
-def test_judgements_that_cannot_be_read_are_named(tmp_path):
+        load_dataset(folder, split="dev")
     with pytest.raises(InputError, match=r"none\.tsv cannot be read"):
-        read_dataset(beir(tmp_path) / "queries.jsonl", tmp_path / "none.tsv")
+        read_dataset(folder / "queries.jsonl", folder / "none.tsv")
 
 
-def test_the_first_questions_are_taken_and_quotes_belong_to_ids(tmp_path):
+def test_the_first_questions_are_taken_quotes_belong_to_ids_and_a_header_may_be_missing(tmp_path):
     questions = "".join(f'{{"_id": "{name}", "text": "Who?"}}\n' for name in ("q3", "q2", r"\"q1"))
     data = load_dataset(beir(tmp_path, '"q1\tp1\t1\nq2\tp1\t1\nq3\tp1\t1\n', questions), limit=2)
     assert list(data.questions) == list(data.relevance) == ['"q1', "q2"]
 
 
-def test_a_header_in_the_judgements_may_be_missing(tmp_path):
-    folder = beir(tmp_path, "q1\tp1\t1\n")
-    data = read_dataset(folder / "queries.jsonl", folder / "qrels" / "test.tsv")
-    assert data.relevance == {"q1": {"p1": 1}}
-
-
 def test_measures_by_name_worked_out_by_hand():
     data = Dataset(Path(), {"q": "?"}, {"q": {"a": 1, "c": 1, "x": 1}})
     found = per_question(data, [TEN], ["P@2", "R@3", "F1@3", "SetF", "AP@10", "AP@2"])
+    assert not any(values[0] for values in per_question(data, [[]], ["RR@10", "F1@2"]).values())
     assert {name: float(value[0]) for name, value in found.items()} == pytest.approx(
         {
             "P@2": 1 / 2,
@@ -189,30 +158,10 @@ def test_measures_by_name_worked_out_by_hand():
     )
 
 
-def test_a_question_without_a_ranking_counts_as_nothing_found():
-    found = per_question(dataset("a", "b"), [[], TEN], ["RR@10", "F1@2", "nDCG@10"])
-    assert [values[0] for values in found.values()] == [0, 0, 0]
-    assert found["RR@10"][1] == 0.5
-
-
 @pytest.mark.parametrize("name", ["F1", "F1@0", "P@", "Speed", "__import__('os')", "nDCG@ten", ""])
 def test_a_measure_that_is_none_is_named(name):
     with pytest.raises(InputError, match="is no measure"):
         measure(dataset("a"), {"hybrid": [TEN]}, measures=[name])
-
-
-def test_intervals_hold_the_figure_and_shrink_with_more_questions():
-    widths = []
-    for n in (20, 500):
-        data = dataset(*["b"] * n)
-        better = [["b", *TEN[2:]] if row % 2 else TEN for row in range(n)]
-        found = measure(data, {"hybrid": [TEN] * n, "better": better})["better"]
-        low, high = found.error_removed_ci
-        assert found.error_removed == pytest.approx(0.5)
-        assert low < 0.5 < high
-        assert found.mrr_ci[0] < found.mrr < found.mrr_ci[1]
-        widths.append(high - low)
-    assert widths[1] < widths[0] / 3
 
 
 def test_an_interval_is_that_of_the_normal_approximation_where_there_are_many_questions():
@@ -230,6 +179,22 @@ def test_an_interval_draws_what_both_methods_made_of_the_same_questions():
 def test_the_interval_of_a_single_question_is_its_value():
     found = measure(dataset("b"), {"hybrid": [TEN], "other": [["b"]]})["other"]
     assert (found.mrr_ci, found.error_removed_ci) == ((1, 1), (1, 1))
+
+
+def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
+    (folder := tmp_path / "beir").mkdir()
+    (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
+    plain = PassageEncoder(PassageClassifier(models.encoder, None), None, None)
+    for passage_encoder in (models.passage_encoder, plain):
+        for options in ({}, {"similarity": "ip"}):
+            read = []
+            for _ in range(2):
+                index = cached_index(folder, tmp_path / "cache", passage_encoder, read.append, **options)
+                assert index.similarity == options.get("similarity", "cosine")
+                assert len(index) == sum(read) == 1
+    assert len(list((tmp_path / "cache").iterdir())) == 4
+    (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
+    assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
 
 
 def test_slices_are_measured_apart():
@@ -307,29 +272,6 @@ def test_an_evaluation_measures_what_was_ranked(retriever, monkeypatch):
     assert len(seen) == len(answers)  # both are told before the work is done
 
 
-def test_an_index_is_kept_for_its_passages_models_and_form(models, tmp_path):
-    (folder := tmp_path / "beir").mkdir()
-    (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
-    plain = PassageEncoder(PassageClassifier(models.encoder, None), None, None)
-    unlike = replace(models.passage_encoder, codebooks=replace(models.passage_encoder.codebooks, fingerprint="others"))
-    for passage_encoder in (
-        models.passage_encoder,
-        unlike,
-        replace(models.passage_encoder, classifier=plain.classifier),
-        plain,
-    ):
-        for options in ({}, {"similarity": "ip"}, {"form": "exact"}):
-            read = []
-            for _ in range(2):
-                index = cached_index(folder, tmp_path / "cache", passage_encoder, read.append, **options)
-                assert index.similarity == options.get("similarity", "cosine")
-                assert len(index) == sum(read) == 1
-                assert index.form == options.get("form", "standard" if passage_encoder.codebooks else "exact")
-    assert len(list((tmp_path / "cache").iterdir())) == 12
-    (folder / "corpus.jsonl").write_text('{"_id": "p2", "text": "The lighthouse was designed by Ada."}\n')
-    assert cached_index(folder, tmp_path / "cache", plain).passage(0).id == "p2"
-
-
 def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
     found = rank(asked(**LIGHTHOUSE), retriever, candidates=5)
     assert {"learned", "learned@5"} < set(found)
@@ -342,16 +284,6 @@ def test_behind_what_was_re_ranked_the_rest_follows(retriever, corpus):
         assert found["learned@5"][row][5:] == hybrid[5:]
         assert sorted(found["match-soft"][row]) == sorted(hybrid)
     assert len(rank(asked(**LIGHTHOUSE), retriever, depth=7)["learned"][0]) == 7
-
-
-def test_the_default_is_what_a_search_without_options_gives(retriever):
-    found = rank(asked(**LIGHTHOUSE), retriever)
-    for row, question in enumerate(asked(**LIGHTHOUSE).questions.values()):
-        assert found["default"][row][:10] == [hit.id for hit in retriever.search(question)]
-        (query,) = retriever.encode([question])
-        for name, scores in zip(("dense", "bm25"), retriever.scores(query), strict=True):
-            best = [retriever.index.passage(place).id for place in np.argsort(-scores, kind="stable")[:3].tolist()]
-            assert found[name][row][:3] == best
 
 
 def test_a_run_is_read_as_it_was_written(tmp_path):
@@ -373,7 +305,7 @@ def test_a_foreign_run_is_ordered_by_score_then_rank_then_id(tmp_path):
     [
         ("q0 Q0 a 1\n", "line 1"),
         ("q0 Q0 a 1 2 t\nq0 Q0 b one 2 t\n", "line 2"),
-        ("q0 Q0 a 1 nan t\n", "line 1: the score is not a number"),
+        ("q0 Q0 a 1 nan t\n", "line 1"),
         ("q0 Q0 a 1 2 t\nq0 Q0 a 2 1 t\n", "line 2: passage 'a' comes twice for question 'q0'"),
         ("q9 Q0 a 1 2 t\n", "are the question ids the same"),
         (None, "cannot be read"),

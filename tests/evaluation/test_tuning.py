@@ -118,13 +118,6 @@ def test_from_few_questions_no_larger_step_is_taken_than_most_of_them_need():
     assert many.weight == many.best == few.best
 
 
-def test_folds_are_of_about_equal_size_and_the_same_for_a_seed():
-    fold = fold_of(23, 5, 7)
-    assert sorted(np.bincount(fold)) == [4, 4, 5, 5, 5]
-    np.testing.assert_array_equal(fold, fold_of(23, 5, 7))
-    assert (fold != fold_of(23, 5, 8)).any()
-
-
 def two_systems(n: int, passages: int = 60):
     """n questions whose answer is passage 0; BM25 finds it at once, the vectors know next to nothing."""
     rng = np.random.default_rng(0)
@@ -133,7 +126,7 @@ def two_systems(n: int, passages: int = 60):
     return list(zip(dense, bm25, strict=True)), [np.array([0])] * n
 
 
-@pytest.mark.parametrize("n", [10, 50, 200])
+@pytest.mark.parametrize("n", [10, 200])
 def test_a_default_that_is_far_off_is_noticed(n):
     found = search_weights(*two_systems(n), default=1.0)
     assert found.name == "alpha"
@@ -142,10 +135,9 @@ def test_a_default_that_is_far_off_is_noticed(n):
     assert found.mrr[np.searchsorted(ALPHA_GRID, found.weight)] > 2 * found.mrr_default
 
 
-@pytest.mark.parametrize("n", [10, 50])
-def test_few_questions_leave_a_default_that_is_right(n):
+def test_few_questions_leave_a_default_that_is_right():
     """Both systems know as much as each other, and the best alpha of few questions lies anywhere."""
-    found = []
+    n, found = 20, []
     for seed in range(20):
         both = np.random.default_rng(seed).normal(10, 1, (n, 2, 60))
         both[:, :, 0] += 1.5
@@ -279,11 +271,11 @@ def test_weights_cannot_be_stored_where_no_index_is(tmp_path):
         store_tuned(tmp_path, None)
 
 
-def test_the_curves_as_a_picture(retriever, dataset):
+def test_the_curves_as_a_picture():
     pytest.importorskip("matplotlib")
     from semclass.evaluation.figures import weight_curves
 
-    found = tune(retriever, dataset, folds=2).searches
+    found = [search_weights(*two_systems(10))]
     picture = weight_curves(found)
     assert picture.startswith(b"\x89PNG")
     assert weight_curves(found) == picture
