@@ -137,7 +137,6 @@ ENGINES = {"local": "local mode", "rust_core": "Rust core"}
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Agreement of the engines with the embedded index."""
     rows = []
     for name, results in found["engines"].items():
         if name not in SETS:

@@ -52,7 +52,6 @@ PEERS = {
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Measure every system."""
     folder = bench.work / "peers" / ("entailment-quick" if bench.quick else "entailment")
     records = read_jsonl(bench.data / "qnli" / "validation.jsonl.gz")[: QUICK if bench.quick else None]
     truth = np.array([record["label"] == "entailment" for record in records])
@@ -63,8 +62,13 @@ def run(bench: Bench) -> dict[str, Any]:
     what = "{vectors} of either text, {head}."
     peers, _ = scikit_peers(bench, "entailment", "pairs", folder, train, PEERS, what)
     shipped_threshold = float(read_json(default_models() / "entailment" / "manifest.json")["threshold"])
+    ours = Entry(
+        "semclass", "semclass",
+        "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network.",
+        "bench.peers.systems:semclass_entailment", train_s=trained_seconds("entailment"),
+    )  # fmt: skip
     systems = [
-        *rows(bench, "entailment", shipped(), items, partial(quality, truth=truth, threshold=shipped_threshold)),
+        *rows(bench, "entailment", [ours], items, partial(quality, truth=truth, threshold=shipped_threshold)),
         *rows(bench, "entailment", peers, items, partial(quality, truth=truth)),
         _cross_encoder(bench, folder, items, taught, truth),
         recorded(bench, "entailment", measures.of_answers(truth, flan)),
@@ -121,18 +125,6 @@ def quality(
     return {**measures.of_answers(truth, scores >= threshold, scores), "threshold": round(threshold, 4)}
 
 
-def shipped() -> list[Entry]:
-    """Systems of semclass."""
-    what = "The shipped entailment classifier: each text encoded by itself, word vectors compared by a small network."
-    loader, took = "bench.peers.systems:semclass_entailment", trained_seconds("entailment")
-    return [
-        Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
-        Entry(
-            "semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"
-        ),
-    ]
-
-
 def _cross_encoder(
     bench: Bench, folder: Path, items: Path, taught: Mapping[str, Sequence[Any]], truth: Array
 ) -> dict[str, Any]:
@@ -147,7 +139,7 @@ def _cross_encoder(
         return {"name": name, "kind": "peer", "what": what, "threads": 1, "skipped": NO_CROSS_ENCODER}
     some = slice(0, 2 * (QUICK if bench.quick else THRESHOLD_PAIRS))
     pairs = {**json.loads(items.read_text(encoding="utf-8")), "train": taught["pairs"][some]}
-    options = {"folder": str(bench.cross_encoder), "threads": 1}
+    options = {"folder": str(bench.cross_encoder)}
     entry = Entry(
         name, "peer", what, "bench.peers.systems:cross_encoder", options, train_s=seconds_of(bench.cross_encoder)
     )

@@ -22,7 +22,6 @@ PEERS = (
 
 
 def of_run() -> dict[str, Any]:
-    """Machine, versions, date and commit."""
     return {
         "machine": machine(),
         "versions": versions(),
@@ -47,7 +46,6 @@ def machine() -> dict[str, Any]:
 
 
 def versions(packages: tuple[str, ...] = (*PACKAGES, *PEERS)) -> dict[str, str]:
-    """Versions of those packages that are installed."""
     return {name: found for name in packages if (found := _version(name)) is not None}
 
 

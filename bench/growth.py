@@ -134,9 +134,6 @@ def _variants(bench: Bench, size: int, folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-# -- tables -----------------------------------------------------------------------------------------------------------
-
-
 def table(found: Mapping[str, Any]) -> str:
     """What an index of each size takes, and BM25 and the encoder beside peers."""
     results = found["growth"]

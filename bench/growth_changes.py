@@ -41,9 +41,6 @@ from semclass.ranking.methods import METHODS
 BUILT = ("standard", "lean")  # forms whose build is compared with encoding
 
 
-# -- building ---------------------------------------------------------------------------------------------------------
-
-
 def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Passage], workers: int) -> None:
     """Encode what an index of this form is made of by so many workers, in the stretches of a build."""
     views = (
@@ -65,7 +62,6 @@ def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Pa
 
 
 def seconds_of(job: Callable[[], object]) -> float:
-    """How long a job takes."""
     started = time.perf_counter()
     job()
     return time.perf_counter() - started
@@ -102,9 +98,6 @@ def builds(data: str, n: int, workers: int) -> dict[str, Any]:
         for form in BUILT
     ]
     return {"rows": rows}
-
-
-# -- changing ---------------------------------------------------------------------------------------------------------
 
 
 def linked(index: str, folder: Path) -> Path:
@@ -179,8 +172,6 @@ def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
         "opened_while_it_was_changed": found["opened"],
     }
 
-
-# -- forms of an index ------------------------------------------------------------------------------------------------
 
 TEXT = ("records.npy", "record_offsets.npy")  # files that hold the passages themselves
 TIMED = 300  # questions whose re-ranking is timed

@@ -53,7 +53,6 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
 
 
 def make(pool: str, n: int, folder: str) -> dict[str, Any]:
-    """Write the index of a made corpus."""
     passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
     taken = made_corpus.make(found, n, passage_encoder, Path(folder))
     lengths = PassageIndex.load(folder, verify=False).terms.lengths()
@@ -61,7 +60,6 @@ def make(pool: str, n: int, folder: str) -> dict[str, Any]:
 
 
 def bytes_of(folder: str) -> int:
-    """Bytes of an index."""
     return sum(describe(Path(folder))["bytes"].values())
 
 

@@ -98,7 +98,6 @@ def texts() -> Texts:
 
 
 def questions(models: Path) -> Scores:
-    """Accuracy of the question head."""
     fine, asked = zip(*texts().questions, strict=True)
     found = QuestionClassifier.load(models).predict(asked)
     coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
@@ -197,7 +196,6 @@ SUITES: dict[str, Callable[[Path], Scores]] = {
 
 
 def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
-    """Scores of the models on the fixed set."""
     return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
 
 
@@ -240,7 +238,6 @@ def read_record(path: Path = RECORD) -> dict[str, Any]:
 
 
 def compare(scores: Scores, record: Mapping[str, Any]) -> list[Finding]:
-    """Scores on the fixed set beside their record."""
     known = {model: entry["scores"] for model, entry in record["models"].items()}
     return [
         Finding(model, name, known.get(model, {}).get(name), value)
@@ -313,7 +310,6 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str
 
 
 def table(findings: Sequence[Finding]) -> str:
-    """Scores and records, for a terminal or a log."""
     rows = [
         (item.model, item.measure, "-" if item.recorded is None else f"{item.recorded:.4f}", f"{item.found:.4f}")
         for item in findings
@@ -322,14 +318,10 @@ def table(findings: Sequence[Finding]) -> str:
 
 
 @click.command(help=__doc__)
-@click.option(
-    "--models", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Default: the shipped ones."
-)
 @click.option("--record", is_flag=True, help="Write the scores into bench/guard.json.")
 @click.option("--lower", metavar="REASON", help="Why scores may sink; kept in the record.")
-def main(models: Path | None, record: bool, lower: str | None) -> None:
-    """Measure, then compare or record."""
-    root = models or artifacts.default_models()
+def main(record: bool, lower: str | None) -> None:
+    root = artifacts.default_models()
     old = read_record()
     try:
         scores = measure(root)

@@ -22,7 +22,6 @@ _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
 def request(path: str, body: bytes) -> bytes:
-    """A POST request as it goes over the wire."""
     head = [
         f"POST {path} HTTP/1.1",
         "Host: localhost",

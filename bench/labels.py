@@ -59,7 +59,7 @@ def run(bench: Bench) -> dict[str, Any]:
         )["sizes"]
         for name in sizes
     }
-    draws = dict.fromkeys(list(CURVE)[:2], 1) if few else CURVE
+    draws = dict.fromkeys(list(CURVE)[:1], 1) if few else CURVE
     curves = {
         level: {
             str(size): bench.step(
@@ -80,10 +80,8 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
     """Quality and times; `limit` items of a set."""
     encoder = OnnxEncoder.load()
     classifier = QuestionClassifier.load(encoder=encoder)
-    unsure = [item.probability for item in classifier.predict(labels.no_questions())]
     found = {
         "questions": questions(Path(data), classifier, limit),
-        "no_questions_probability": {f"p{share}": float(np.percentile(unsure, share)) for share in (10, 50, 90)},
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
         "microseconds": times(Path(data), encoder, limit),
     }
@@ -91,7 +89,6 @@ def shipped(data: str, limit: int | None) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Figures to four places."""
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}
     return round(value, 4) if isinstance(value, float) else value
@@ -119,7 +116,6 @@ def misspelt(text: str, rng: random.Random) -> str:
 
 
 def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Questions) -> dict[str, float]:
-    """Accuracy and calibration error of both levels."""
     found = classifier.predict(texts)
     coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
     fine = np.array([item.fine == name for item, name in zip(found, questions.fine, strict=True)])
@@ -132,7 +128,6 @@ def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Qu
 
 
 def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
-    """Figures of the question head."""
     dev = first(labels.natural_questions(data / "questions", "dev"), limit)
     rng = random.Random(0)
     draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
@@ -145,7 +140,6 @@ def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> 
 
 
 def first(questions: Questions, limit: int | None) -> Questions:
-    """The first questions."""
     return Questions(questions.texts[:limit], questions.fine[:limit])
 
 
@@ -159,13 +153,8 @@ def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, floa
         views.append(
             {"layers": one.rows("layers"), "entities": one.rows("entities"), "surface": surface_features([text])}
         )
-    found = {
-        "encode_passage": timing.each(passages, lambda text: encoder.encode([text], views=provider.encoder_views)),
-        "surface_of_passage": timing.each(passages, lambda text: surface_features([text])),
-    }
-    if provider.head is not None:
-        found["six_heads_on_encoded_passage"] = timing.each(views, provider.head.probabilities)
-    return timing.percentiles(found, 1e6, 1)
+    seconds = timing.each(views, provider.head.probabilities)
+    return timing.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
 
 
 # -- few labels -------------------------------------------------------------------------------------------------------
@@ -216,7 +205,6 @@ def draw(labels: Sequence[str], size: str, seed: int) -> list[int]:
 
 
 def figures_of(model: Any, tried: Any, truth: Sequence[str]) -> dict[str, float]:
-    """Accuracy and log loss."""
     probabilities, column = (
         model.predict_proba(tried),
         {name: place for place, name in enumerate(model.classes_.tolist())},
@@ -280,7 +268,6 @@ def best(found: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
 
 
 def mean(found: list[dict[str, Any]]) -> dict[str, float]:
-    """Means of the figures of draws."""
     return {key: round(float(np.mean([one[key] for one in found])), 4) for key in ("accuracy", "log_loss", "seconds")}
 
 
@@ -308,7 +295,6 @@ def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, fl
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """The shipped classifiers under noise."""
     results = found["labels"]
     q, macro, times = results["questions"], results["passages"]["macro"], results["microseconds"]
     pairs = {
@@ -348,7 +334,6 @@ def table_of_few(found: Mapping[str, Any]) -> str:
 
 
 def picture(found: Mapping[str, Any]) -> bytes:
-    """The learning curves."""
     curves = found["labels"]["learning_curves"]
     lines = {}
     for level in ("coarse", "fine"):

@@ -8,10 +8,9 @@ good for measuring time and memory, not quality.
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
-import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,17 +90,6 @@ def _rows(parts: Sequence[Ragged]) -> Ragged:
 _ARRAYS = ("pooled", "probabilities", "codes")
 
 
-@contextlib.contextmanager
-def _empty(folder: Path) -> Iterator[Path]:
-    """An empty folder for gigabytes in between; what a run that was killed left there is gone first."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 def save_pool(pool: Pool, path: Path) -> None:
     """Write what was read, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +108,6 @@ def save_pool(pool: Pool, path: Path) -> None:
 
 
 def load_pool(path: Path) -> Pool:
-    """Read back what :func:`save_pool` wrote."""
     with np.load(path) as found:
         return Pool(
             texts=found["texts"].tolist(),
@@ -140,7 +127,6 @@ def draw(pool: Pool, n: int, seed: int) -> Ragged:
 
 
 def text(pool: Pool, drawn: npt.NDArray[Any]) -> str:
-    """Text of a passage."""
     return " ".join(pool.texts[number] for number in drawn.tolist())
 
 
@@ -185,13 +171,12 @@ class _Growing:
 
 
 def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> dict[str, float]:
-    """Write the index of n made passages."""
     started = time.perf_counter()
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
     kind = np.min_scalar_type(len(passage_encoder.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
-    with _empty(folder.with_name(f".{folder.name}.part")) as beside:
-        arrays, parts, lengths = _Growing(beside), [], []
+    with tempfile.TemporaryDirectory(dir=folder.parent) as beside:  # gigabytes, which fit no memory
+        arrays, parts, lengths = _Growing(Path(beside)), [], []
         for begin, some in blocks(drawn):
             terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
             codes, levels = to_int8(pooled(pool, some, rng))

@@ -1,15 +1,10 @@
-"""The main job in brief: figures of all sections, and times of re-ranking alone and of starting a process."""
+"""The main job in brief: figures of all sections, and times of re-ranking alone."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from bench import prices, readme, reference, timing
 from bench.steps import Bench
@@ -32,24 +27,6 @@ def times(folder: Path, retriever: HybridRetriever) -> dict[str, float]:
         "search_10": timing.each(asked, retriever.search),
     }
     return timing.percentiles(measured, 1e3, 3)
-
-
-def starts(runs: int) -> dict[str, float]:
-    """Seconds that a new process takes, median of so many runs."""
-    first = "import semclass; semclass.QuestionClassifier.load().predict(['Who was Galileo?'])"
-    return {
-        "import_s": _process("import semclass", runs) - _process("pass", runs),
-        "cold_start_to_label_s": _process(first, runs),
-    }
-
-
-def _process(code: str, runs: int) -> float:
-    values = []
-    for _ in range(runs + 1):
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, capture_output=True)
-        values.append(time.perf_counter() - started)
-    return round(float(np.median(values[1:])), 3)
 
 
 SETS = {"squad4": "wikipedia", "pubmedqa": "pubmed"}
@@ -147,15 +124,11 @@ TABLES = {"": table}
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """What no other section measures: re-ranking alone, and how fast a process starts."""
-    few = bench.quick
-    return bench.step(
-        "main_job", "bench.main_job:measure", folder=bench.beir("squad4"), indices=bench.indices, runs=1 if few else 7
-    )
+    """What no other section measures: re-ranking and a search alone."""
+    return bench.step("main_job", "bench.main_job:measure", folder=bench.beir("squad4"), indices=bench.indices)
 
 
-def measure(folder: str, indices: str, runs: int) -> dict[str, Any]:
-    """Times."""
+def measure(folder: str, indices: str) -> dict[str, Any]:
     models = Models.load()
     retriever = HybridRetriever(evaluate.cached_index(folder, indices, models.passage_encoder), models)
-    return {"milliseconds": times(Path(folder), retriever), "seconds": starts(runs)}
+    return {"milliseconds": times(Path(folder), retriever)}

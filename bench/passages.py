@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 import train_passages as training
 from bench import measures, pareto
-from bench.peers.minilm import PASSAGE_LENGTH
 from bench.peers.rows import (
     Entry,
     constant,
@@ -65,7 +64,6 @@ SKIPPED = {"skipped": "give --fine-tune: eight trainings take about half an hour
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Measure every system."""
     folder = bench.work / "peers" / ("passages-quick" if bench.quick else "passages")
     corpus = training.read_corpus(bench.data)
     twice = np.flatnonzero(corpus.twice)
@@ -88,9 +86,12 @@ def run(bench: Bench) -> dict[str, Any]:
     answers = {name: one["said"] for name, one in made.items()}
     answers["semclass"] = _ours(bench)
     entries.append(_fine_tuned(bench, folder, train, answers))
-    systems = rows(bench, "passages", [*shipped(), *entries], items, lambda _, __: {})
+    what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
+    loader, took = "bench.peers.systems:semclass_passages", trained_seconds("passages")
+    entries = [Entry("semclass", "semclass", what, loader, train_s=took), *entries]
+    systems = rows(bench, "passages", entries, items, lambda _, __: {})
     for row in systems:
-        said = answers.get(row["name"].removesuffix(", 2 threads"))
+        said = answers.get(row["name"])
         if said is not None:
             row |= measures.of_several(truth, [_matrix(said, twice)])
     flan = recorded(bench, "passages", measures.of_several(truth, [corpus.weak[twice]]), calls=len(COARSE))
@@ -109,7 +110,7 @@ def run(bench: Bench) -> dict[str, Any]:
             "1,859 passages of WikiQA, IE-ER and SQuAD with labels of this project",
         },
         "systems": systems,
-        "ratios": ratios_to_semclass(bench, "passages", [*shipped(), *entries], items, TEN_LINES),
+        "ratios": ratios_to_semclass(bench, "passages", entries, items, TEN_LINES),
     }
 
 
@@ -123,16 +124,6 @@ def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
     """Decisions on the passages that were read twice; nan where there is none."""
     nothing = [np.nan] * len(COARSE)
     return np.array([said.get(str(row), nothing) for row in twice], float)
-
-
-def shipped() -> list[Entry]:
-    """Systems of semclass."""
-    what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
-    loader, took = "bench.peers.systems:semclass_passages", trained_seconds("passages")
-    return [
-        Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
-        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took),
-    ]
 
 
 def _ours(bench: Bench) -> dict[str, Any] | None:
@@ -161,7 +152,7 @@ def _fine_tuned(bench: Bench, folder: Path, train: Path, answers: dict[str, Any]
         made = fine_tuned(bench, "passages/train/minilm", "bench.peers.minilm:train_several", train, out)
     answers[FINE_TUNED] = made.get("said")
     what = "The original encoder with six outputs, all of it trained for the task, exported to ONNX and quantised."
-    options = {"folder": str(out), "threads": 1, "length": PASSAGE_LENGTH}
+    options = {"folder": str(out)}
     loader, took = "bench.peers.minilm:onnx_several", made.get("train_s")
     return Entry(FINE_TUNED, "peer", what, loader, options, training=made, train_s=took)
 

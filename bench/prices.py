@@ -32,7 +32,6 @@ def load() -> dict[str, Any]:
 
 
 def find(kind: str, name: str) -> dict[str, Any]:
-    """A price, such as ``find("tokens", "flan-ul2")``."""
     known = load()[kind]
     if name not in known:
         raise InputError(f"no price of {name!r} under {kind!r} in {FILE}; there are: {', '.join(sorted(known))}")
@@ -40,7 +39,6 @@ def find(kind: str, name: str) -> dict[str, Any]:
 
 
 def machine_call(seconds: float, threads: int = 1) -> float:
-    """USD for a million calls on the CPU machine."""
     machine = find("machines", "cpu")
     return float(seconds * machine["usd_per_hour"] / 3600 * _MILLION * threads / machine["vcpus"])
 

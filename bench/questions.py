@@ -59,7 +59,6 @@ TABLE = (
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """Measure every system."""
     folder = bench.work / "peers" / ("questions-quick" if bench.quick else "questions")
     limit, few = (QUICK, FEW) if bench.quick else (None, None)
     tests = {
@@ -72,7 +71,13 @@ def run(bench: Bench) -> dict[str, Any]:
     train = keep(folder / "train.json", {"texts": taught.texts[:few], "labels": labels_of})
     score = partial(quality, tests=tests)
     peers, _ = scikit_peers(bench, "questions", "texts", folder, train, PEERS, "{vectors}, {head} of scikit-learn.")
-    entries = [*shipped(), *peers, *_tuned(bench, folder, train)]
+    what = (
+        "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
+    )
+    ours = Entry(
+        "semclass", "semclass", what, "bench.peers.systems:semclass_questions", train_s=trained_seconds("questions")
+    )
+    entries = [ours, *peers, *_tuned(bench, folder, train)]
     systems = rows(bench, "questions", entries, items, score)
     said = [row["flan_ul2"] for row in read_tsv(bench.data / "trec" / "test.tsv")][:limit]
     systems.append(recorded(bench, "questions", measures.of_classes(tests["trec"].labels("coarse"), said)))
@@ -116,24 +121,6 @@ def quality(
     return found
 
 
-def shipped() -> list[Entry]:
-    """Systems of semclass."""
-    loader = "bench.peers.systems:semclass_questions"
-    what = (
-        "The shipped question head: upper layers tuned for questions over the int8 encoder's lower layers; both levels."
-    )
-    took = trained_seconds("questions")
-    return [
-        Entry("semclass", "semclass", what, loader, {"threads": 1}, train_s=took),
-        Entry("semclass, 2 threads", "semclass", what, loader, {"threads": 2}, threads=2, train_s=took, like="semclass"),
-        Entry(
-            "semclass, no spelling repair", "semclass",
-            "The same without putting misspelt words and missing question marks right first.",
-            loader, {"threads": 1, "spelling": False}, train_s=took,
-        ),
-    ]  # fmt: skip
-
-
 def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
     """The original encoder, all of it trained for the task, as transformers and as onnxruntime run it."""
     out = folder / "tuned"
@@ -147,7 +134,7 @@ def _tuned(bench: Bench, folder: Path, train: Path) -> list[Entry]:
         ),
         Entry(
             "fine-tuned MiniLM, int8", "peer", f"{what}; exported to ONNX, quantised dynamically by onnxruntime.",
-            "bench.peers.minilm:onnx_texts", {"folder": str(out / "int8"), "threads": 1}, training=made, train_s=took,
+            "bench.peers.minilm:onnx_texts", {"folder": str(out / "int8")}, training=made, train_s=took,
         ),
     ]  # fmt: skip
 
@@ -168,7 +155,6 @@ def ratios(
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """Accuracy and cost of the systems in :data:`TABLE`."""
     systems = found["questions"]["systems"]
     by_name = {row["name"]: row for row in systems}
     asked = [row for row in systems if row.get("kind") == "prompted" and not row.get("recorded")]

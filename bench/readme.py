@@ -17,22 +17,16 @@ NOT_RECORDED = "not recorded"  # what training a shipped head took, where its ma
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown."""
     first, *others = ("| " + " | ".join(row) + " |" for row in (head, *rows))
     return "\n".join([first, "|" + "---|" * len(head), *others])
 
 
-# -- cells ------------------------------------------------------------------------------------------------------------
-
-
 def cell(row: Mapping[str, Any], name: str, form: str) -> str:
-    """A figure of a row."""
     value = row.get(name)
     return NONE if value is None else format(value, form)
 
 
 def with_interval(row: Mapping[str, Any], name: str, form: str = ".1%") -> str:
-    """A figure and its interval."""
     value, interval = row.get(name), row.get(f"{name}_ci")
     if value is None or interval is None:
         return cell(row, name, form)
@@ -55,13 +49,9 @@ def money(dollars: float) -> str:
 
 
 def trained(row: Mapping[str, Any]) -> str:
-    """Seconds of a system's training."""
     if row.get("train_s") is None and row.get("kind") == "semclass":
         return NOT_RECORDED
     return cell(row, "train_s", ",.0f")
-
-
-# -- marks ------------------------------------------------------------------------------------------------------------
 
 
 def block(name: str, text: str) -> str:

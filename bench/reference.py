@@ -15,7 +15,6 @@ SETS = {"wikipedia": "Wikipedia", "pubmed": "PubMed"}  # its sets
 
 @lru_cache(maxsize=1)
 def load() -> dict[str, Any]:
-    """The file."""
     return artifacts.read_json(FILE)
 
 

@@ -41,7 +41,6 @@ class ReportError(SemclassError):
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """Results by section."""
     strange = sorted({path.stem for path in folder.glob("*.json")} - set(SECTIONS))
     if strange:
         raise ReportError(f"{folder}: {', '.join(strange)}: no section has this name; there are {', '.join(SECTIONS)}")
@@ -78,9 +77,6 @@ def write(folder: Path) -> None:
     write_atomic(folder / "REPORT.md", overview(found).encode())
 
 
-# -- pages ------------------------------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=1)
 def words() -> dict[str, str]:
     """What pages say beside figures: the texts of ``words.md``, by heading."""
@@ -89,7 +85,6 @@ def words() -> dict[str, str]:
 
 
 def page(name: str, found: Results) -> str:
-    """The page of a section."""
     results, said = found[name], words()
     parts = [f"# {said[f'{name}: title']}", said[f"{name}: what"]]
     if is_quick(results):
@@ -132,7 +127,6 @@ def _text(value: Any) -> str:
 
 
 def is_quick(results: Mapping[str, Any]) -> bool:
-    """Whether results are of a quick run."""
     return any("--quick" in command for command in results.get("commands", []))
 
 
@@ -142,7 +136,6 @@ def runs(results: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _source(name: str, results: Mapping[str, Any]) -> str:
-    """Where the figures of a page are from."""
     told = (
         f"{', '.join(f'`{command}`' for command in run.get('commands', []))}, {run.get('date')}, commit {run.get('commit')}"
         for run in runs(results)
@@ -178,7 +171,6 @@ def systems_table(systems: Sequence[Mapping[str, Any]]) -> str:
 
 
 def descriptions(systems: Sequence[Mapping[str, Any]]) -> str:
-    """What each system is, and why it was not measured."""
     lines = []
     for row in systems:
         why = f" *Not measured: {row['skipped']}.*" if "skipped" in row else ""
@@ -217,7 +209,6 @@ def overview(found: Results) -> str:
 
 
 def _machine(facts: Mapping[str, Any]) -> str:
-    """Processor, cores, memory and software in a line."""
     form = "{processor}, {cores} cores, {memory_gb} GB of memory, {system}, Python {python}"
     return form.format(**facts)
 
@@ -226,7 +217,6 @@ PRICED = ("unit", "source", "date", "checked")  # what a price says of itself
 
 
 def _priced() -> list[list[str]]:
-    """Rows of all prices."""
     rows = []
     for kind in ("machines", "tokens", "rerank"):
         for price in prices.load()[kind].values():

@@ -52,13 +52,9 @@ READY_SECONDS = 120.0
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """The service under load; a quick run has fewer requests."""
     sizes = {"requests": 200, "blocks": 2} if bench.quick else {"requests": REQUESTS, "blocks": BLOCKS}
     load = bench.step("service/load", "bench.service:load", data=bench.data, connections=CONNECTIONS, **sizes)
     return {"load": load.pop("rows"), **load}
-
-
-# -- the service -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,9 +109,6 @@ def _drain(stream: Any) -> None:
         pass
 
 
-# -- load --------------------------------------------------------------------------------------------------------------
-
-
 def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
     """Questions of squad4, each with ten different sentences of its passages, drawn from all; the same for the same n."""
     folder, rng = Path(data) / "beir" / "squad4", random.Random(SEED)
@@ -126,7 +119,6 @@ def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
 
 
 def messages(requests: Sequence[tuple[str, list[str]]]) -> list[bytes]:
-    """The requests as they go over the wire."""
     return [
         http_load.request(PATH, json.dumps({"model": "semclass", "query": question, "documents": texts}).encode())
         for question, texts in requests
@@ -201,12 +193,10 @@ def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, A
 
 
 def passages(texts: Sequence[str]) -> list[Passage]:
-    """Texts as the library takes them."""
     return [Passage(str(place), text) for place, text in enumerate(texts)]
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """The service beside the library."""
     head = ("re-ranking ten sentences", "a second", "p50", "p95", "p99")
     rows = [
         (row["what"], f"{row['per_second']:,.0f}", *(f"{row[f'ms_p{p}']:.1f} ms" for p in (50, 95, 99)))

@@ -116,7 +116,6 @@ def first_questions(folder: Path, out: Path) -> Path:
 
 
 def write_beir(folder: Path, corpus: Sequence[str], queries: Sequence[str], qrels: Sequence[str]) -> Path:
-    """Write a BEIR folder of lines."""
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     for name, lines in (("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)):
         artifacts.write_atomic(folder / name, "".join(lines).encode())

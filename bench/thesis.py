@@ -25,7 +25,6 @@ ALPHA = 0.01  # differences of a larger p-value are marked as not significant
 
 
 def run(bench: Bench) -> dict[str, Any]:
-    """A step for each set."""
     return {
         name: bench.step(f"thesis/{name}", "bench.thesis:measure", folder=bench.beir(name), indices=bench.indices)
         for name in FOLDERS

@@ -18,7 +18,6 @@ WARM_UP = 20  # items that are run before the clock starts
 
 
 def each(items: Sequence[Any], job: Callable[[Any], object]) -> list[float]:
-    """Seconds of a job for each item."""
     return by_turns(items, {"": job})[""]
 
 

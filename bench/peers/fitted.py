@@ -26,11 +26,7 @@ FOLDS = 3
 TRIED, TRIED_SEVERAL = 3000, 800  # items, drawn at random, that strengths are tried on; with several classes for each
 
 
-# -- vectors and estimators -------------------------------------------------------------------------------------------
-
-
 def vectors(kind: str, model: str | None) -> Callable[[Sequence[str]], Any]:
-    """What makes vectors of texts."""
     if kind == "tfidf":
         return import_extra("joblib", "bench").load(model).transform
     if kind == "sentence-transformers":

@@ -10,7 +10,6 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,40 +22,29 @@ from semclass.core.errors import import_extra
 
 Array = npt.NDArray[Any]
 QUESTION_LENGTH, PASSAGE_LENGTH = 64, 256  # word pieces that are read
-BATCH, WARM_UP, WEIGHT_DECAY = 32, 0.1, 0.01
+BATCH, EPOCHS, WARM_UP, WEIGHT_DECAY, HEAD_RATE = 32, 3, 0.1, 0.01, 1e-3
 RATES = (1e-4, 3e-4)  # learning rates that are tried for passages; that of questions is the better of these, too
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """Settings of the training."""
-
-    length: int
-    epochs: int = 3
-    rate: float = 3e-4
-    head_rate: float = 1e-3
-    seed: int = 0
-
-
 def tuned(
-    original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any], recipe: Recipe
+    original: str, texts: Sequence[str], outputs: int, loss: Callable[[Any, list[int]], Any], length: int, rate: float
 ) -> tuple[Any, Any]:
     """Fine-tune the network in the folder `original`; gives it with its tokeniser."""
     torch, transformers = import_extra("torch", "bench"), import_extra("transformers", "bench")
-    torch.manual_seed(recipe.seed)
+    torch.manual_seed(SEED)
     tokenizer = transformers.AutoTokenizer.from_pretrained(original)
     network = transformers.AutoModelForSequenceClassification.from_pretrained(
         original, num_labels=outputs, attn_implementation="eager"
     )
     inner, outer = network.base_model.parameters(), network.classifier.parameters()
-    groups = [{"params": list(inner), "lr": recipe.rate}, {"params": list(outer), "lr": recipe.head_rate}]
+    groups = [{"params": list(inner), "lr": rate}, {"params": list(outer), "lr": HEAD_RATE}]
     optimiser = torch.optim.AdamW(groups, weight_decay=WEIGHT_DECAY)
-    steps = recipe.epochs * -(-len(texts) // BATCH)
+    steps = EPOCHS * -(-len(texts) // BATCH)
     pace = transformers.get_linear_schedule_with_warmup(optimiser, round(WARM_UP * steps), steps)
     network.train()
-    for rows in _batches([len(text) for text in texts], recipe.epochs, random.Random(recipe.seed)):
+    for rows in _batches([len(text) for text in texts], EPOCHS, random.Random(SEED)):
         fed = tokenizer(
-            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=recipe.length
+            [texts[row] for row in rows], return_tensors="pt", padding=True, truncation=True, max_length=length
         )
         # many processors multiply bfloat16 about twice as fast; weights and optimiser stay float32
         with torch.autocast("cpu", torch.bfloat16):
@@ -96,13 +84,13 @@ def export(network: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.backend_tokenizer.save(str(folder / "tokenizer.json"))
 
 
-def network_of(folder: str, threads: int, length: int) -> Callable[[Sequence[str]], Any]:
+def network_of(folder: str, length: int) -> Callable[[Sequence[str]], Any]:
     """What makes logits of texts, float32 (n, outputs), with an exported network, by onnxruntime and tokenizers alone."""
     import onnxruntime
     import tokenizers
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
+    options.intra_op_num_threads = 1
     tokenizer = tokenizers.Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(length)
@@ -123,9 +111,6 @@ def network_of(folder: str, threads: int, length: int) -> Callable[[Sequence[str
 
 def _files(folder: str) -> list[Path]:
     return [Path(folder) / "model.onnx", Path(folder) / "tokenizer.json"]
-
-
-# -- texts with one class ---------------------------------------------------------------------------------------------
 
 
 def train_one(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
@@ -149,7 +134,7 @@ def train_one(original: str, train: str, folder: str, of: str) -> dict[str, Any]
         return nll(logs, truth) + nll(above, member[truth].float().argmax(1))
 
     started = time.perf_counter()
-    network, tokenizer = tuned(original, data["texts"], len(names), loss, Recipe(QUESTION_LENGTH))
+    network, tokenizer = tuned(original, data["texts"], len(names), loss, QUESTION_LENGTH, RATES[-1])
     took = time.perf_counter() - started
     out = Path(folder)
     network.save_pretrained(out / "torch")
@@ -160,9 +145,9 @@ def train_one(original: str, train: str, folder: str, of: str) -> dict[str, Any]
     return {"train_s": round(took, 1), "items": len(data["texts"]), "made": digest(out)}
 
 
-def onnx_texts(folder: str, threads: int) -> System:
+def onnx_texts(folder: str) -> System:
     """The network as onnxruntime runs it."""
-    return _of_logits(network_of(folder, threads, QUESTION_LENGTH), folder, _files(folder))
+    return _of_logits(network_of(folder, QUESTION_LENGTH), folder, _files(folder))
 
 
 def torch_texts(folder: str) -> System:
@@ -199,9 +184,6 @@ def coarse_names(logits: Any, names: Sequence[str]) -> list[str]:
     return [above[place] for place in shares.argmax(axis=1)]
 
 
-# -- texts with several classes ---------------------------------------------------------------------------------------
-
-
 def train_several(original: str, train: str, folder: str, of: str) -> dict[str, Any]:
     """Fine-tune for each fold, decide on its held-out passages, then fine-tune on everything and keep that as int8 ONNX.
 
@@ -214,36 +196,38 @@ def train_several(original: str, train: str, folder: str, of: str) -> dict[str, 
     import_extra("torch", "bench").set_num_threads(1)
     data = json.loads(Path(train).read_text(encoding="utf-8"))
     texts, labels = np.array(data["texts"], object), np.array(data["labels"], float)
-    out, recipe = Path(folder), Recipe(PASSAGE_LENGTH)
+    out = Path(folder)
 
-    def fitted(places: Array, recipe: Recipe, where: Path) -> Callable[[Sequence[str]], Any]:
-        network, tokenizer = tuned(original, texts[places].tolist(), labels.shape[1], _loss(labels[places]), recipe)
+    def fitted(places: Array, rate: float, where: Path) -> Callable[[Sequence[str]], Any]:
+        network, tokenizer = tuned(
+            original, texts[places].tolist(), labels.shape[1], _loss(labels[places]), PASSAGE_LENGTH, rate
+        )
         export(network, tokenizer, where)
-        return network_of(str(where), 1, PASSAGE_LENGTH)
+        return network_of(str(where), PASSAGE_LENGTH)
 
     started = time.perf_counter()
     first = np.array(data["folds"][0][0])
     part, rest = next(iter(inner_folds(np.zeros(len(first), int), np.array(data["articles"])[first], SEED)))
     losses = {}
     for rate in RATES:
-        logits = fitted(first[part], replace(recipe, rate=rate), out / "part")(texts[first[rest]].tolist())
+        logits = fitted(first[part], rate, out / "part")(texts[first[rest]].tolist())
         losses[rate] = round(float(cross_entropy(logits, labels[first[rest]])), 4)
-    recipe, searched = replace(recipe, rate=min(RATES, key=lambda rate: losses[rate])), time.perf_counter()
+    rate, searched = min(RATES, key=lambda rate: losses[rate]), time.perf_counter()
     logits = np.full(labels.shape, np.nan)
     for places, held_out in data["folds"]:
-        logits[held_out] = fitted(np.array(places), recipe, out / "part")(texts[held_out].tolist())
+        logits[held_out] = fitted(np.array(places), rate, out / "part")(texts[held_out].tolist())
     said: dict[str, list[int]] = {}
     for _, held_out in data["folds"]:
         least = thresholds(np.delete(logits, held_out, axis=0), np.delete(labels, held_out, axis=0))
         said |= zip(map(str, held_out), (logits[held_out] >= least).astype(int).tolist(), strict=True)
     shutil.rmtree(out / "part")
     folded = time.perf_counter()
-    fitted(np.arange(len(texts)), recipe, out)
+    fitted(np.arange(len(texts)), rate, out)
     took = time.perf_counter() - folded
     (out / "thresholds.json").write_text(json.dumps(thresholds(logits, labels).tolist()))
     return {
         "train_s": round(took, 1), "folds_s": round(folded - searched, 1), "search_s": round(searched - started, 1),
-        "said": said, "chosen": {"rate": recipe.rate, "epochs": recipe.epochs, "losses": losses}, "made": digest(out),
+        "said": said, "chosen": {"rate": rate, "epochs": EPOCHS, "losses": losses}, "made": digest(out),
     }  # fmt: skip
 
 
@@ -266,7 +250,6 @@ def cross_entropy(logits: Array, labels: Array) -> Array:
 
 
 def _loss(labels: Array) -> Callable[[Any, list[int]], Any]:
-    """The same in torch."""
     torch = import_extra("torch", "bench")
     known, target = torch.tensor(~np.isnan(labels)), torch.tensor(np.nan_to_num(labels)).float()
 
@@ -277,8 +260,8 @@ def _loss(labels: Array) -> Callable[[Any, list[int]], Any]:
     return loss
 
 
-def onnx_several(folder: str, threads: int, length: int) -> System:
+def onnx_several(folder: str) -> System:
     """A network with an output for each class; ``thresholds.json`` says from which logit on it says yes."""
-    logits = network_of(folder, threads, length)
+    logits = network_of(folder, PASSAGE_LENGTH)
     least = json.loads((Path(folder) / "thresholds.json").read_text())
     return System(lambda texts: (logits(texts) >= least).astype(int).tolist(), _files(folder))

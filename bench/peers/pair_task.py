@@ -53,7 +53,6 @@ def find_candidates(domain: Domain) -> tuple[Array, Array]:
 
 
 def read_task(data: Path, seed: int) -> Task:
-    """Read the data and find candidates."""
     domains = read_domains(data, seed)
     return joined(domains, [find_candidates(domain) for domain in domains])
 

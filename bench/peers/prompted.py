@@ -40,7 +40,6 @@ def measure(
     concurrency: int = 8,
     retries: int = 5,
 ) -> dict[str, Any]:
-    """Measure a prompted model on a task; a step."""
     openai = import_extra("openai", "bench")
     made = prompts.TASKS[task](Path(data), seed=seed)
     asked = made.items[: QUICK if quick else ITEMS]

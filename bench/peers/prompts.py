@@ -78,7 +78,6 @@ class Task:
 
 
 def label(answer: str, words: Words) -> str | None:
-    """The label that an answer gives."""
     said = {word: name for name, all_words in words.items() for word in all_words}
     longest_first = sorted(said, key=len, reverse=True)
     pattern = re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})s?\b")

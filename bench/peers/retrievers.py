@@ -68,9 +68,6 @@ def by_rank_bm25(texts: Sequence[str]) -> Search:
 LIBRARIES = {"BM25, bm25s": by_bm25s, "BM25, rank-bm25": by_rank_bm25}
 
 
-# -- fusion -----------------------------------------------------------------------------------------------------------
-
-
 def convex(dense: DoubleArray, lexical: DoubleArray, alpha: float, n: int) -> IntArray:
     """Order by alpha * dense + (1 - alpha) * lexical, each brought to 0 ... 1 over the passages that are looked at."""
     rows = fusion.pool(dense, lexical, DEPTH)

@@ -53,46 +53,31 @@ class Entry:
     what: str
     loader: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    threads: int = 1
-    training: Mapping[str, Any] | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)  # what its training gave, or why it was skipped
     train_s: float | None = None
-    like: str | None = None  # a system that gives the same answers
 
 
 def rows(bench: Bench, section: str, entries: Sequence[Entry], items: Path, score: Score) -> list[dict[str, Any]]:
     """Measure systems one after another, each in a process of its own."""
     found: list[dict[str, Any]] = []
-    kept: dict[str, dict[str, Any]] = {}
     for entry in entries:
-        row: dict[str, Any] = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": entry.threads}
-        row["train_s"] = entry.train_s
-        if "chosen" in (entry.training or {}):
+        row = {"name": entry.name, "kind": entry.kind, "what": entry.what, "threads": 1, "train_s": entry.train_s}
+        if "chosen" in entry.training:
             row["chosen"] = entry.training["chosen"]
         found.append(row)
-        step = _measured(bench, section, entry, items)
+        step = entry.training
+        if "skipped" not in step:
+            step = bench.step(
+                f"{section}/{entry.name}", "bench.peers.systems:measure", loader=entry.loader,
+                options=dict(entry.options), items=items, of=f"{file_digest(items)} {entry.training.get('made', '')}",
+            )  # fmt: skip
         if "skipped" in step:
             row["skipped"] = step["skipped"]
             continue
-        kept[entry.name] = step.pop("answers", {})
-        answers = kept[entry.like or entry.name]
-        money = round(prices.machine_call(step["p50_ms"] / 1e3, entry.threads), 4)
-        row |= {**score(entry.name, answers), **step, "usd_per_million": money}
+        answers = step.pop("answers")
+        row |= {**score(entry.name, answers), **step}
+        row["usd_per_million"] = round(prices.machine_call(step["p50_ms"] / 1e3), 4)
     return found
-
-
-def _measured(bench: Bench, section: str, entry: Entry, items: Path) -> dict[str, Any]:
-    if entry.training is not None and "skipped" in entry.training:
-        return dict(entry.training)
-    return bench.step(
-        f"{section}/{entry.name}",
-        "bench.peers.systems:measure",
-        threads=entry.threads,
-        loader=entry.loader,
-        options=dict(entry.options),
-        items=items,
-        of=f"{file_digest(items)} {(entry.training or {}).get('made', '')}",
-        quality=entry.like is None,
-    )
 
 
 def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +86,6 @@ def constant(name: str, what: str, figures: Mapping[str, Any]) -> dict[str, Any]
 
 
 def recorded(bench: Bench, task: str, figures: Mapping[str, Any], calls: int = 1) -> dict[str, Any]:
-    """The row of flan-ul2's recorded answers."""
     seconds, tokens = calls * prices.ASSUMED_SECONDS, prompted.prompt_tokens(task, bench.data)
     return {
         "name": "flan-ul2, prompted", "kind": "prompted", "what": RECORDED, "threads": None, **figures,
@@ -148,14 +132,12 @@ NO_CROSS_ENCODER = "needs --cross-encoder FOLDER, which bench/peers/train_cross_
 
 
 def keep(path: Path, value: Any) -> Path:
-    """Write JSON for steps to read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, json.dumps(value, ensure_ascii=False).encode())
     return path
 
 
 def file_digest(path: Path) -> str:
-    """Tells whether a file is as it was."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
@@ -228,14 +210,14 @@ def ratios_to_semclass(
     score: Callable[[Sequence[Any]], float] | None = None,
 ) -> dict[str, Any]:
     """How many times slower peers are than semclass, in turns in one process; `names`: of the ratios, by peer."""
-    by_name = {entry.name: entry for entry in entries if "skipped" not in (entry.training or {})}
+    by_name = {entry.name: entry for entry in entries if "skipped" not in entry.training}
     chosen = [by_name[name] for name in ("semclass", *names) if name in by_name]
     if len(chosen) < 2:
         return {}
     found = bench.step(
         f"{section}/by_turns", "bench.peers.systems:by_turns", items=items,
         systems={entry.name: (entry.loader, dict(entry.options)) for entry in chosen},
-        of=" ".join([file_digest(items), *(str((entry.training or {}).get("made", "")) for entry in chosen)]),
+        of=" ".join([file_digest(items), *(str(entry.training.get("made", "")) for entry in chosen)]),
     )  # fmt: skip
     ours = found["semclass"]
     shown: dict[str, dict[str, Any]] = {}

@@ -30,7 +30,7 @@ class System:
     )
 
 
-def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: bool = True) -> dict[str, Any]:
+def measure(loader: str, options: dict[str, Any], items: str, of: str) -> dict[str, Any]:
     """Load a system, time it, and keep what it answers."""
     del of
     sets = json.loads(Path(items).read_text(encoding="utf-8"))
@@ -45,15 +45,13 @@ def measure(loader: str, options: dict[str, Any], items: str, of: str, quality: 
     for batch in batches:
         system.answer(batch)
     took = time.perf_counter() - started
-    result = {
+    return {
         "load_s": round(load_s, 3),
         **timing.milliseconds(alone),
         "per_second": round(sum(map(len, batches)) / took, 1),
         "disk_mb": round(sum(map(bytes_of, system.files)) / 1e6, 2),
+        "answers": {name: _answers(system, every) for name, every in sets.items()},
     }
-    if not quality:
-        return result
-    return {**result, "answers": {name: _answers(system, every) for name, every in sets.items()}}
 
 
 def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str) -> dict[str, Any]:
@@ -72,7 +70,6 @@ def by_turns(systems: dict[str, tuple[str, dict[str, Any]]], items: str, of: str
 
 
 def load(loader: str, options: Mapping[str, Any]) -> System:
-    """Load a system by its loader's name."""
     module, _, function = loader.partition(":")
     system: System = getattr(importlib.import_module(module), function)(**options)
     return system
@@ -90,7 +87,6 @@ def _batches(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
 
 
 def _answers(system: System, items: Sequence[Any]) -> dict[str, list[Any]]:
-    """Every answer to every item, by name."""
     found: dict[str, list[Any]] = {}
     for batch in _batches(items):
         given = {"label": system.answer(batch)} if system.everything is None else system.everything(batch)
@@ -99,22 +95,16 @@ def _answers(system: System, items: Sequence[Any]) -> dict[str, list[Any]]:
     return found
 
 
-# -- semclass, and the cross-encoder ----------------------------------------------------------------------------------
-
-
 def _models(*names: str) -> list[Path]:
     from semclass.core import artifacts
 
     return [artifacts.default_models() / name for name in names]
 
 
-def semclass_questions(threads: int, spelling: bool = True) -> System:
-    """The shipped question head; `spelling`: as it ships, misspelt words and missing question marks are put right."""
+def semclass_questions() -> System:
     from semclass import QuestionClassifier
 
-    classifier = QuestionClassifier.load(threads=threads)
-    if not spelling:
-        vars(classifier)["speller"] = None  # where the property keeps it
+    classifier = QuestionClassifier.load(threads=1)
 
     def everything(texts: Sequence[str]) -> dict[str, list[str]]:
         found = classifier.predict(texts)
@@ -123,11 +113,10 @@ def semclass_questions(threads: int, spelling: bool = True) -> System:
     return System(lambda texts: everything(texts)["label"], _models("encoder", "questions"), everything)
 
 
-def semclass_passages(threads: int) -> System:
-    """The shipped passage head."""
+def semclass_passages() -> System:
     from semclass import PassageClassifier
 
-    classifier = PassageClassifier.load(threads=threads)
+    classifier = PassageClassifier.load(threads=1)
 
     def answer(texts: Sequence[str]) -> list[list[int]]:
         return [[int(name in found.labels) for name in classifier.classes] for found in classifier.predict(texts)]
@@ -135,11 +124,10 @@ def semclass_passages(threads: int) -> System:
     return System(answer, _models("encoder", "passages"))
 
 
-def semclass_entailment(threads: int) -> System:
-    """The shipped entailment classifier."""
+def semclass_entailment() -> System:
     from semclass import EntailmentClassifier
 
-    classifier = EntailmentClassifier.load(threads=threads)
+    classifier = EntailmentClassifier.load(threads=1)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
         return [found.probability for found in classifier.predict([tuple(pair) for pair in pairs])]
@@ -147,11 +135,11 @@ def semclass_entailment(threads: int) -> System:
     return System(answer, _models("encoder", "entailment"))
 
 
-def cross_encoder(folder: str, threads: int) -> System:
+def cross_encoder(folder: str) -> System:
     """A network that reads both texts of a pair together; its answers are logits."""
     from bench.peers.cross_encoder import CrossEncoder
 
-    network = CrossEncoder.load(Path(folder), threads=threads)
+    network = CrossEncoder.load(Path(folder), threads=1)
 
     def answer(pairs: Sequence[Any]) -> list[float]:
         return [round(float(network.scores(question, [text])[0]), 4) for question, text in pairs]

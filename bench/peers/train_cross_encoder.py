@@ -327,7 +327,6 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    """Command line."""
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder, as training/train_pairs.py reads it")
     parser.add_argument(
