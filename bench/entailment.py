@@ -146,16 +146,11 @@ def _cross_encoder(
     given = keep(folder / "cross-encoder.json", pairs)
 
     def score(said: str, answers: dict[str, dict[str, list[Any]]]) -> dict[str, Any]:
-        threshold = even_odds(np.array(answers["train"]["label"]), np.array(taught["labels"][some]))
+        fitted = LogisticRegression(C=1e6).fit(np.array(answers["train"]["label"])[:, None], taught["labels"][some])
+        threshold = float(-fitted.intercept_[0] / fitted.coef_[0, 0])  # where it says one half
         return quality(said, answers, truth, threshold)
 
     return rows(bench, "entailment", [entry], given, score)[0]
-
-
-def even_odds(scores: Array, labels: Array) -> float:
-    """The score at which logistic regression says one half."""
-    fitted = LogisticRegression(C=1e6).fit(scores.reshape(-1, 1), labels)
-    return float(-fitted.intercept_[0] / fitted.coef_[0, 0])
 
 
 TABLES: dict[str, Any] = {}

@@ -32,7 +32,7 @@ def run(bench: Bench) -> dict[str, Any]:
     place = place_of(bench.work)
     limit = 400 if few else None
     pool = place / f"sentences-{limit or 'all'}.npz"
-    read = bench.step("growth/sentences", "bench.growth_sizes:read", wrote=pool, data=data, out=pool, limit=limit)
+    bench.step("growth/sentences", "bench.growth_sizes:read", wrote=pool, data=data, out=pool, limit=limit)
     rows, folders = [], {}
     for size in SIZES[:2] if few else SIZES:
         folders[size] = place / f"{'quick-' * few}{size}"
@@ -56,8 +56,6 @@ def run(bench: Bench) -> dict[str, Any]:
         for name in (("squad4",) if few else ("squad4", "pubmedqa"))
     }
     return {
-        "what": WHAT,
-        "sentences": [read],
         "sizes": rows,
         "variants": variants,
         "bm25": [lexical],
@@ -69,18 +67,6 @@ def run(bench: Bench) -> dict[str, Any]:
         "forms": forms,
         **_changes(bench, big),
     }
-
-
-WHAT = {
-    "corpora": "made of real sentences, drawn with a seed: text, word pieces, BM25, token and sentence vectors as a build "
-    "would make them; pooled vectors and class probabilities not encoded, see bench/made_corpus.py",
-    "memory": "of one caller with ten candidates, numpy's BLAS on one thread",
-    "recall@10": "share of the ten best of all passages, each of them scored, that a search finds before it re-ranks",
-    "built": "the first passages of squad4, from a file of JSON lines",
-    "changed": "a made index; what is added is real",
-    "threads": "a worker is a thread that reads stretches of passages; the encoder alone is given the same stretches by as "
-    "many workers",
-}
 
 
 def _changes(bench: Bench, index: Path) -> dict[str, Any]:

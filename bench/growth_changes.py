@@ -24,7 +24,7 @@ from bench.growth_sizes import real
 from bench.steps import ROOT, StepError
 from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.core.cpu import available_threads
-from semclass.core.errors import MissingExtraError, import_extra
+from semclass.core.errors import import_extra
 from semclass.documents.readers import read_corpus
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import STATES
@@ -100,12 +100,6 @@ def builds(data: str, n: int, workers: int) -> dict[str, Any]:
     return {"rows": rows}
 
 
-def linked(index: str, folder: Path) -> Path:
-    """The same index in another folder: nothing is copied, and what is changed there does not change the other."""
-    shutil.copytree(index, folder, copy_function=os.link)
-    return folder
-
-
 def changes(index: str, data: str, add: int, update: int, delete: int) -> dict[str, Any]:
     """Seconds of each change, committed and flushed to the disk."""
     passage_encoder, workers = PassageEncoder.load(), available_threads()
@@ -120,11 +114,10 @@ def changes(index: str, data: str, add: int, update: int, delete: int) -> dict[s
         return found
 
     with tempfile.TemporaryDirectory(dir=Path(index).parent) as place:
-        folder = linked(index, Path(place) / "linked")
-        encode = seconds_of(lambda: encode_all(passage_encoder, "standard", new, workers))
-        added = seconds_of(lambda: _change(folder, passage_encoder, lambda writer: writer.add(new)))
-        taken["encoding what is added, alone"] = (add, encode)
-        taken["add"] = (add, added)
+        folder = Path(place) / "linked"  # nothing is copied, and what is changed there does not change the index
+        shutil.copytree(index, folder, copy_function=os.link)
+        take("encoding what is added, alone", add, lambda: encode_all(passage_encoder, "standard", new, workers))
+        take("add", add, lambda: _change(folder, passage_encoder, lambda writer: writer.add(new)))
         before = PassageIndex.load(index, verify=False)
         # a reader that has the index open as it was, in the folder that changes
         opened = replace(before, source=replace(before.source, folder=folder))
@@ -142,7 +135,7 @@ def changes(index: str, data: str, add: int, update: int, delete: int) -> dict[s
         take("verify", len(opened), lambda: verify(folder))
         take("compact", len(opened), lambda: compact(folder))
     rows = [{"what": name, "passages": count, "seconds": round(value, 3)} for name, (count, value) in taken.items()]
-    ratio = round(added / encode, 3)
+    ratio = round(taken["add"][1] / taken["encoding what is added, alone"][1], 3)
     return {"passages": len(before), "workers": workers, "rows": rows, "add_over_encoding": ratio}
 
 
@@ -154,8 +147,6 @@ def _change(folder: Path, passage_encoder: PassageEncoder | None, job: Callable[
 def kills(script: str, hashed: str, stride: int) -> dict[str, Any]:
     """Kill writers as the tests do."""
     import_extra("pytest", "test")
-    if not hasattr(os, "fork"):
-        raise MissingExtraError("writers are killed in processes that are forked, which this system does not know")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
     done = subprocess.run(
         [sys.executable, script, str(stride)], env=environment, capture_output=True, text=True, check=False

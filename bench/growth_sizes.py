@@ -44,19 +44,14 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
     path, passage_encoder = Path(out), PassageEncoder.load()
     pool = made_corpus.read_pool(made_corpus.sentences(Path(data), limit), passage_encoder)
     made_corpus.save_pool(pool, path)
-    return {
-        "sentences": len(pool.texts),
-        "pieces_per_sentence": round(float(pool.terms.lengths().mean()), 1),
-        "read_s": round(pool.seconds, 1),
-        "per_second": round(len(pool.texts) / pool.seconds, 1),
-    }
+    return {"sentences": len(pool.texts)}
 
 
 def make(pool: str, n: int, folder: str) -> dict[str, Any]:
     passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
-    taken = made_corpus.make(found, n, passage_encoder, Path(folder))
+    made_corpus.make(found, n, passage_encoder, Path(folder))
     lengths = PassageIndex.load(folder, verify=False).terms.lengths()
-    return {"passages": n, "pieces_per_passage": round(float(lengths.mean()), 1), **taken, "bytes": bytes_of(folder)}
+    return {"passages": n, "pieces_per_passage": round(float(lengths.mean()), 1), "bytes": bytes_of(folder)}
 
 
 def bytes_of(folder: str) -> int:
@@ -162,9 +157,8 @@ def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
     texts, read = questions(data, asked), [item.text for item in real(data, batch * batches)]
     single = timing.by_turns([[text] for text in texts], jobs)
     grouped = timing.by_turns([read[begin : begin + batch] for begin in range(0, len(read), batch)], jobs, block=1)
-    cosines = [np.einsum("nd,nd->n", our_encode(some), torch_encode(some)) for some in (texts, read[:batch])]
     rows = []
-    for kind, taken, count, vectors in (("question", single, 1, cosines[0]), ("passage", grouped, batch, cosines[1])):
+    for kind, taken, count in (("question", single, 1), ("passage", grouped, batch)):
         each = {name: [seconds / count for seconds in values] for name, values in taken.items()}
         rows.append(
             {
@@ -173,7 +167,6 @@ def encoders(data: str, asked: int, batches: int, batch: int) -> dict[str, Any]:
                 "texts": count * len(taken["peer"]),
                 **timing.percentiles({f"{name}_ms": values for name, values in each.items()}, 1e3, 3),
                 "ratio": round(float(np.median(each["peer"]) / np.median(each["semclass"])), 2),
-                "mean_cosine": round(float(vectors.mean()), 4),
             }
         )
     return {"rows": rows}

@@ -57,9 +57,6 @@ class GuardError(SemclassError):
     """A model lost quality, or was changed without a record of its scores."""
 
 
-# -- texts ------------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Texts:
     """The fixed set: pairs of a label or id and a text."""
@@ -92,9 +89,6 @@ def texts() -> Texts:
         ranked=tuple(ranked.items()),
         asked=tuple((row["corpus-id"], row["question"]) for row in asked if row["corpus-id"] in ranked),
     )
-
-
-# -- scores -----------------------------------------------------------------------------------------------------------
 
 
 def questions(models: Path) -> Scores:
@@ -199,9 +193,6 @@ def measure(models: Path, suites: Sequence[str] = tuple(SUITES)) -> Scores:
     return {model: scores for name in suites for model, scores in SUITES[name](models).items()}
 
 
-# -- comparing --------------------------------------------------------------------------------------------------------
-
-
 FIXED_SET = "the fixed set of bench/guard.json"
 
 
@@ -270,9 +261,6 @@ def _manifest(models: Path, name: str) -> str:
     return artifacts.sha256_of(models / name / artifacts.MANIFEST)
 
 
-# -- recording --------------------------------------------------------------------------------------------------------
-
-
 def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str | None) -> dict[str, Any]:
     """The record of these scores; what is recorded of other models stays."""
     run = facts.of_run()
@@ -304,9 +292,6 @@ def new_record(models: Path, scores: Scores, old: Mapping[str, Any], reason: str
         **when,
         "versions": facts.versions(facts.PACKAGES),
     }
-
-
-# -- command line -----------------------------------------------------------------------------------------------------
 
 
 def table(findings: Sequence[Finding]) -> str:

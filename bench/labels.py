@@ -73,25 +73,15 @@ def run(bench: Bench) -> dict[str, Any]:
     return {**shipped, "few_labels": intents, "learning_curves": curves}
 
 
-# -- the shipped classifiers ------------------------------------------------------------------------------------------
-
-
 def shipped(data: str, limit: int | None) -> dict[str, Any]:
     """Quality and times; `limit` items of a set."""
     encoder = OnnxEncoder.load()
     classifier = QuestionClassifier.load(encoder=encoder)
-    found = {
+    return {
         "questions": questions(Path(data), classifier, limit),
         "passages": artifacts.read_json(artifacts.default_models() / "passages" / artifacts.MANIFEST)["metrics"],
         "microseconds": times(Path(data), encoder, limit),
     }
-    return dict(rounded(found))
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: rounded(item) for key, item in value.items()}
-    return round(value, 4) if isinstance(value, float) else value
 
 
 def misspelt(text: str, rng: random.Random) -> str:
@@ -119,12 +109,13 @@ def accuracy(classifier: QuestionClassifier, texts: Sequence[str], questions: Qu
     found = classifier.predict(texts)
     coarse = np.array([item.label == name for item, name in zip(found, questions.labels("coarse"), strict=True)])
     fine = np.array([item.fine == name for item, name in zip(found, questions.fine, strict=True)])
-    return {
-        "coarse": float(coarse.mean()),
-        "fine": float(fine.mean()),
+    figures = {
+        "coarse": coarse.mean(),
+        "fine": fine.mean(),
         "coarse_calibration_error": expected_calibration_error(np.array([x.probability for x in found]), coarse),
         "fine_calibration_error": expected_calibration_error(np.array([x.fine_probability for x in found]), fine),
     }
+    return {key: round(float(value), 4) for key, value in figures.items()}
 
 
 def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> dict[str, dict[str, float]]:
@@ -133,7 +124,7 @@ def questions(data: Path, classifier: QuestionClassifier, limit: int | None) -> 
     draws = [accuracy(classifier, [misspelt(text, rng) for text in dev.texts], dev) for _ in range(DRAWS)]
     return {
         "natural_dev": accuracy(classifier, dev.texts, dev),
-        "natural_dev_misspelt": {key: float(np.mean([draw[key] for draw in draws])) for key in draws[0]},
+        "natural_dev_misspelt": {key: round(float(np.mean([draw[key] for draw in draws])), 4) for key in draws[0]},
         "natural_dev_lower_case": accuracy(classifier, [text.lower() for text in dev.texts], dev),
         "natural_dev_no_mark": accuracy(classifier, [text.rstrip("? ") for text in dev.texts], dev),
     }
@@ -155,9 +146,6 @@ def times(data: Path, encoder: OnnxEncoder, limit: int | None) -> dict[str, floa
         )
     seconds = timing.each(views, provider.head.probabilities)
     return timing.percentiles({"six_heads_on_encoded_passage": seconds}, 1e6, 1)
-
-
-# -- few labels -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -289,9 +277,6 @@ def learning_curve(data: str, level: str, size: int, draws: int) -> dict[str, fl
         model = TextClassifier(encoder, cv=2).fit([texts[row] for row in rows], [names[row] for row in rows])
         found.append(model.score(dev.texts, dev.labels(level)))
     return {"accuracy": round(float(np.mean(found)), 4)}
-
-
-# -- tables and the picture -------------------------------------------------------------------------------------------
 
 
 def table(found: Mapping[str, Any]) -> str:

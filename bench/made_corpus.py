@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +47,6 @@ class Pool:
     tokens: Ragged
     terms: Ragged
     codes: npt.NDArray[np.uint8]
-    seconds: float
 
 
 def sentences(data: Path, limit: int | None = None) -> list[str]:
@@ -63,7 +61,6 @@ def sentences(data: Path, limit: int | None = None) -> list[str]:
 
 def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
     """Read sentences as the passages of an index are read."""
-    started = time.perf_counter()
     parts = []
     for begin in range(0, len(texts), CHUNK):
         found, _ = passage_encoder.read(texts[begin : begin + CHUNK])
@@ -78,7 +75,6 @@ def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
         _rows(tokens),
         _rows(terms),
         np.concatenate(codes),
-        time.perf_counter() - started,
     )
 
 
@@ -98,7 +94,6 @@ def save_pool(pool: Pool, path: Path) -> None:
         np.savez(
             file,
             texts=np.array(pool.texts),
-            seconds=np.array(pool.seconds),
             tokens=pool.tokens.values,
             terms=pool.terms.values,
             offsets=pool.tokens.offsets,
@@ -113,7 +108,6 @@ def load_pool(path: Path) -> Pool:
             texts=found["texts"].tolist(),
             tokens=Ragged(found["tokens"], found["offsets"]),
             terms=Ragged(found["terms"], found["offsets"]),
-            seconds=float(found["seconds"]),
             **{name: found[name] for name in _ARRAYS},
         )
 
@@ -170,8 +164,7 @@ class _Growing:
         return np.asarray(found).reshape(-1, *item)
 
 
-def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> dict[str, float]:
-    started = time.perf_counter()
+def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> None:
     drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
     kind = np.min_scalar_type(len(passage_encoder.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
@@ -209,9 +202,7 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
         )
         header = IndexConfig.of(passage_encoder, "cosine", "standard").header()
         index = PassageIndex(**header, segments=(segment,), deleted=(None,))
-        made = time.perf_counter()
         index.save(folder)
-    return {"make_s": round(made - started, 2), "write_s": round(time.perf_counter() - made, 2)}
 
 
 def _line(number: int, passage: str) -> bytes:

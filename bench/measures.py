@@ -70,13 +70,9 @@ def resamples(items: int, seed: int) -> Array:
     return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS).astype(np.float32)
 
 
-def interval(drawn: Array) -> list[float]:
-    """The middle 95 % of what resamples gave."""
-    return [round(float(value), 4) for value in np.percentile(drawn, [2.5, 97.5])]
-
-
 def _figure(name: str, value: float, drawn: Array) -> dict[str, Any]:
-    return {name: round(float(value), 4), f"{name}_ci": interval(drawn)}
+    ends = np.percentile(drawn, [2.5, 97.5])
+    return {name: round(float(value), 4), f"{name}_ci": [round(float(end), 4) for end in ends]}
 
 
 def _f1(true: Array, found: Array, counts: Array) -> Array:

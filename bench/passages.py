@@ -6,7 +6,7 @@ systems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +84,10 @@ def run(bench: Bench) -> dict[str, Any]:
     what = "{vectors}, for each class a {head} of scikit-learn."
     entries, made = scikit_peers(bench, "passages", "several", folder, train, PEERS, what)
     answers = {name: one["said"] for name, one in made.items()}
-    answers["semclass"] = _ours(bench)
+    if not bench.quick:
+        answers["semclass"] = bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)[
+            "said"
+        ]
     entries.append(_fine_tuned(bench, folder, train, answers))
     what = "The shipped passage head over the int8 encoder; quality of its training, cross-validated."
     loader, took = "bench.peers.systems:semclass_passages", trained_seconds("passages")
@@ -93,7 +96,8 @@ def run(bench: Bench) -> dict[str, Any]:
     for row in systems:
         said = answers.get(row["name"])
         if said is not None:
-            row |= measures.of_several(truth, [_matrix(said, twice)])
+            decided = [said.get(str(place), [np.nan] * len(COARSE)) for place in twice]
+            row |= measures.of_several(truth, [np.array(decided, float)])
     flan = recorded(bench, "passages", measures.of_several(truth, [corpus.weak[twice]]), calls=len(COARSE))
     systems += [flan, prompted_model(bench, "passages"), _floor(corpus, folds, truth, twice)]
     shipped_figures = read_json(default_models() / "passages" / "manifest.json")["metrics"]["macro"]
@@ -118,19 +122,6 @@ def _fewer(kept: dict[str, Any]) -> dict[str, Any]:
     """Few passages: two thirds of them to fit on, the others to decide on."""
     fit, scored = list(range(FEW * 2 // 3)), list(range(FEW * 2 // 3, FEW))
     return {**{name: kept[name][:FEW] for name in kept}, "folds": [[fit, scored]]}
-
-
-def _matrix(said: Mapping[str, Sequence[int]], twice: Array) -> Array:
-    """Decisions on the passages that were read twice; nan where there is none."""
-    nothing = [np.nan] * len(COARSE)
-    return np.array([said.get(str(row), nothing) for row in twice], float)
-
-
-def _ours(bench: Bench) -> dict[str, Any] | None:
-    """Decisions of the head's own cross-validation."""
-    if bench.quick:
-        return None
-    return dict(bench.step("passages/semclass/folds", "bench.passages:out_of_fold", data=bench.data)["said"])
 
 
 def out_of_fold(data: str) -> dict[str, Any]:

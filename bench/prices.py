@@ -65,18 +65,3 @@ def at_all_prices(calls: int, counted: Mapping[str, float]) -> dict[str, float]:
 def rerank_call(service: str) -> float:
     """USD for a million questions whose candidates, 100 at most, a hosted re-ranker orders."""
     return float(find("rerank", service)["usd_per_thousand_searches"]) * _MILLION / 1000
-
-
-def prompting(counted: Mapping[str, Mapping[str, float]]) -> list[dict[str, Any]]:
-    """The reference's three uses of a prompted model, in time and money, at an assumed second for each call."""
-    return [
-        {
-            "what": use,
-            "for_each": item,
-            "calls": calls,
-            "seconds": calls * ASSUMED_SECONDS,
-            "usd_per_million_gpu": gpu_call(calls * ASSUMED_SECONDS),
-            "usd_per_million_at": at_all_prices(calls, counted[use]),
-        }
-        for use, (item, calls) in THESIS_CALLS.items()
-    ]

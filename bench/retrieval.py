@@ -67,7 +67,6 @@ def run(bench: Bench) -> dict[str, Any]:
     sets, tried = {}, {}
     for name, folder in folders(bench).items():
         where = {"folder": folder, "cache": bench.indices}
-        passages = bench.step(f"retrieval/{name}/index", "bench.retrieval_systems:index", **where)["passages"]
         if name in DEFAULTS:
             arguments = {**where, "depths": DEPTHS, "weights": WEIGHTS}
             tried[name] = bench.step(f"retrieval/{name}/settings", "bench.retrieval_systems:settings", **arguments)[
@@ -83,7 +82,7 @@ def run(bench: Bench) -> dict[str, Any]:
             cross_encoder=network,
             questions=counts[1],
         )
-        sets[name] = {"what": NAMES.get(name, name), "passages": passages, **of_set(full, part)}
+        sets[name] = {"what": NAMES.get(name, name), "passages": full["passages"], **of_set(full, part)}
         for row in sets[name]["systems"]:
             if row["name"] in (*TRAINED, *CROSS):
                 row["train_s"] = took["ours" if row["name"] in TRAINED else "cross-encoder"]
@@ -172,9 +171,6 @@ def of_set(full: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
     return {**counts, "systems": systems}
 
 
-# -- the default ------------------------------------------------------------------------------------------------------
-
-
 def choice(tried: Mapping[str, Any]) -> dict[str, float]:
     """The setting with the least weight, then the least candidates, whose mean nDCG@10 over the sets is nearly the best."""
     mean: DoubleArray = np.mean([np.array(values) for values in tried.values()], axis=0)
@@ -194,8 +190,6 @@ def left_out(tried: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return found
 
 
-# -- costs ------------------------------------------------------------------------------------------------------------
-
 ASSUMED = "an assumed second"  # how long a prompted call takes, in tables
 REPRICED = ("learned", f"learned@{MORE}", "learned, then cross-encoder", "cross-encoder")
 """Systems whose re-ranking is compared with an assumed second for each call."""
@@ -203,7 +197,7 @@ REPRICED = ("learned", f"learned@{MORE}", "learned, then cross-encoder", "cross-
 HOSTED = "rerank-v4.0-fast"  # a hosted re-ranker of which only the price is known here
 ALONE = "squad4"  # set whose re-ranking is priced: like the reference's questions it is about Wikipedia
 
-PROMPTS = {"question class": "questions", "passage classes": "passages", "entailment of 10 candidates": "entailment"}
+PROMPTS = {"question class": "questions", "entailment of 10 candidates": "entailment"}
 """Which prompts the reference's uses take, see :func:`bench.peers.prompted.prompt_tokens`."""
 
 
@@ -220,27 +214,28 @@ def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, 
         for row in shown["systems"]
         if row["name"] in REPRICED and "rerank_p50_ms" in row
     ]
-    uses = prices.prompting(counted)
-    once = sum(use["calls"] for use in uses if use["for_each"] == "a passage")
+    called = {use: calls for use, (item, calls) in prices.THESIS_CALLS.items() if item == "a question"}
+    once = prices.THESIS_CALLS["passage classes"][1]
     more = {"question class": f"; and {once} calls for each passage, once"}
-    called = [use for use in uses if use["for_each"] == "a question"]
-    rows += [
-        {
-            "what": f"{use['what']}, prompted: {use['calls']} x {ASSUMED}{more.get(use['what'], '')}",
-            "seconds": use["seconds"],
-            "assumed": True,
-            "usd_per_million": round(use["usd_per_million_gpu"], 2),
-            "on": "the GPU machine, one call at a time",
-        }
-        for use in called
-    ]
-    for use in called:
-        cheapest = min(use["usd_per_million_at"], key=use["usd_per_million_at"].__getitem__)
+    for use, calls in called.items():
+        seconds = calls * prices.ASSUMED_SECONDS
         rows.append(
             {
-                "what": f"{use['what']}, the same prompts sent to {prices.find('tokens', cheapest)['name']}",
+                "what": f"{use}, prompted: {calls} x {ASSUMED}{more.get(use, '')}",
+                "seconds": seconds,
+                "assumed": True,
+                "usd_per_million": round(prices.gpu_call(seconds), 2),
+                "on": "the GPU machine, one call at a time",
+            }
+        )
+    for use, calls in called.items():
+        usd = prices.at_all_prices(calls, counted[use])
+        cheapest = min(usd, key=usd.__getitem__)
+        rows.append(
+            {
+                "what": f"{use}, the same prompts sent to {prices.find('tokens', cheapest)['name']}",
                 "seconds": None,
-                "usd_per_million": use["usd_per_million_at"][cheapest],
+                "usd_per_million": usd[cheapest],
                 "on": "the vendor's machines, by tokens, the cheapest of the prices",
             }
         )
@@ -251,9 +246,6 @@ def second_per_call(sets: Mapping[str, Any], counted: Mapping[str, Mapping[str, 
         "on": "the vendor's machines, at list price",
     }
     return [*rows, hosted]
-
-
-# -- tables and the picture -------------------------------------------------------------------------------------------
 
 
 def table(found: Mapping[str, Any]) -> str:

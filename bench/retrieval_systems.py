@@ -197,12 +197,6 @@ def libraries(folder: Path) -> tuple[dict[str, Job], dict[str, str]]:
 # -- steps ----------------------------------------------------------------------------------------------------------------
 
 
-def index(folder: str, cache: str) -> dict[str, Any]:
-    """Index a folder's passages, unless that was done before."""
-    made = evaluate.cached_index(Path(folder), Path(cache), Models.load().passage_encoder)
-    return {"passages": len(made)}
-
-
 def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, Any]:
     """Measure every system but the cross-encoder on the questions of a folder."""
     dataset = drawn(load_dataset(folder), questions)
@@ -213,7 +207,7 @@ def quality(folder: str, cache: str, alpha: float, questions: int) -> dict[str, 
     for name, job in {**systems.retrievers(), **peers}.items():
         if name not in kept:
             kept[name] = [job(text).ids for text in dataset.questions.values()]
-    return measured(dataset, kept)
+    return {"passages": len(systems.retriever.index), **measured(dataset, kept)}
 
 
 def timed(folder: str, cache: str, alpha: float, cross_encoder: str | None, questions: int) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -64,21 +63,6 @@ class Served:
     process: subprocess.Popen[bytes]
     port: int
 
-    @property
-    def alive(self) -> bool:
-        """Whether the process lives and says so."""
-        return self.process.poll() is None and self.get("/health")[0] == 200
-
-    def get(self, path: str) -> tuple[int, str]:
-        """Status and text of an answer."""
-        with urllib.request.urlopen(f"http://{HOST}:{self.port}{path}", timeout=http_load.PATIENCE) as answer:
-            return answer.status, answer.read().decode()
-
-    def megabytes(self) -> float:
-        """Resident memory, MB of 10^6 bytes."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
-
 
 @contextlib.contextmanager
 def served(*options: str) -> Iterator[Served]:
@@ -118,17 +102,12 @@ def asked(data: str, n: int) -> list[tuple[str, list[str]]]:
     return [(question, rng.sample(sentences, SENTENCES)) for question in islice(questions, n)]
 
 
-def messages(requests: Sequence[tuple[str, list[str]]]) -> list[bytes]:
-    return [
-        http_load.request(PATH, json.dumps({"model": "semclass", "query": question, "documents": texts}).encode())
-        for question, texts in requests
-    ]
-
-
 def load(data: str, connections: int, requests: int, blocks: int) -> dict[str, Any]:
-    """The service and the library by turns: rates, latencies, errors, and who took the processors' time."""
+    """The service and the library by turns: rates, latencies and errors."""
     items = asked(data, requests)
-    wire, reranker, workers = messages(items), Reranker.load(), available_threads()
+    reranker, workers = Reranker.load(), available_threads()
+    bodies = ({"model": "semclass", "query": question, "documents": texts} for question, texts in items)
+    wire = [http_load.request(PATH, json.dumps(body).encode()) for body in bodies]
 
     def ours(item: tuple[str, list[str]]) -> float:
         began = time.perf_counter()

@@ -60,15 +60,10 @@ def feed(pairs: Sequence[tokenizers.Encoding]) -> dict[str, Array]:
     return inputs
 
 
-def log_odds(probabilities: Array) -> Array:
-    """Logits of probabilities, within what float32 tells apart."""
-    clipped = np.clip(probabilities, 1e-7, 1 - 1e-7)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))
-
-
 def order_of_few(probabilities: Array, logits: Array, slope: float) -> Array:
     """Order by probabilities, then the first :data:`FEW` by both; logits of the others do not count."""
-    both = log_odds(probabilities) + slope * logits
+    sure = np.clip(probabilities, 1e-7, 1 - 1e-7)  # what float32 tells apart
+    both = np.log(sure) - np.log1p(-sure) + slope * logits
     order = np.argsort(-probabilities, kind="stable")
     first, rest = order[:FEW], order[FEW:]
     return np.concatenate([first[np.argsort(-both[first], kind="stable")], rest])

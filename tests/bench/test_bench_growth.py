@@ -32,7 +32,6 @@ def pool() -> made_corpus.Pool:
         tokens=Ragged(rng.integers(0, 256, (10, 3)).astype(np.uint8), terms.offsets),
         terms=terms,
         codes=rng.integers(0, 256, (4, 5)).astype(np.uint8),
-        seconds=1.5,
     )
 
 
@@ -61,7 +60,7 @@ def test_vectors_of_passages_have_length_1_and_are_near_the_mean_of_their_senten
 def test_a_pool_comes_back_as_it_was_written(pool, tmp_path):
     made_corpus.save_pool(pool, tmp_path / "below" / "pool.npz")
     found = made_corpus.load_pool(tmp_path / "below" / "pool.npz")
-    assert (found.texts, found.seconds) == (pool.texts, pool.seconds)
+    assert found.texts == pool.texts
     np.testing.assert_array_equal(found.tokens.row(2), pool.tokens.row(2))
     np.testing.assert_array_equal(found.terms.row(2), pool.terms.row(2))
 

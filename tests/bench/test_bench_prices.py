@@ -36,14 +36,8 @@ def test_a_million_calls(call, usd):
     assert call() == pytest.approx(usd)
 
 
-def test_what_a_second_a_call_costs():
-    counted = {use: {"prompt": 500, "answer": 2} for use in prices.THESIS_CALLS}
-    classes, passages, entailment = prices.prompting(counted)
-    assert (classes["calls"], passages["calls"], entailment["calls"]) == (1, 6, 10)
-    assert (passages["for_each"], entailment["for_each"]) == ("a passage", "a question")
-    assert entailment["seconds"] == 10.0
-    assert entailment["usd_per_million_gpu"] == pytest.approx(10_000)
-    assert (classes["usd_per_million_at"]["m"], entailment["usd_per_million_at"]["m"]) == (1020, 10_200)
+def test_all_prices_are_told_for_several_calls():
+    assert prices.at_all_prices(10, {"prompt": 500, "answer": 2}) == {"m": 10_200, "c": 10_200}
 
 
 def test_an_unknown_name_is_answered_with_those_that_are_known():

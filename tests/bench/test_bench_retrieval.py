@@ -25,12 +25,6 @@ def test_peers_find_the_passage_with_the_questions_words(make):
     assert sorted(search("cat", 3)) == [0, 1, 2]
 
 
-def test_bm25s_stems_and_rank_bm25_does_not():
-    pytest.importorskip("Stemmer")
-    assert retrievers.by_bm25s(TEXTS)("bridge", 1) == [2]
-    assert retrievers.rank_bm25([retrievers.words(text) for text in TEXTS]).get_scores(["bridge"]).tolist() == [0, 0, 0]
-
-
 def test_rank_bm25_gives_the_same_scores_with_the_same_idf():
     terms = [[1, 2, 2], [2, 3], [4, 1, 1, 1]]
     model = retrievers.rank_bm25(terms, same_idf=True)
@@ -104,36 +98,12 @@ def test_behind_learned_the_cross_encoder_moves_three(systems):
         assert learned(text).ids[3:] == both(text).ids[3:]
 
 
-def test_every_system_is_described(systems):
-    names = {
-        *systems.retrievers(),
-        *retrieval_systems.RERANKERS,
-        *systems.cross_encoders(),
-        *retrievers.LIBRARIES,
-    }
-    assert {*names, "cross-encoder, integrated"} == {*retrieval.SYSTEMS}
-
-
 def test_questions_are_drawn_once_and_for_all(folder):
     dataset = load_dataset(folder)
     few = retrieval_systems.drawn(dataset, 2)
     assert len(few.questions) == 2
     assert few == retrieval_systems.drawn(dataset, 2)
     assert retrieval_systems.drawn(dataset, 100) == dataset
-
-
-def test_convex_combination_from_one_score_to_the_other():
-    dense, words = np.array([0.9, 0.5, 0.1, 0.0]), np.array([0.0, 9.0, 3.0, 0.0])
-    assert retrievers.convex(dense, words, 1.0, 4).tolist() == [0, 1, 2, 3]
-    assert retrievers.convex(dense, words, 0.0, 2).tolist() == [1, 2]
-    assert retrievers.convex(dense, words, 0.5, 1).tolist() == [1]  # 5/9 and 1 are more than 1 and 0
-
-
-def test_reciprocal_ranks_count_from_one():
-    # ranks 1 and 3 give 1/61 + 1/63, which is more than 2/62; ranks 3 and 1 as much, and the earlier passage is first
-    dense, words = np.array([3.0, 2.0, 1.0]), np.array([1.0, 2.0, 3.0])
-    assert 1 / 61 + 1 / 63 > 2 / 62
-    assert retrievers.reciprocal_ranks(dense, words, 3).tolist() == [0, 2, 1]
 
 
 def test_alpha_is_chosen_on_training_questions(data_folder):
@@ -157,12 +127,6 @@ def results(*, network: bool):
     counted = {use: {"prompt": 500.0, "answer": 1.0} for use in retrieval.PROMPTS}
     found = {"sets": sets, "second_per_call": retrieval.second_per_call(sets, counted)}
     return json.loads(json.dumps({"retrieval": found}))
-
-
-def test_rows_say_how_many_questions_they_are_of():
-    rows = {row["name"]: row for row in results(network=True)["retrieval"]["sets"]["squad4"]["systems"]}
-    assert rows["learned"]["questions"] == 3000
-    assert rows["cross-encoder"]["questions"] == 500
 
 
 def test_tables_show_times_costs_and_what_was_skipped():

@@ -22,13 +22,6 @@ def seen(word, count=None):
     return {"word": word, "threads": os.environ["OMP_NUM_THREADS"], "process": os.getpid()}
 
 
-def failed(times, count):
-    """A step of which so many calls fail."""
-    with Path(count).open("a") as file:
-        file.write("x")
-    return {"failed": times}
-
-
 def lacking():
     raise MissingExtraError('nothing is needed for this; run: pip install "semclass[bench]"')
 
@@ -95,13 +88,6 @@ def test_what_is_kept_counts_only_with_what_was_written(bench, tmp_path):
     wrote.touch()
     bench.step("seen", "test_bench_steps:seen", wrote=wrote, word="a", count=count)
     assert count.read_text() == "xx"
-
-
-def test_a_step_of_which_calls_failed_is_not_kept(bench, tmp_path):
-    count = tmp_path / "count"
-    for times in (2, 2, 0, 0):
-        bench.step("failed", "test_bench_steps:failed", times=times, count=count)
-    assert count.read_text() == "xxx"
 
 
 def test_a_change_in_what_a_module_imports_counts():

@@ -77,12 +77,6 @@ def rounded(weights, inputs, exact):
     return session(train_cross_encoder.write_graph(weights, CONFIG, ranges)[0])
 
 
-def alone(inputs, row):
-    """One pair of a batch, without its padding."""
-    length = int(inputs["attention_mask"][row].sum())
-    return {name: values[row : row + 1, :length] for name, values in inputs.items()}
-
-
 def test_the_network_in_torch_and_its_graph_agree(weights, inputs, exact):
     torch = pytest.importorskip("torch")
     network = train_cross_encoder.Network(weights, CONFIG, seed=0)
@@ -97,13 +91,6 @@ def test_int8_keeps_scores(inputs, exact, rounded):
     (expected,), (found,) = (used.run(["logits"], inputs) for used in (session(exact[0]), rounded))
     assert found.shape == (6,)
     assert np.abs(found - expected).max() < 0.1 * expected.std()
-
-
-def test_a_pair_alone_has_the_score_that_it_has_in_a_batch(inputs, rounded):
-    together = rounded.run(["logits"], inputs)[0]
-    np.testing.assert_allclose(
-        [rounded.run(["logits"], alone(inputs, row))[0][0] for row in range(6)], together, atol=5e-3
-    )
 
 
 def test_a_long_passage_is_cut_and_the_question_is_not():
@@ -176,12 +163,3 @@ def test_settings_are_chosen_by_the_loss_on_held_out_questions(monkeypatch):
     assert len(tried) == len(train_cross_encoder.RATES) * len(train_cross_encoder.PASSES)
     assert (tried[0]["rate"], tried[0]["passes"]) == (1e-4, 2)
     assert tried[0]["loss"] == pytest.approx(np.log(1 + 9 * np.exp(-3)), abs=1e-4)
-
-
-def test_the_rate_rises_stays_and_falls():
-    recipe = train_cross_encoder.Recipe(warm_up=10, decay=0.5)
-    paces = [train_cross_encoder.pace(step, 100, recipe) for step in range(100)]
-    assert paces[:2] == [0.1, 0.2]
-    assert paces[9:51] == [1.0] * 42
-    assert paces[51:] == sorted(paces[51:], reverse=True)
-    assert paces[-1] < 0.03

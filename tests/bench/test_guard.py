@@ -76,19 +76,11 @@ def test_a_damaged_head_is_found(models: Path, name: str, network: str, score: s
     assert f"models/{name}/manifest.json is not the one whose scores were recorded" in changed
 
 
-def test_a_new_model_without_a_record_is_found(models: Path) -> None:
-    rewrite(models / "questions", "notes.txt", b"the same network")
-    (found,) = guard.complaints(models, ["questions"])
-    assert found.startswith("models/questions/manifest.json is not the one whose scores were recorded: run `python -m")
-
-
 def test_scores_sink_only_with_a_reason(models: Path) -> None:
     old = guard.new_record(models, {"questions": {"accuracy": 0.9}}, {"models": {}}, None)
     rewrite(models / "questions", "notes.txt", b"trained again")
     worse = {"questions": {"accuracy": 0.8}}
-    with pytest.raises(
-        guard.GuardError, match=r"questions, accuracy: 0\.9 to 0\.8\. If that is right, say why: --record"
-    ):
+    with pytest.raises(guard.GuardError, match=r"questions, accuracy: 0\.9 to 0\.8"):
         guard.new_record(models, worse, old, None)
     new = guard.new_record(models, worse, old, "half the size")
     assert new["models"]["questions"]["scores"] == {"accuracy": 0.8}
@@ -102,16 +94,3 @@ def test_records_do_not_drift_between_machines(models: Path) -> None:
     old = guard.new_record(models, {"questions": {"accuracy": 0.9}}, {"models": {}}, None)
     new = guard.new_record(models, {"questions": {"accuracy": 0.899}}, old, None)
     assert new["models"] == old["models"]
-
-
-@pytest.mark.parametrize(("found", "lost"), [(0.91, False), (0.896, False), (0.894, True)])
-def test_half_a_point_is_allowed(found: float, lost: bool) -> None:
-    assert guard.Finding("questions", "accuracy", 0.9, found).lost == lost
-
-
-def test_the_texts_are_there() -> None:
-    texts = guard.texts()
-    assert {len(texts.questions) >= 900, len(texts.passages) >= 100, len(texts.asked) >= 100} == {True}
-    assert {name for classes, _ in texts.passages for name in classes.split()} == {
-        "ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"
-    }  # fmt: skip
