@@ -3,7 +3,6 @@
 import gzip
 import json
 
-import numpy as np
 import pytest
 
 from bench import prices
@@ -57,38 +56,35 @@ def pauses(monkeypatch):
 def data(tmp_path_factory):
     """A data folder of a few made-up lines: enough for every prompt."""
     folder = tmp_path_factory.mktemp("data")
-    write = {
-        "trec/train.tsv": "coarse\tfine\tquestion\n"
-        + "".join(f"{name}\tx\tWhat about {name} {i} ?\n" for name in prompts.COARSE for i in range(6)),
-        "trec/test.tsv": "coarse\tfine\tquestion\tflan_ul2\n"
-        + "".join(f"{name}\tx\tAsked of {name} {i} ?\tNUM\n" for name in prompts.COARSE for i in range(4)),
-        "passages/gold.jsonl": "".join(
-            json.dumps({"_id": f"w{i}", "labels": dict.fromkeys(prompts.COARSE, i % 2), "readings": 1 + (i >= 20)})
-            + "\n"
-            for i in range(26)
-        ),
+    head, names = "coarse\tfine\tquestion\n", prompts.COARSE
+    trec = {
+        "train": [f"{name}\tx\tWhat about {name} {i} ?\n" for name in names for i in range(6)],
+        "test": [f"{name}\tx\tAsked of {name} {i} ?\n" for name in names for i in range(4)],
     }
-    for name, text in write.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    packed = {
-        "passages/wikipedia_flan_ul2": [
+    for name, lines in trec.items():
+        (folder / "trec").mkdir(exist_ok=True)
+        (folder / "trec" / f"{name}.tsv").write_text(head + "".join(lines))
+    records = {
+        "passages/gold.jsonl": [
+            {"_id": f"w{i}", "labels": dict.fromkeys(names, i % 2), "readings": 1 + (i >= 20)} for i in range(26)
+        ],
+        "passages/wikipedia_flan_ul2.jsonl.gz": [
             {"_id": f"w{i}", "text": f"Passage {i} {'odd' if i % 2 else 'even'}."} for i in range(26)
         ],
-        "squad_sentences/train.corpus": [{"_id": f"s{i}", "text": f"sentence {i}."} for i in range(40)],
-        "squad_sentences/train.queries": [
+        "squad_sentences/train.corpus.jsonl.gz": [{"_id": f"s{i}", "text": f"sentence {i}."} for i in range(40)],
+        "squad_sentences/train.queries.jsonl.gz": [
             {"_id": f"q{i}", "text": f"which {i}?", "relevant": f"s{i}"} for i in range(40)
         ],
-        "qnli/validation": [
+        "qnli/validation.jsonl.gz": [
             {"question": f"Asked {i}?", "sentence": f"Said {i}.", "label": "entailment" if i % 2 else "not_entailment"}
             for i in range(12)
         ],
     }
-    for name, rows in packed.items():
-        path = folder / f"{name}.jsonl.gz"
+    for name, rows in records.items():
+        path = folder / name
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+        text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return folder
 
 
@@ -97,15 +93,8 @@ def measure(stub, data, tmp_path, monkeypatch):
     monkeypatch.setenv("A_KEY", KEY)
 
     def run(task="questions", **options):
-        chosen = {
-            "endpoint": "http://localhost/v1",
-            "model": "a-model",
-            "key": "A_KEY",
-            "retries": 2,
-            "concurrency": 4,
-            **options,
-        }
-        return prompted.measure(task, data=str(data), work=str(tmp_path), **chosen)
+        chosen = {"endpoint": "http://localhost/v1", "model": "a-model", "retries": 2, "concurrency": 4, **options}
+        return prompted.measure(task, data=str(data), work=str(tmp_path), key="A_KEY", **chosen)
 
     return run
 
@@ -138,17 +127,12 @@ def test_examples_are_drawn_by_the_seed_and_never_from_what_is_asked(data):
     ("words", "answer", "label"),
     [
         (prompts.TYPES, " Human.\n", "HUM"),
-        (prompts.TYPES, "**NUM**", "NUM"),
         (prompts.TYPES, "Type: Location", "LOC"),
-        (prompts.TYPES, "A person", "HUM"),
-        (prompts.TYPES, "entities", None),
         (prompts.TYPES, "description. The question asks why a location is so.", "DESC"),
         (prompts.TYPES, "human or location", None),
         (prompts.TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
-        (prompts.TYPES, "", None),
         (prompts.YES_NO, "No, it does not", "no"),
         (prompts.YES_NO, "not_entailment", "no"),
-        (prompts.YES_NO, "Answer: TRUE", "yes"),
         (prompts.YES_NO, "yes and no", None),
     ],
 )
@@ -207,12 +191,6 @@ def test_tokens_are_counted_here_where_the_service_does_not(stub, measure):
     assert found["usd_per_million_gpu"] == pytest.approx(prices.gpu_call(1 / found["per_second"]), rel=0.01)
 
 
-def test_prompt_tokens_of_models_that_were_prompted_elsewhere(data):
-    found = prompted.prompt_tokens("passages", data)
-    assert found["prompt"] > 50
-    assert found["answer"] == 1
-
-
 def test_a_busy_service_is_asked_again_after_as_long_as_it_wants(stub, measure, pauses):
     stub.say = lambda prompt, number: (429, {"Retry-After": "7"}, "{}") if number == 3 else right_type(prompt)
     found = measure()
@@ -253,15 +231,6 @@ def test_parameters_that_the_service_refuses_are_not_used(stub, measure):
     assert (found["accuracy"], found["failed"]) == (1.0, 0)
 
 
-def test_a_model_that_thinks_gets_room_to(stub, measure):
-    def say(prompt, number):
-        room = stub.requests[number - 1][1].get("max_tokens", 0)
-        return right_type(prompt) if room > 16 else (200, {}, completion("", finish="length"))
-
-    stub.say = say
-    assert measure()["parameters"] == {"temperature": 0, "max_tokens": 2048}
-
-
 def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tmp_path):
     stub.say = right_type
     whole = measure()
@@ -276,13 +245,6 @@ def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tm
     assert len(stub.requests) - before == 14
 
 
-def test_another_model_or_prompt_or_service_is_asked_for_itself(stub, measure):
-    stub.say = right_type
-    for count, options in enumerate(({}, {"model": "b"}, {"seed": 1}, {"endpoint": "http://other/v1"}), 1):
-        measure(**options)
-        assert len(stub.requests) == 24 * count
-
-
 def test_percentiles_are_of_items_that_were_asked_alone():
     def made(seconds, at_once):
         return endpoint.Answer("yes", "stop", 1, 1, 0, seconds, at_once)
@@ -290,11 +252,3 @@ def test_percentiles_are_of_items_that_were_asked_alone():
     given = [made(9.0, 0), made(1.0, 1), made(1.0, 1), made(2.0, 1), made(1.0, 1), endpoint.CallError("x")]
     found = prompted.times(given, 2, 8)
     assert (found["p50_ms"], found["timed_items"], found["per_second"]) == (3000, 1, None)
-
-
-def test_quality_counts_what_is_not_known_nowhere():
-    items = [prompts.Item(("",) * 2, ("yes", None)), prompts.Item(("",) * 2, ("no", "no"))]
-    found = prompted.quality("passages", items, ["yes", "yes", "no", None])
-    assert found["decisions"] == 3
-    assert found["accuracy"] == pytest.approx((1 + 0) / 2)
-    assert np.isfinite(found["macro_f1"])

@@ -98,14 +98,6 @@ def test_behind_learned_the_cross_encoder_moves_three(systems):
         assert learned(text).ids[3:] == both(text).ids[3:]
 
 
-def test_questions_are_drawn_once_and_for_all(folder):
-    dataset = load_dataset(folder)
-    few = retrieval_systems.drawn(dataset, 2)
-    assert len(few.questions) == 2
-    assert few == retrieval_systems.drawn(dataset, 2)
-    assert retrieval_systems.drawn(dataset, 100) == dataset
-
-
 def test_alpha_is_chosen_on_training_questions(data_folder):
     found = retrievers.choose_alpha(str(data_folder), sentences=40, questions=10)
     assert 0 <= found["alpha"] <= 1
@@ -155,12 +147,3 @@ def test_the_default_is_the_least_setting_that_is_nearly_the_best():
     assert retrieval.choice({"one": one})["weight"] == retrieval.WEIGHTS[2]
     found = retrieval.left_out({"one": one.tolist(), "other": other.tolist()})
     assert (found["one"]["weight"], found["one"]["ndcg@10"]) == (retrieval.WEIGHTS[1], 0.5)
-
-
-def test_both_re_rankers_training_is_told_from_their_manifests(tmp_path):
-    made = {"training": {"questions": 7000, "data": "squad_sentences/train"}}
-    (tmp_path / "manifest.json").write_text(json.dumps(made), encoding="utf-8")
-    text = retrieval.trained(tmp_path)
-    assert text.startswith("learned: ")
-    assert text.endswith("; cross-encoder: 7,000 questions (squad_sentences/train)")
-    assert "cross-encoder" not in retrieval.trained(None)
