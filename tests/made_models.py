@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from safetensors.numpy import save_file
 
+import bert_graph
 from semclass.core import artifacts, cards
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
@@ -105,14 +105,8 @@ def write_model(
     return folder
 
 
-def export(folder: Path, monkeypatch: pytest.MonkeyPatch, **sizes: int) -> Path:
-    """Write a tiny model to ``folder/source`` and export it to ``folder/encoder``.
-
-    As training/export_encoder.py does, without the parts that it fits on data.
-    """
-    monkeypatch.syspath_prepend(str(ROOT / "training"))
-    import bert_graph
-
+def export(folder: Path, **sizes: int) -> Path:
+    """Export a tiny model in ``folder/source`` to ``folder/encoder``, without the parts that are fitted on data."""
     source = write_model(folder / "source", **sizes)
     weights, config = bert_graph.read_model(source)
     views = bert_graph.Views.of_depth(config.num_hidden_layers)

@@ -106,8 +106,8 @@ def test_long_texts_are_not_cut_in_silence(tmp_path):
     assert found.terms.lengths().tolist() == [1, 90]
 
 
-def test_what_is_exported_is_near_to_the_model(tmp_path, monkeypatch):
-    exported = OnnxEncoder.load(export(tmp_path, monkeypatch, layers=3))
+def test_what_is_exported_is_near_to_the_model(tmp_path):
+    exported = OnnxEncoder.load(export(tmp_path, layers=3))
     original = SentenceTransformerEncoder.load(str(tmp_path / "source"))
     views = ("pooled", "layers", "tokens")
     ours, theirs = exported.encode(TEXTS, views=views), original.encode(TEXTS, views=views)

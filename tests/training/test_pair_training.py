@@ -1,7 +1,5 @@
 """What the pair heads are trained on: words of a vocabulary, and passages with their questions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -29,12 +27,10 @@ def test_forms_of_a_word_are_one_in_a_wordpiece_vocabulary():
 
 
 def test_a_vocabulary_that_marks_beginnings():
-    first, second, third = words(
-        ("\u2581bio", "film", "s", "\u2581film"), "\u2581bio film", "\u2581bio film s", "\u2581film"
-    )
-    assert first == second
+    pieces = ("\u2581bio", "film", "s", "\u2581film")
+    first, second, third = words(pieces, "\u2581bio film", "\u2581bio film s", "\u2581film")
+    assert first == second != third
     assert len(first) == len(third) == 1
-    assert first != third
 
 
 def test_numbers_are_told():
@@ -44,6 +40,5 @@ def test_numbers_are_told():
 def test_every_question_has_an_answer_in_its_domain(data_folder):
     for domain in read_domains(data_folder, 0):
         assert len(domain.questions) == len(domain.answers) > 700, domain.name
-        places = {place for answers in domain.answers for place in answers}
         assert all(domain.answers), domain.name
-        assert places <= set(range(len(domain.passages))), domain.name
+        assert frozenset().union(*domain.answers) <= set(range(len(domain.passages))), domain.name

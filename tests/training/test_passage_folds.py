@@ -15,18 +15,13 @@ BEES = ["bees carry nectar and wax to the hive", "a hive of bees makes wax and h
 OTHERS = [f"word{letter * 4} stands{letter * 3} alone{letter * 5}" for letter in "cdfghjklmnpqrtvwxz"]
 
 
-def test_passages_with_like_words_are_of_one_article():
-    first, second, third, fourth = article_groups([BRIDGE[0], BEES[0], BRIDGE[1], BEES[1], *OTHERS], {})[:4]
-    assert first == third
-    assert second == fourth
-    assert first != second
-
-
-def test_an_article_that_is_known_stays_together_whatever_its_words():
+def test_passages_with_like_words_or_of_a_known_article_are_together():
     texts = [*BRIDGE, *BEES, *OTHERS]
-    found = article_groups(texts, {BRIDGE[0]: "one", texts[-1]: "one"})
-    assert found[0] == found[-1]
-    assert found[0] != found[2]
+    bridge, again, bees, more, *_, last = article_groups(texts, {})
+    assert (bridge, bees) == (again, more)
+    assert len({bridge, bees, last}) == 3
+    known = article_groups(texts, {BRIDGE[0]: "one", texts[-1]: "one"})
+    assert known[0] == known[-1] != known[2]
 
 
 @pytest.fixture(scope="module")
@@ -35,37 +30,30 @@ def corpus(data_folder):
     return training.read_corpus(data_folder)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_no_article_is_in_two_folds(corpus, seed):
-    folds = training.gold_folds(corpus, "gold+read", seed)
+def test_no_article_is_in_two_folds(corpus):
+    folds = training.gold_folds(corpus, "gold+read", 0)
     assert sorted(np.concatenate([scored for _, scored in folds])) == np.flatnonzero(corpus.sources == "gold").tolist()
     for rows, scored in folds:
         assert not set(corpus.articles[rows]) & set(corpus.articles[scored])
         truth = (corpus.labels[rows, 5] == 1).astype(int)
-        for fit, held_out in training.inner_folds(truth, corpus.articles[rows], seed):
+        for fit, held_out in training.inner_folds(truth, corpus.articles[rows], 0):
             assert not set(corpus.articles[rows[fit]]) & set(corpus.articles[rows[held_out]])
 
 
-def test_articles_that_the_originals_tell_are_whole(corpus, data_folder):
+def test_articles_are_whole(corpus, data_folder):
     known = passage_articles(data_folder)
     groups = {}
     for text, group in zip(corpus.texts, corpus.articles.tolist(), strict=True):
         groups.setdefault(known.get(text, text), set()).add(group)
     assert {len(found) for found in groups.values()} == {1}
     assert sum(text in known for text in corpus.texts) == (corpus.sources != "gold").sum()
-
-
-def test_two_chunks_of_one_encyclopaedia_article_are_together(corpus):
-    places = {
-        start: next(row for row, text in enumerate(corpus.texts) if text.startswith(start))
-        for start in (
-            "On January 20, 2017, Cohn took office",
-            "Under the Trump administration, Cohn was cited",
-            "ASOS plc",
-            "In 2013, ASOS opened",
-        )
-    }
-    one, two, three, four = corpus.articles[list(places.values())]
-    assert one == two
-    assert three == four
-    assert one != three
+    # chunks of two articles of the encyclopaedia
+    starts = (
+        "On January 20, 2017, Cohn took office",
+        "Under the Trump administration, Cohn",
+        "ASOS plc",
+        "In 2013, ASOS",
+    )
+    places = [next(row for row, text in enumerate(corpus.texts) if text.startswith(start)) for start in starts]
+    one, two, three, four = corpus.articles[places]
+    assert one == two != three == four

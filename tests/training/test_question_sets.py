@@ -1,7 +1,5 @@
 """Known words, and the forms in which questions are typed."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -12,7 +10,7 @@ from question_sets import frequent_words, misspell, typed_forms, vary, without_m
 QUESTION = "What is the capital of Peru ?"
 
 
-def test_words_are_ranked_by_vocabulary_and_questions() -> None:
+def test_words_are_ranked_by_vocabulary_and_questions():
     vocabulary = {"[PAD]": 0, "a": 1, "the": 2, "war": 3, "what": 4, "##ing": 5, "1999": 6}
     assert frequent_words(vocabulary, []) == ["the", "war", "what"]
     assert frequent_words(vocabulary, ["What is what?", "what war"])[0] == "what"
@@ -20,31 +18,23 @@ def test_words_are_ranked_by_vocabulary_and_questions() -> None:
     assert frequent_words(vocabulary, ["Lima, Peru"] * 3) == ["the", "lima", "peru", "war", "what"]
 
 
-def test_a_slip_changes_one_word_and_little_of_it() -> None:
+def test_a_slip_changes_one_long_enough_word_and_little_of_it():
     rng = random.Random(0)
     for _ in range(200):
-        typed, meant = misspell(QUESTION, rng).split(" "), QUESTION.split(" ")
-        changed = [(a, b) for a, b in zip(typed, meant, strict=True) if a != b]
+        pairs = zip(misspell(QUESTION, rng).split(" "), QUESTION.split(" "), strict=True)
+        changed = [(slipped, word) for slipped, word in pairs if slipped != word]
         assert len(changed) <= 1
-        for slipped, word in changed:
-            assert abs(len(slipped) - len(word)) <= 1
-
-
-def test_slips_keep_to_long_words_if_asked_to() -> None:
-    rng = random.Random(0)
+        assert all(abs(len(slipped) - len(word)) <= 1 for slipped, word in changed)
     assert misspell("Who is it ?", rng, 4) == "Who is it ?"
     assert misspell("12 + 30 ?", rng) == "12 + 30 ?"
 
 
-def test_the_same_seed_gives_the_same_forms() -> None:
-    assert typed_forms([QUESTION], 1, 3) == typed_forms([QUESTION], 1, 3)
-    assert vary(QUESTION, random.Random(1)) == vary(QUESTION, random.Random(1))
+def test_the_same_seed_gives_the_same_forms():
     forms = typed_forms([QUESTION], 1, 3)
+    assert forms == typed_forms([QUESTION], 1, 3)
     assert {name: len(draws) for name, draws in forms.items()} == {
         "lower_case": 1, "no_question_mark": 1, "one_slip": 3, "one_slip_any_word": 3
     }  # fmt: skip
-
-
-def test_a_question_mark_at_the_end_is_left_out() -> None:
+    assert vary(QUESTION, random.Random(1)) == vary(QUESTION, random.Random(1))
     assert without_mark(QUESTION) == "What is the capital of Peru"
     assert without_mark("Is it? Yes") == "Is it? Yes"

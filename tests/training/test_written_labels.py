@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import gzip
 import json
 
@@ -8,11 +6,6 @@ import pytest
 import labels
 from semclass import InputError
 from semclass.core.taxonomy import COARSE
-
-
-def test_a_text_is_known_whatever_its_case_marks_and_spaces():
-    assert labels.text_hash("Who built  it ?") == labels.text_hash("who built it")
-    assert labels.text_hash("Who built it?") != labels.text_hash("Who built them?")
 
 
 def test_originals_are_searched_in_whatever_files_they_come(tmp_path):
@@ -26,13 +19,12 @@ def test_originals_are_searched_in_whatever_files_they_come(tmp_path):
     (tmp_path / "broken.json").write_text("{")
     (tmp_path / "image.bin").write_bytes(b"\xff\xfe\x00\x80")
     (tmp_path / "no.txt.gz").write_bytes(b"not compressed")
-    assert {
-        "Who built it?",
-        "What causes it & why?",
-        "How far, if at all?",
-        "Where is the lake?",
-        "When did it open?",
-    } <= set(labels.harvest(tmp_path))
+    found = set(labels.harvest(tmp_path))
+    assert {"Who built it?", "What causes it & why?", "How far, if at all?", "Where is the lake?"} <= found
+    assert "When did it open?" in found
+    assert (
+        labels.text_hash("Who built  it ?") == labels.text_hash("who built it") != labels.text_hash("Who built them?")
+    )
 
 
 def test_what_is_missing_is_counted_by_source(tmp_path):
@@ -50,7 +42,6 @@ def test_questions_of_our_own_have_classes_of_the_taxonomy():
 
 def test_every_labelled_text_is_found_in_the_data_folder(data_folder):
     assert len(labels.natural_questions(data_folder / "questions", "train").texts) == 4049
-    assert len(labels.natural_questions(data_folder / "questions", "dev").texts) == 718
     assert len(labels.squad_questions(data_folder / "squad_sentences").texts) == 1000
     texts, classes = labels.labelled_passages(data_folder)
     assert classes.shape == (len(texts), 6) == (1859, 6)
