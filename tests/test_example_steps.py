@@ -54,46 +54,29 @@ def test_the_stub_does_each_step(steps, ask):
     assert ask(steps.ANSWER, question="Why?", context="") == "The sources do not tell."
 
 
-def test_the_stub_speaks_as_a_server_does(address):
+def test_the_stub_speaks_as_a_server_does(ask, address):
     assert [model["id"] for model in httpx.get(f"{address}/models").json()["data"]] == ["stub"]
     parts = [{"type": "text", "text": "REWRITE\n\nMessage: why is it so"}]
     asked = {"model": "x", "stream": True, "messages": [{"role": "user", "content": parts}]}
     lines = [line for line in httpx.post(f"{address}/chat/completions", json=asked).text.splitlines() if line]
     assert lines[-1] == "data: [DONE]"
     pieces = [json.loads(line.removeprefix("data: "))["choices"][0]["delta"].get("content", "") for line in lines[:-1]]
-    assert pieces == ["", "Why", " is", " it", " so?", ""]
-    assert httpx.post(f"{address}/chat/completions", content=b"{").status_code == 400
+    assert "".join(pieces) == "Why is it so?"
     assert httpx.post(f"{address}/chat/completions", json={"messages": []}).status_code == 400
     assert httpx.post(f"{address}/embeddings", json={}).status_code == 404
-    assert httpx.get(f"{address}/files").status_code == 404
-
-
-def test_an_unknown_prompt_is_told_so(ask):
     assert ask("Sing.").startswith("I am a stub: I know REWRITE")
-    assert ask("").startswith("I am a stub")
 
 
 def test_answers_are_read_as_models_write_them(steps):
-    assert steps.read_lines('1. Who?\n\n- "Where?"\n* Who?\n2) When was 1. FC founded?\n') == [
-        "Who?",
-        "Where?",
-        "When was 1. FC founded?",
-    ]
+    lines = steps.read_lines('1. Who?\n\n- "Where?"\n* Who?\n2) When was 1. FC founded?\n')
+    assert lines == ["Who?", "Where?", "When was 1. FC founded?"]
     assert steps.read_line("\n  “Why?”\nAs asked.") == "Why?"
-    assert steps.read_line(" \n") == ""
     assert steps.read_numbers("So [2, 1] it is [1]; not [9], [0] or [x].", 3) == [2, 1]
 
 
 def test_lists_take_turns_and_what_several_have_comes_once(steps):
     assert steps.each_once([["a", "b", "c"], [], ["d", "a"]], str) == ["a", "d", "b", "c"]
     assert steps.each_once([["Kittiwake", "tower"], ["TOWER"]], str.lower) == ["Kittiwake", "TOWER"]
-    assert steps.each_once([]) == []
-
-
-def test_prompts_fit_frameworks_that_write_jinja(steps):
-    assert steps.jinja(steps.HYDE).endswith("Question: {{ question }}")
-    for prompt in (steps.REWRITE, steps.SUBQUESTIONS, steps.HYDE, steps.PLACE, steps.ANSWER):
-        assert prompt.split()[0].rstrip(":").isupper()
 
 
 def test_a_model_is_named_by_options_or_by_the_environment(steps, monkeypatch):

@@ -83,24 +83,6 @@ def test_a_missing_extra_is_reported_with_the_command_that_installs_it():
     assert isinstance(caught.value, SemclassError)
 
 
-def test_evaluating_without_its_extra_is_reported(monkeypatch, tmp_path):
-    from semclass.evaluation.dataset import Dataset
-    from semclass.evaluation.measure import measure
-
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    data = Dataset(tmp_path, {"q": "?"}, {"q": {"p": 1}})
-    with pytest.raises(MissingExtraError, match=re.escape('pip install "semclass[eval]"')):
-        measure(data, {"hybrid": [["p"]]})
-
-
-def test_the_readme_names_the_two_set_up_commands():
-    commands = [line for line in README.splitlines() if line.startswith("python -m pip install ")]
-    assert commands == [
-        "python -m pip install . && semclass demo",
-        "python -m pip install '.[test]' && python -m pytest",
-    ]
-
-
 def test_links_of_the_readme_lead_to_files_of_the_sdist():
     """Outside the repository a link works only if its file is in the distribution."""
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")

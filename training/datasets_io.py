@@ -12,7 +12,6 @@ import numpy as np
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    """All records of a ``.jsonl`` or ``.jsonl.gz`` file."""
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file if line.strip()]
@@ -38,7 +37,6 @@ def squad_train(data: Path) -> tuple[list[str], list[str], list[int]]:
 
 
 def training_passages(data: Path, size: int) -> list[str]:
-    """All of ``squad_sentences/train`` as passages of `size` consecutive sentences."""
     return sentence_windows(squad_train(data)[0], size)
 
 

@@ -50,16 +50,11 @@ from semclass.heads.surface import SURFACE_FEATURES
 Array = npt.NDArray[Any]
 
 KIND = "fused"
-
-TOLERANCE = 1e-4
-"""Largest difference of a probability between the graph and the parts that it is made of."""
-
-TOKENS = ("input_ids", "attention_mask")
-"""Inputs that every fused graph has."""
-
+TOLERANCE = 1e-4  # largest difference of a probability between the graph and the parts that it is made of
+TOKENS = ("input_ids", "attention_mask")  # inputs that every fused graph has
+# states with zeros in place of padding: a head that reads states knows the end of a text by them
 GATED = f"{STATES}.gated"
-"""States with zeros in place of padding: a head that reads states knows the end of a text by them."""
-
+# texts of `examples.json`, of several lengths
 EXAMPLES = (
     "When was the bridge built?",
     "Name the engineer who designed the lighthouse at the harbour mouth.",
@@ -68,7 +63,6 @@ EXAMPLES = (
     "The bridge was built of granite by the engineer Ada Merriweather; it was opened in October 1874 for $1.2 million.",
     "A point of presence (POP) is a place where networks meet. It is described in section 4 | 16 Gb | New York, NY.",
 )
-"""Texts of ``examples.json``, of several lengths."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +140,6 @@ def pieces_graph(columns: int) -> str:
 
 
 def gate_graph(hidden: int) -> str:
-    """States with zeros in place of padding."""
     return f"""
     gate (float[batch, length, {hidden}] {STATES}, int64[batch, length] attention_mask)
       => (float[batch, length, {hidden}] gated)

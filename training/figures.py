@@ -42,7 +42,6 @@ def reliability_diagram(
 def curves(
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], *, x: str, y: str, logarithmic: bool = False
 ) -> bytes:
-    """Draw lines, each with x and y values, with their names at their ends."""
     figure, place = load_pyplot().subplots(figsize=(5.4, 3.4))
     if logarithmic:
         place.set_xscale("log")

@@ -32,9 +32,7 @@ from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE
 
 FOLDER = Path(__file__).parent / "labels"
-
-UNKNOWN = "-"
-"""What stands for a class that readers did not agree on."""
+UNKNOWN = "-"  # what stands for a class that readers did not agree on
 
 
 def text_hash(text: str) -> str:

@@ -17,8 +17,8 @@ from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.core.types import DoubleArray
 from semclass.train.calibration import expected_calibration_error
 
+# names of the public originals, https://cogcomp.seas.upenn.edu/Data/QA/QC/
 ORIGINALS = {"train": "train_5500.label", "test": "TREC_10.label"}
-"""Names of the public originals, https://cogcomp.seas.upenn.edu/Data/QA/QC/"""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,6 @@ def class_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str
 
 
 def confusion_table(classes: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
-    """Markdown table: how often each true class (row) was taken for each class (column)."""
     matrix = confusion_matrix(truth, said, labels=list(classes))
     lines = ["| true \\ said | " + " | ".join(classes) + " |", "|" + "---|" * (len(classes) + 1)]
     lines += [f"| {name} | " + " | ".join(map(str, row)) + " |" for name, row in zip(classes, matrix, strict=True)]

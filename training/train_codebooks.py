@@ -30,18 +30,10 @@ from semclass.scoring.topk import unit
 
 Array = npt.NDArray[Any]
 
-TOKEN_PARTS = 16
-"""Bytes a token vector."""
-
-SENTENCE_PARTS = 64
-"""Bytes a sentence vector."""
-
-LENGTH = 4
-"""Sentences per passage."""
-
-TOKENS = 100_000
-"""Token vectors that are learned on, drawn at random."""
-
+TOKEN_PARTS = 16  # bytes a token vector
+SENTENCE_PARTS = 64  # bytes a sentence vector
+LENGTH = 4  # sentences per passage
+TOKENS = 100_000  # token vectors that are learned on, drawn at random
 HELD_OUT = 0.1
 
 
@@ -126,13 +118,11 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
     parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
     run(parser, train)
 
 

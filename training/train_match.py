@@ -41,26 +41,16 @@ from train_pairs import LAMBDAS, N_CANDIDATES, build_index, candidates_of, encod
 
 Array = npt.NDArray[Any]
 
-SENTENCES = 4
-"""Sentences of a passage."""
-
+SENTENCES = 4  # sentences of a passage
+# each fold has every fifth of so many blocks of consecutive passages: most articles stay whole
 FOLDS, BLOCKS = 5, 50
-"""Each fold of the cross-validation has every fifth of so many blocks of consecutive passages: most articles stay whole."""
-
+# penalty on the table: of 0.001 to 0.1 the strongest whose cross-validated loss is within 0.002 of the least
 RIDGE = 0.03
-"""Penalty on the table: of 0.001 to 0.1 the strongest whose cross-validated loss is within 0.002 of the least."""
-
-STEPS = 50
-"""Steps of the fit of the table at most; it ends before."""
-
-EXTREME = 8.0
-"""Log-odds beyond which the encoder's probes count as sure."""
-
+STEPS = 50  # steps of the fit of the table at most; it ends before
+EXTREME = 8.0  # log-odds beyond which the encoder's probes count as sure
+# tensor of the encoder's upper network: log-odds of each type for each word piece, special tokens included
 TOKEN_EVIDENCE = "entities.tokens"
-"""Tensor of the encoder's upper network: log-odds of each type for each word piece, special tokens included."""
-
-BATCH = 256
-"""Sentences encoded at a time."""
+BATCH = 256  # sentences encoded at a time
 
 
 @dataclass(frozen=True)
@@ -204,25 +194,16 @@ def train(arguments: argparse.Namespace) -> None:
     passage_encoder = PassageEncoder.load(root, encoder=encoder, threads=arguments.threads)
     classifier = QuestionClassifier.load(root, encoder=encoder)
     sentences, _, _ = squad_train(arguments.data)
-    examples = examples_of_probe(sentences, encoder, arguments.encoder, passage_encoder)
+    examples = examples_of_probe(sentences, encoder, Path(arguments.encoder), passage_encoder)
     probe, correlations = fit_probe(*examples)
     print(f"correlation of the probe with those of the encoder, by type: {correlations}")
     model, metrics = fit(collect(arguments.data, classifier, passage_encoder, probe), classifier, probe)
     for name, value in metrics.items():
         print(f"{name}: {value:.4f}")
     print(f"weight: {model.weight}")
-    save(arguments.out, model, classifier, passage_encoder, {**metrics, "probe_correlations": correlations})
-
-
-def save(
-    folder: Path,
-    model: ProximityModel,
-    classifier: QuestionClassifier,
-    passage_encoder: PassageEncoder,
-    metrics: dict[str, Any],
-) -> None:
+    rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()}
     fields = {
-        "encoder": passage_encoder.encoder.fingerprint,
+        "encoder": encoder.fingerprint,
         "interaction": passage_encoder.interaction,
         "classes": list(classifier.fine_classes),
         "weight": model.weight,
@@ -234,7 +215,7 @@ def save(
             "steps": STEPS,
             "seconds": seconds_so_far(),
         },
-        "metrics": {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()},
+        "metrics": {**rounded, "probe_correlations": correlations},
     }
     removed = metrics["error_removed"]
     card = cards.model_card(
@@ -260,15 +241,13 @@ def save(
         ["semclass", "passage-ranking"],
     )
     files = {f"{name}.npy": npy_bytes(getattr(model, name)) for name in ARRAYS}
-    print(artifacts.save(folder, "match", files, fields, card))
+    print(artifacts.save(arguments.out, "match", files, fields, card))
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "threads")
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"), help="folder of an exported encoder")
     parser.add_argument("--out", type=Path, default=Path("models/match"))
-    parser.add_argument("--threads", type=int, default=1)
     run(parser, train)
 
 

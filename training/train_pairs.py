@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
-from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
+from command import make_parser, npy_bytes, run, seconds_so_far
 from pair_domains import TUNED_ON, Domain, read_domains
 from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
@@ -47,25 +47,16 @@ from semclass.train.fitted import FittedHead
 
 Array = npt.NDArray[Any]
 
-CHUNK = 512
-"""Questions encoded at a time."""
-
+CHUNK = 512  # questions encoded at a time
+# last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
-"""Last pieces that are but an ending of the word before them, as word pieces cut English."""
-
 N_CANDIDATES = 10
-
-RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-"""Strengths of the penalty that are tried, strongest first."""
-
+RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # strengths of the penalty that are tried, strongest first
+# weights that are tried for the integrated methods and for class match in retrieval
 LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
-"""Weights that are tried for the integrated methods and for class match in retrieval."""
-
+# what `learned` weighs: all but the class match, which changes nothing, so that a question need not be classified
 EVERYTHING = np.array([name != "match" for name in PAIR_FEATURES])
-"""What ``learned`` weighs: all but the class match, which changes nothing, so that a question need not be classified."""
-
-TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)
-"""What ``entailment`` weighs."""
+TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)  # what `entailment` weighs
 
 
 @dataclass(frozen=True)
@@ -100,7 +91,6 @@ class Linear:
 
 
 def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
-    """The question head beside --out, if both class heads are there."""
     if not (root / "questions" / artifacts.MANIFEST).is_file() or passage_encoder.classifier.head is None:
         print("no class heads beside --out: the class match stays 0")
         return None
@@ -353,7 +343,6 @@ def best_threshold(probabilities: Array, data: Examples) -> float:
 
 
 def best_weight(signal: Array, data: Examples) -> float:
-    """Weight of a signal that makes score + weight * signal best."""
     return float(LAMBDAS[int(np.argmax([mean_rank(data.score + weight * signal, data) for weight in LAMBDAS]))])
 
 
@@ -490,17 +479,14 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "threads", "seed")
     parser.add_argument(
         "--data", type=Path, required=True, help="data folder with squad_sentences/, wikiqa/ and passages/"
     )
-    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/pairs"))
     parser.add_argument(
         "--similarity", choices=SIMILARITIES, default="cosine", help="how the indices to search compare vectors"
     )
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
     run(parser, train)
 
 

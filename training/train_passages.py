@@ -9,7 +9,7 @@ mistaken for text without names.
 
 All figures are of nested cross-validation: penalty, calibration and threshold come from the training folds alone, and the
 passages that score are those of the held-out fold that were read twice. Passages of one article share a fold
-(``articles.py``), in the inner folds, too. The same data, encoder and seed give the same head.
+(``label_sources.py``), in the inner folds, too. The same data, encoder and seed give the same head.
 
 What was tried, as macro F1 and AUC: all views 0.903 and 0.933; without ``layers`` 0.889 and 0.913, without ``surface``
 0.865 and 0.920, without ``entities`` 0.880 and 0.912. A quarter of the passages gives 0.881 and 0.908, half 0.892 and
@@ -32,11 +32,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_recall_fscore_support, roc_auc_score
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
-from articles import article_groups
-from command import ENCODER_HELP, make_parser, run, seconds_so_far
+from command import make_parser, run, seconds_so_far
 from datasets_io import read_jsonl
 from figures import reliability_diagram
-from label_sources import passage_articles
+from label_sources import article_groups, passage_articles
 from labels import labelled_passages
 from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
@@ -51,30 +50,19 @@ from semclass.train.fitted import FittedHead
 
 Array = npt.NDArray[Any]
 
+# views that heads read, and the root mean square length of each where the penalty works: with those of
+# standardised columns, 8 : 1 : 0.4, the macro F1 is 0.08 lower
 WEIGHTS = {"layers": 4.0, "surface": 5.0, "entities": 5.0}
-"""Views that heads read, and the root mean square length of each where the penalty works: with those of standardised
-columns, 8 : 1 : 0.4, the macro F1 is 0.08 lower."""
-
-COMPONENTS = 100
-"""Principal components of a view at most; from 50 to 300 the macro AUC is the same within 0.001."""
-
-LOWER_CASE_SHARE = 0.3
-"""Weight of a passage's lower-cased copy; the passage itself has the rest."""
-
+COMPONENTS = 100  # principal components of a view at most; from 50 to 300 the macro AUC is the same within 0.001
+LOWER_CASE_SHARE = 0.3  # weight of a passage's lower-cased copy; the passage itself has the rest
+# weight of a passage of `read`; one of `gold` has 1. With 0.3 and 1 macro F1 and AUC are the same within 0.002
 READ_WEIGHT = 0.6
-"""Weight of a passage of ``read`` beside one of ``gold``: with 0.3 and 1 macro F1 and AUC are the same within 0.002."""
-
+# inverse penalties that are tried; the one with the least cross-validated log loss is taken
 STRENGTHS = (0.03, 0.1, 0.3)
-"""Inverse penalties that are tried; the one with the least cross-validated log loss is taken."""
-
 FOLDS = 5
-
-TOLERANCE = 1e-4
-"""Largest difference between a head's probabilities in ONNX and in scikit-learn."""
-
+TOLERANCE = 1e-4  # largest difference between a head's probabilities in ONNX and in scikit-learn
 GOLD = "gold"
 LABELS = (GOLD, "gold+read")
-
 SIMULATIONS = 500
 
 
@@ -87,7 +75,7 @@ class Corpus:
     weak: Array  # the same by flan-ul2, (n_gold, 6), nan where it gave no answer
     sources: Array  # str (n,): ``gold``, ``wikiqa``, ``news`` or ``squad``
     twice: Array  # bool (n,): of ``gold`` and read twice, independently
-    articles: Array  # int (n,): group of passages that are of one article, see ``articles.py``
+    articles: Array  # int (n,): group of passages that are of one article, see ``label_sources.py``
 
     @property
     def weights(self) -> Array:
@@ -324,20 +312,6 @@ def other_sources(corpus: Corpus, dense: Array, dims: Mapping[str, int], seed: i
     return found
 
 
-def fitted_head(trained: Sequence[Trained], dims: Mapping[str, int]) -> FittedHead:
-    """Fold space, regression and calibration of each class into one column of one matrix."""
-    weights = np.stack([one.slope * (one.space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
-    bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained])
-    return FittedHead(
-        kind="logistic",
-        link="sigmoid",
-        classes=COARSE,
-        inputs=dims,
-        weights=weights.astype(np.float32),
-        bias=(bias - trained[0].space.mean @ weights).astype(np.float32),
-    )
-
-
 def write_head(
     corpus: Corpus,
     dense: Array,
@@ -373,9 +347,13 @@ def write_head(
         metrics=metrics,
         threshold=[round(one.threshold, 6) for one in trained],
     )
+    # fold space, regression and calibration of each class into one column of one matrix
+    weights = np.stack([one.slope * (space.matrix @ one.model.coef_[0]) for one in trained], axis=1)
+    bias = np.array([one.slope * one.model.intercept_[0] + one.intercept for one in trained]) - space.mean @ weights
+    fitted = FittedHead("logistic", "sigmoid", COARSE, dims, weights.astype(np.float32), bias.astype(np.float32))
     save_head(
         arguments.out,
-        head_to_onnx(fitted_head(trained, dims)),
+        head_to_onnx(fitted),
         card,
         title="Which types of answer does a passage provide?",
         sections=card_sections(metrics, card.threshold, arguments),
@@ -487,12 +465,10 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder with passages/")
     parser.add_argument("--labels", choices=LABELS, default="gold+read", help="what the written heads learn")
-    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, default=Path("models/passages"))
-    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=3, help="assignments of folds that the figures are the mean of")
     run(parser, train)
 

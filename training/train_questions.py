@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from command import ENCODER_HELP, make_parser, run, seconds_so_far
+from command import make_parser, run, seconds_so_far
 from question_data import (
     Questions,
     class_table,
@@ -50,10 +50,7 @@ from semclass.train.fit import fit_head
 from semclass.train.fitted import head_probabilities
 from semclass.train.solvers import KINDS
 
-TOLERANCE = 1e-4
-"""Largest difference allowed between scores of the arrays and of scikit-learn, and between probabilities of the network
-and of the arrays."""
-
+TOLERANCE = 1e-4  # between probabilities of the network and of the arrays
 FOLDS = 5
 
 
@@ -189,7 +186,7 @@ def check(folder: Path, encoder: str, views: Mapping[str, FloatArray], reference
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "seed")
     add_options(parser)
     parser.add_argument(
         "--level",
@@ -201,9 +198,7 @@ def main() -> None:
     parser.add_argument(
         "--kind", choices=("auto", *KINDS), default="auto", help="auto: what cross-validation finds best"
     )
-    parser.add_argument("--encoder", default="models/encoder", help=ENCODER_HELP)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
 
 

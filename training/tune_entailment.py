@@ -28,9 +28,9 @@ from sklearn.metrics import roc_auc_score
 
 import bert_graph
 from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
-from command import SOURCE_HELP, make_parser, npy_bytes, run, seconds_so_far
+from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import squad_train
-from export_encoder import SMOOTHING, SOURCE, find_source
+from export_encoder import SMOOTHING, find_source
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, import_extra
 from semclass.core.types import IntArray, Ragged
@@ -43,23 +43,13 @@ from train_pairs import logistic
 
 Array = npt.NDArray[Any]
 
+# the document order is cut into stretches; these are held out to calibrate on
 STRETCHES, HELD_OUT = 20, (3, 8, 13, 18)
-"""The document order is cut into stretches; these are held out to calibrate on."""
-
-CALIBRATION = 300
-"""Questions, and as many sentences, that the scales of the int8 activations are found on."""
-
-IDF_SCALE = 8.0
-"""What the head divides idf by."""
-
-WINDOW = 9
-"""Word pieces over which the head averages how well a sentence matches, centred."""
-
-TOLERANCE = 5e-3
-"""Largest difference allowed between a pair alone and in a batch; int8 rounding may tip a value."""
-
-FAR = -1e4
-"""Stands for minus infinity where padding must not win."""
+CALIBRATION = 300  # questions, and as many sentences, that the scales of the int8 activations are found on
+IDF_SCALE = 8.0  # what the head divides idf by
+WINDOW = 9  # word pieces over which the head averages how well a sentence matches, centred
+TOLERANCE = 5e-3  # largest difference allowed between a pair alone and in a batch; int8 rounding may tip a value
+FAR = -1e4  # stands for minus infinity where padding must not win
 
 
 @dataclass(frozen=True)
@@ -356,7 +346,6 @@ def _taken(texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
 
 
 def tune(network: Network, task: Task, rows: IntArray) -> dict[str, Array]:
-    """Tune branch and head on some questions; gives all weights, float32."""
     torch, recipe, rng = network.torch, network.recipe, np.random.default_rng(network.seed)
     network.start_vectors(task)
     network.training = True
@@ -435,6 +424,7 @@ def write_branch(
     return writer.finish("branch", inputs, outputs)
 
 
+# the head in ONNX's text form, as in `Network.head`, with Platt's sigmoid. Rows of zeros are padding.
 HEAD = """
 head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twice] slots, float[batch, s, $dim] sentence,
       float[batch, q, s] exact, float[batch, q] idf) => (float[batch, 1] probabilities)
@@ -539,7 +529,6 @@ head (float[batch, q, $dim] question, float[batch, q] weights, float[batch, $twi
   moved = Add(steep, bias)
   probabilities = Sigmoid(moved)
 }"""
-"""The head in ONNX's text form, as in :meth:`Network.head`, with Platt's sigmoid. Rows of zeros are padding."""
 
 
 def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.ModelProto:
@@ -560,7 +549,6 @@ def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.
 def int8_branch(
     weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, task: Task, seed: int
 ) -> bytes:
-    """The int8 branch, its activation scales found on training questions and sentences."""
     rng = np.random.default_rng(seed)
     feeds = (
         {STATES: side.states.row(row).astype(np.float32)[None], "kind": np.array(kind, np.int64)}
@@ -626,7 +614,6 @@ def write(
 
 
 def in_memory(encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
-    """A classifier of networks that are not on disk."""
     upper, judge = (bert_graph.open_model(model, encoder.threads) for model in (branch, head))
     return EntailmentClassifier(encoder, TokenEncoder("", upper), judge, idf, 0.5)
 
@@ -697,14 +684,10 @@ def check(classifier: EntailmentClassifier, task: Task, pairs: IntArray) -> None
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
-    parser.add_argument("--source", default=SOURCE, help=SOURCE_HELP)
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
 
 

@@ -34,8 +34,8 @@ import onnx
 
 import bert_graph
 from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
-from command import SOURCE_HELP, make_parser, run, seconds_so_far
-from export_encoder import SMOOTHING, SOURCE, find_source
+from command import make_parser, run, seconds_so_far
+from export_encoder import SMOOTHING, find_source
 from figures import reliability_diagram
 from question_data import (
     Questions,
@@ -125,20 +125,11 @@ class Setup:
         return membership(self.classes)
 
 
-FOLDS = 5
-"""One of so many folds is held out to find the temperatures."""
-
-CALIBRATION = 400
-"""Questions that the scales of the int8 activations are found on."""
-
-TOLERANCE = 1e-3
-"""Largest difference allowed between probabilities of a question alone and in a batch; int8 rounding may tip a value."""
-
-DRAWS = 5
-"""Times that the questions to measure with are misspelt."""
-
-LONGEST = 64
-"""Word pieces read of a question here."""
+FOLDS = 5  # one of so many folds is held out to find the temperatures
+CALIBRATION = 400  # questions that the scales of the int8 activations are found on
+TOLERANCE = 1e-3  # between probabilities of a question alone and in a batch; int8 rounding may tip a value
+DRAWS = 5  # times that the questions to measure with are misspelt
+LONGEST = 64  # word pieces read of a question here
 
 
 def held_out_fold(texts: Sequence[str], seed: int) -> Array:
@@ -305,7 +296,6 @@ def write_network(
 
 
 def int8_network(weights: Mapping[str, Array], setup: Setup, slopes: Slopes, calibration: Ragged) -> bytes:
-    """The int8 network, its activation scales found on `calibration`."""
     feeds = ({"states": calibration.row(place)[None]} for place in range(len(calibration)))
     return bert_graph.int8_model(partial(write_network, weights, setup, slopes), feeds)
 
@@ -436,7 +426,6 @@ def write_head(
 
 
 def _on_nothing(held_out: Mapping[str, Any]) -> str:
-    """Say how sure the head is of texts that ask nothing."""
     if "ask_nothing" not in held_out:
         return ""
     figures = held_out["ask_nothing"]
@@ -448,7 +437,6 @@ def _on_nothing(held_out: Mapping[str, Any]) -> str:
 
 
 def _on_natural(metrics: Mapping[str, Any]) -> str:
-    """Say how good the head is on natural questions, and in the forms in which they may be typed."""
     if "natural_dev" not in metrics:
         return ""
     figures = metrics["natural_dev"]
@@ -549,7 +537,6 @@ def train(arguments: argparse.Namespace) -> None:
 def measure_forms(
     answered: Callable[[Sequence[str]], Array], classes: Sequence[str], dev: Questions, seed: int
 ) -> dict[str, dict[str, float]]:
-    """Accuracy on questions in the forms in which they may be typed."""
     found: dict[str, dict[str, float]] = {}
     for form, draws in typed_forms(dev.texts, seed, DRAWS).items():
         figures = [measure(answered(draw), classes, dev) for draw in draws]
@@ -577,10 +564,8 @@ def check(folder: Path, encoder: OnnxEncoder, given: Array, test: Questions) -> 
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
     add_options(parser)
-    parser.add_argument("--encoder", type=Path, default=Path("models/encoder"))
-    parser.add_argument("--source", default=SOURCE, help=SOURCE_HELP)
     parser.add_argument("--top", type=int, default=Recipe.top, help="last of the tuned layers")
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
     parser.add_argument(
@@ -588,8 +573,6 @@ def main() -> None:
     )
     parser.add_argument("--no-spelling", action="store_true", help="read misspelt words as they are typed")
     parser.add_argument("--out", type=Path, default=Path("models/questions"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=0)
     run(parser, train)
 
 
