@@ -111,17 +111,10 @@ class _Graph:
         return model
 
 
-def _quantise_columns(weight: Array) -> tuple[Array, Array]:
-    """Quantise a (in, out) matrix per output channel; returns int8 values and float32 scales of shape (out,)."""
-    scale = np.abs(weight).max(axis=0) / WEIGHT_LEVELS
-    scale = np.maximum(scale, 1e-12).astype(np.float32)
-    return np.clip(np.rint(weight / scale), -WEIGHT_LEVELS, WEIGHT_LEVELS).astype(np.int8), scale
-
-
-def _quantise_rows(table: Array) -> tuple[Array, Array]:
-    """Quantise an embedding table per row; returns int8 values and float32 scales of shape (rows, 1)."""
-    scale = np.maximum(np.abs(table).max(axis=1, keepdims=True) / 127, 1e-12).astype(np.float32)
-    return np.rint(table / scale).astype(np.int8), scale
+def _quantise(matrix: Array, axis: int, levels: int) -> tuple[Array, Array]:
+    """Values int8, at most `levels`, and scales float32 of a matrix, one scale for all values along an axis."""
+    scale = np.maximum(np.abs(matrix).max(axis=axis, keepdims=True) / levels, 1e-12).astype(np.float32)
+    return np.clip(np.rint(matrix / scale), -levels, levels).astype(np.int8), scale
 
 
 def smoothing(activation: ActivationRange, weight: Array, alpha: float) -> Array:
@@ -141,13 +134,7 @@ def _uint8_parameters(low: float, high: float) -> tuple[np.float32, np.uint8]:
 class BertWriter:
     """Writes one encoder graph; ``ranges is None`` means float32 with the matrix-product inputs as extra outputs."""
 
-    def __init__(
-        self,
-        weights: dict[str, Array],
-        config: BertConfig,
-        ranges: Ranges | None,
-        alpha: float,
-    ) -> None:
+    def __init__(self, weights: dict[str, Array], config: BertConfig, ranges: Ranges | None, alpha: float) -> None:
         self.weights, self.config, self.ranges, self.alpha = weights, config, ranges, alpha
         self.graph = _Graph()
         self.probes: list[str] = []
@@ -173,8 +160,8 @@ class BertWriter:
         step, zero_point = _uint8_parameters(float(low.min()), float(high.max()))
         scale, zero = g.const(f"{name}.scale", step), g.const(f"{name}.zero_point", zero_point)
         quantised = g.op("QuantizeLinear", [source, scale, zero], f"{name}.quantised")
-        values, weight_scale = _quantise_columns(weight)
-        given = [g.const(f"{name}.weight", values), scale, g.const(f"{name}.weight_scale", weight_scale), zero, ""]
+        values, weight_scale = _quantise(weight, 0, WEIGHT_LEVELS)
+        given = [g.const(f"{name}.weight", values), scale, g.const(f"{name}.weight_scale", weight_scale[0]), zero, ""]
         inputs = [quantised, *given, g.const(f"{name}.bias", bias)]
         return g.op("MatMulIntegerToFloat", inputs, f"{name}.out", CONTRIB)
 
@@ -205,7 +192,7 @@ class BertWriter:
         if self.ranges is None:
             vectors = g.op("Gather", [g.const("words", words), "input_ids"], "words.float")
         else:
-            values, scale = _quantise_rows(words)
+            values, scale = _quantise(words, 1, 127)
             gathered = g.op("Gather", [g.const("words", values), "input_ids"], "words.int8")
             scales = g.op("Gather", [g.const("words.scale", scale), "input_ids"], "words.scales")
             cast = g.op("Cast", [gathered], "words.cast", to=TensorProto.FLOAT)

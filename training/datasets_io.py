@@ -6,20 +6,23 @@ import csv
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
 
+def _open(path: Path) -> TextIO:
+    return (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8", newline="")
+
+
 def read_jsonl(path: Path) -> list[dict[str, Any]]:
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as file:
+    with _open(path) as file:
         return [json.loads(line) for line in file if line.strip()]
 
 
 def read_tsv(path: Path) -> list[dict[str, str]]:
     """All rows of a tab-separated file with a header; quotation marks mean nothing."""
-    with path.open(encoding="utf-8", newline="") as file:
+    with _open(path) as file:
         return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 

@@ -35,9 +35,7 @@ from semclass.core.onnx_sessions import session_options
 from semclass.encoders.onnx_encoder import NETWORKS, STATES
 
 # SHA-256 of `model.safetensors` by model name
-KNOWN_WEIGHTS = {
-    "all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-}
+KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
 
 # share of the quantisation difficulty that moves to the weights. Of 0.5 to 0.9 the one with the highest mean
 # cosine between int8 and float32 vectors on held-out training texts.

@@ -9,18 +9,16 @@ thresholds, the longest input and the hashes of the parts; and ``examples.json``
 probabilities, to test a port with. Nothing is trained or rounded again: the nodes are those of the shipped graphs.
 
 Inputs are ``input_ids`` and ``attention_mask``, int64 (batch, length), padded on the right, of texts cut to ``max_length``
-word pieces, both special tokens among them. A question head gives ``fine`` and ``coarse``, sums of fine ones; the answer is
-the best coarse class and the best fine class within it. Any other head gives ``probabilities``. The graph decides nothing:
-``threshold`` and ``min_probability`` of the manifest are for the caller to compare with. A text's probabilities do not
-depend on the batch.
+word pieces, both special tokens among them. A question head gives ``fine`` and ``coarse``, sums of fine ones; any other
+head gives ``probabilities``. ``threshold`` and ``min_probability`` of the manifest are for the caller to compare with.
 
 What is read off a text's characters stays outside of the graph, as token ids do not hold it:
 
-* ``surface``, the counts of :mod:`semclass.heads.surface`. A head that reads them, as the shipped passage head does, gets a
-  third input ``surface``, float32 (batch, columns), which the caller computes; the manifest names the columns. There is no
-  default, as zeros would give wrong answers without a sign.
-* Steps before the tokeniser, such as adding a missing question mark and correcting misspelt words: the graph reads the text
-  as it stands. Files of the head's folder that such a step reads are copied, and listed as ``outside`` in the manifest.
+* ``surface``, the counts of :mod:`semclass.heads.surface`: a head that reads them, as the shipped passage head does, gets a
+  third input ``surface``, float32 (batch, columns), which the caller computes. There is no default, as zeros would give
+  wrong answers without a sign.
+* Steps before the tokeniser, such as adding a missing question mark and correcting misspelt words. Files of the head's
+  folder that such a step reads are copied, and listed as ``outside`` in the manifest.
 """
 
 from __future__ import annotations

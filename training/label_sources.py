@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle, groupby
@@ -14,7 +13,7 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from datasets_io import read_jsonl, squad_train
+from datasets_io import read_jsonl, read_tsv, squad_train
 
 SENTENCES = (2, 4, 1, 5, 3, 6)  # sentences of passages, in turn: a head sees short and long ones
 NEWS_WORDS = (40, 80, 60, 100)  # words from which a newswire passage ends with its sentence, in turn
@@ -24,14 +23,6 @@ ALIKE = 0.05  # mean cosine of the TF-IDF vectors of two groups of passages from
 COMMON = 0.2  # words of more than this share of the passages say nothing of the article
 
 
-def wikiqa_rows(path: Path) -> Iterator[tuple[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        next(file)
-        for line in file:
-            question, sentence, _ = line.rstrip("\r\n").split("\t")
-            yield question, sentence
-
-
 def passage_articles(data: Path) -> dict[str, str]:
     """Name of the article of each passage; for SQuAD, whose articles are not told apart, of a stretch."""
     return {passage: name for source in (wikiqa, news, squad) for passage, name in source(data)}
@@ -39,9 +30,9 @@ def passage_articles(data: Path) -> dict[str, str]:
 
 def wikiqa(data: Path) -> Iterator[tuple[str, str]]:
     """First sentences of the article that each training question was asked about, with the first of all as its name."""
-    groups = groupby(wikiqa_rows(data / "wikiqa" / "train.tsv.gz"), lambda row: row[0])
+    groups = groupby(read_tsv(data / "wikiqa" / "train.tsv.gz"), lambda row: row["question"])
     for size, (_, group) in zip(cycle(SENTENCES), groups):
-        sentences = [sentence for _, sentence in group]
+        sentences = [row["sentence"] for row in group]
         yield " ".join(sentences[:size]), f"wikiqa {sentences[0]}"
 
 

@@ -18,6 +18,7 @@ import hashlib
 import html
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,7 @@ def _questions(name: str, originals: Path, split: str) -> Questions:
 
 
 def _find(rows: Mapping[str, Any], texts: Iterable[str], name: str, place: Path) -> list[str]:
-    """Texts of labelled rows, in the order of the rows: the same however the originals are ordered."""
+    """Texts of labelled rows, in the order of the rows."""
     found: dict[str, str] = {}
     for text in texts:
         key = text_hash(text)
@@ -93,10 +94,8 @@ def _find(rows: Mapping[str, Any], texts: Iterable[str], name: str, place: Path)
             found.setdefault(key, text)
     missing = [key for key in rows if key not in found]
     if missing:
-        counts = ", ".join(
-            f"{sum(rows[key]['source'] == source for key in missing)} of {source}"
-            for source in sorted({rows[key]["source"] for key in missing})
-        )
+        sources = Counter(rows[key]["source"] for key in missing)
+        counts = ", ".join(f"{number} of {source}" for source, number in sorted(sources.items()))
         raise InputError(
             f"{place} lacks {len(missing)} of {len(rows)} texts of training/labels/{name}: {counts}; put the originals' "
             "files there, as they are published"

@@ -7,13 +7,11 @@
   questions that were written about them for this project;
 - ``written``: passages and questions written for this project: medical and technical texts with close rivals.
 
-Passages of a domain differ in length, as they do where heads are used. What was written is in ``training/labels``.
+What was written is in ``training/labels``.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +60,8 @@ def _squad(data: Path, rng: np.random.Generator) -> Domain:
 
 
 def _wikiqa(data: Path, rng: np.random.Generator) -> Domain:
-    with gzip.open(data / "wikiqa" / "train.tsv.gz", "rt", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     articles: dict[str, list[tuple[str, bool]]] = {}
-    for row in rows:
+    for row in read_tsv(data / "wikiqa" / "train.tsv.gz"):
         # sentences come without the full stop of some headings and items
         text = row["sentence"] if row["sentence"][-1:] in ".?!" else row["sentence"] + "."
         articles.setdefault(row["question"], []).append((text, row["label"] == "1"))

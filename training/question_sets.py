@@ -58,7 +58,6 @@ def read_training(arguments: argparse.Namespace) -> Training:
 
 
 def read_dev(arguments: argparse.Namespace) -> Questions | None:
-    """Natural questions to measure with, if the command line names a place to read them from."""
     if arguments.originals is not None:
         return labels.natural_questions(arguments.originals, "dev")
     return None if arguments.natural is None else read_questions(arguments.natural, "dev")

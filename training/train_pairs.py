@@ -380,11 +380,7 @@ def save(
         training=training,
         metrics={name: round(value, 4) for name, value in metrics.items()},
         threshold=threshold,
-        extra={
-            "features": list(PAIR_FEATURES),
-            "linear": {"weights": weights.tolist(), "bias": float(bias)},
-            **extra,
-        },
+        extra={"features": list(PAIR_FEATURES), "linear": {"weights": weights.tolist(), "bias": float(bias)}, **extra},
     )
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
     sections = [

@@ -9,10 +9,9 @@ holds ``train.tsv`` and ``test.tsv`` with the columns coarse, fine and question,
 ``train_5500.label`` and ``TREC_10.label``. Questions that --originals and --natural name are trained on besides.
 
 Support vector machines over the encoder's view ``layers`` and word-piece n-grams, and logistic regressions, are fitted to
-the fine classes and their coarse ones at once; a head of the coarse level gives a coarse class the score of its best fine
-class. Kind and regularisation are chosen by cross-validation on the training questions, near-duplicates in one fold.
-Misspelt words are corrected and missing question marks added before a question is encoded (:mod:`semclass.heads.spelling`).
-The same encoder, data and seed give the same head.
+the fine classes and their coarse ones at once. Kind and regularisation are chosen by cross-validation on the training
+questions, near-duplicates in one fold. Misspelt words are corrected and missing question marks added before a question is
+encoded (:mod:`semclass.heads.spelling`). The same encoder, data and seed give the same head.
 """
 
 from __future__ import annotations

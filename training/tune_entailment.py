@@ -115,10 +115,6 @@ class Task:
         sides = Side.read(encoder, questions), Side.read(encoder, texts)
         return cls(*sides, (questions, texts), np.array(answers), stretch, idf.astype(np.float32))
 
-    def held_out(self) -> Array:
-        """Which questions are held out, bool (n,)."""
-        return np.isin(self.stretch[self.answers], HELD_OUT)
-
     def pairs(self, rows: IntArray, neighbours: int) -> tuple[Array, IntArray, IntArray]:
         """Pairs of questions and the sentences around their answers.
 
@@ -571,48 +567,6 @@ def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
     return {name: round(value, 4) for name, value in found.items()}
 
 
-def write(
-    out: Path, encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array, report: Mapping[str, Any]
-) -> None:
-    files = {
-        "branch.onnx": branch,
-        "head.onnx": head.SerializeToString(deterministic=True),
-        "idf.npy": npy_bytes(idf),
-    }
-    held = report["metrics"]["held_out"]
-    sections = [
-        (
-            "What it tells",
-            "P(sentence answers question), from token vectors of both texts, each encoded by itself: tuned upper layers of "
-            "the encoder, in int8, and a head that compares the vectors.",
-        ),
-        (
-            "Training",
-            f"`training/tune_entailment.py` on {report['training']['questions']} questions of `squad_sentences/train`, "
-            "each with the sentence that answers it and the ones around that.",
-        ),
-        (
-            "Figures",
-            "On held-out stretches of the training articles, by a network that did not see them; either class has half the "
-            "weight, and sentences that share words with the question weigh more:\n\n"
-            + "\n".join(f"- {name}: {value}" for name, value in held.items()),
-        ),
-        (
-            "Limits",
-            "English, encyclopaedic text, one sentence. Half of the training pairs answer: where few do, as among many "
-            "candidates of a search, the probabilities are too high, though their order is right.",
-        ),
-    ]
-    card = cards.model_card(
-        "Does a sentence answer a question?",
-        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
-        sections,
-        ["semclass", "sentence-answers-question", "onnx"],
-    )
-    fields = {"task": "sentence-answers-question", "encoder": encoder.fingerprint, "threshold": 0.5, **report}
-    artifacts.save(out, "entailment", files, fields, card)
-
-
 def in_memory(encoder: OnnxEncoder, branch: bytes, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
     upper, judge = (bert_graph.open_model(model, encoder.threads) for model in (branch, head))
     return EntailmentClassifier(encoder, TokenEncoder("", upper), judge, idf, 0.5)
@@ -634,7 +588,7 @@ def train(arguments: argparse.Namespace) -> None:
     layers = range(layer, config.num_hidden_layers)
     recipe = Recipe(epochs=arguments.epochs)
     task = Task.read(arguments.data, encoder)
-    held = task.held_out()
+    held = np.isin(task.stretch[task.answers], HELD_OUT)
     print(f"{(~held).sum()} questions, {held.sum()} held out", flush=True)
 
     def tuned(rows: IntArray) -> tuple[dict[str, Array], bytes]:
@@ -655,7 +609,10 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
 
     final, branch = tuned(np.arange(len(held)))
-    report = {
+    fields = {
+        "task": "sentence-answers-question",
+        "encoder": encoder.fingerprint,
+        "threshold": 0.5,
         "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{held.sum()} held-out questions"},
         "training": {
             "data": "squad_sentences/train",
@@ -666,7 +623,41 @@ def train(arguments: argparse.Namespace) -> None:
         },
         "metrics": {"held_out": found},
     }
-    write(arguments.out, encoder, branch, write_head(final, slope, bias), task.idf, report)
+    files = {
+        "branch.onnx": branch,
+        "head.onnx": write_head(final, slope, bias).SerializeToString(deterministic=True),
+        "idf.npy": npy_bytes(task.idf),
+    }
+    sections = [
+        (
+            "What it tells",
+            "P(sentence answers question), from token vectors of both texts, each encoded by itself: tuned upper layers of "
+            "the encoder, in int8, and a head that compares the vectors.",
+        ),
+        (
+            "Training",
+            f"`training/tune_entailment.py` on {len(held)} questions of `squad_sentences/train`, "
+            "each with the sentence that answers it and the ones around that.",
+        ),
+        (
+            "Figures",
+            "On held-out stretches of the training articles, by a network that did not see them; either class has half the "
+            "weight, and sentences that share words with the question weigh more:\n\n"
+            + "\n".join(f"- {name}: {value}" for name, value in found.items()),
+        ),
+        (
+            "Limits",
+            "English, encyclopaedic text, one sentence. Half of the training pairs answer: where few do, as among many "
+            "candidates of a search, the probabilities are too high, though their order is right.",
+        ),
+    ]
+    card = cards.model_card(
+        "Does a sentence answer a question?",
+        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
+        sections,
+        ["semclass", "sentence-answers-question", "onnx"],
+    )
+    artifacts.save(arguments.out, "entailment", files, fields, card)
     print(f"{arguments.out}  {len(branch) / 1e6:.2f} MB")
     classifier = EntailmentClassifier.load(arguments.out.parent, encoder=encoder)
     check(classifier, task, pairs)

@@ -246,8 +246,12 @@ def tune(forms: Sequence[Ragged], targets: Array, setup: Setup) -> dict[str, Arr
     fine_targets = torch.tensor(targets)
     coarse_targets = fine_targets @ belongs
 
+    def form() -> Ragged:
+        varied = len(forms) > 1 and rng.random() < recipe.varied
+        return forms[1 + rng.integers(len(forms) - 1)] if varied else forms[0]
+
     def loss_of(batch: Array) -> Any:
-        chosen = [_form(forms, rng, recipe.varied).row(place) for place in batch]
+        chosen = [form().row(place) for place in batch]
         states, mask = (torch.from_numpy(array) for array in pad(chosen))
         with torch.autocast("cpu", torch.bfloat16):
             logits = network.logits(states, mask)
@@ -257,11 +261,6 @@ def tune(forms: Sequence[Ragged], targets: Array, setup: Setup) -> dict[str, Arr
 
     steps = recipe.epochs * -(-len(targets) // recipe.batch)
     return fit(network, recipe, steps, lambda: batches(forms[0].lengths(), recipe.batch, rng), loss_of)
-
-
-def _form(forms: Sequence[Ragged], rng: np.random.Generator, varied: float) -> Ragged:
-    """The questions as they are, or with chance `varied` one of the varied forms."""
-    return forms[1 + rng.integers(len(forms) - 1)] if len(forms) > 1 and rng.random() < varied else forms[0]
 
 
 def write_network(
