@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
-if TYPE_CHECKING:
-    from typing import Concatenate, ParamSpec
-
-    P = ParamSpec("P")
-
+P = ParamSpec("P")
 Result = TypeVar("Result")
 Owner = TypeVar("Owner")
 
@@ -21,8 +17,7 @@ def in_thread(
     """Make the asynchronous twin of a method, named with an ``a`` in front unless `name` is given.
 
     It runs in a thread of the event loop's default executor: ``loop.set_default_executor`` sets how many run at a time.
-    onnxruntime and numpy release the interpreter's lock while they compute, so that searches run side by side. Cancelling a
-    twin stops the waiting, not the work.
+    Cancelling a twin stops the waiting, not the work.
     """
 
     @functools.wraps(method)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-COARSE: tuple[str, ...] = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
-"""The coarse classes, in the column order of every coarse probability matrix in semclass."""
-
 COARSE_NAMES: dict[str, str] = {
     "ABBR": "abbreviation",
     "DESC": "description",
@@ -15,6 +12,8 @@ COARSE_NAMES: dict[str, str] = {
 }
 """Names of the coarse classes in prose."""
 
+COARSE: tuple[str, ...] = tuple(COARSE_NAMES)
+"""The coarse classes, in the column order of every coarse probability matrix in semclass."""
 
 ABSTAIN = "ABSTAIN"
 """The label of a text whose best class is less probable than the caller asked for; no class has this name."""

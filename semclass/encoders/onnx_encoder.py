@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -53,14 +54,7 @@ class OnnxEncoder:
     special: tuple[int, int]
 
     @classmethod
-    def load(
-        cls,
-        folder: str | Path | None = None,
-        *,
-        threads: int = 1,
-        batch_size: int = 32,
-        max_length: int | None = None,
-    ) -> OnnxEncoder:
+    def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
         """Load an encoder.
 
         Parameters
@@ -71,8 +65,6 @@ class OnnxEncoder:
             Threads per run. One is best for single questions, all of them for building an index.
         batch_size
             Texts per run at most; bounds memory.
-        max_length
-            Word pieces of a window, special ones included; what the encoder was trained with if None.
 
         Raises
         ------
@@ -84,10 +76,6 @@ class OnnxEncoder:
         check_positive(threads, "threads")
         check_positive(batch_size, "batch_size")
         artifact = artifacts.load(artifacts.default_models() / "encoder" if folder is None else folder, "encoder")
-        limit = int(artifact.field("max_positions"))
-        length = int(artifact.field("max_length")) if max_length is None else check_positive(max_length, "max_length")
-        if not 3 <= length <= limit:
-            raise InputError(f"max_length is {length}; this encoder takes 3 to {limit} word pieces")
         try:
             tokenizer = tokenizers.Tokenizer.from_buffer(artifact.read("tokenizer.json"))
         except Exception as error:  # the tokenizers library raises bare Exception
@@ -104,7 +92,7 @@ class OnnxEncoder:
         return cls(
             fingerprint=fingerprint_of(artifact.manifest["files"]),
             views=views,
-            max_length=length,
+            max_length=int(artifact.field("max_length")),
             batch_size=batch_size,
             threads=threads,
             lower=lower,
@@ -156,15 +144,8 @@ class OnnxEncoder:
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
-        return Encoding(
-            terms=terms,
-            pooled=rows.get("pooled"),
-            layers=rows.get("layers"),
-            entities=rows.get("entities"),
-            tokens=pieces.get("tokens"),
-            states=pieces.get(STATES),
-            limit=most * (self.max_length - 2),
-        )
+        given: dict[str, Any] = {**rows, **pieces}
+        return Encoding(terms, **given, limit=most * (self.max_length - 2))
 
     def _no_pieces(self, name: str, read: IntArray) -> Ragged:
         """Zeros for each word piece of each window, float32 of item shape (dim,)."""

@@ -72,11 +72,9 @@ class SentenceTransformerEncoder:
             raise InputError(f"{name!r} is not a transformer with hidden states; choose another model")
         digest = hashlib.sha256()
         for key, tensor in sorted(model.state_dict().items()):
-            # a layer for another use, which nothing here reads; many folders lack it, and it is then made up at random
-            if ".pooler." in key:
-                continue
-            digest.update(key.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+            if ".pooler." not in key:  # nothing reads it; many folders lack it, and it is then made up at random
+                digest.update(key.encode())
+                digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
         for piece, place in sorted(model.tokenizer.get_vocab().items()):
             digest.update(f"{piece}\t{place}\n".encode())
         digest.update("\n".join(_steps(model)).encode())
@@ -134,15 +132,8 @@ class SentenceTransformerEncoder:
             features = {
                 key: value.to(self.model.device) if hasattr(value, "to") else value for key, value in features.items()
             }
-            states = (
-                self.model[0]
-                .auto_model(
-                    input_ids=features["input_ids"],
-                    attention_mask=features["attention_mask"],
-                    output_hidden_states=True,
-                )
-                .hidden_states
-            )
+            given = {name: features[name] for name in ("input_ids", "attention_mask")}
+            states = self.model[0].auto_model(**given, output_hidden_states=True).hidden_states
             pooled = self.model(dict(features))["sentence_embedding"].cpu().numpy().astype(np.float32)
         masks = features["attention_mask"].cpu().numpy().astype(bool)
         stacked = np.stack([state.cpu().numpy() for state in states])

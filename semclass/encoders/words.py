@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.errors import InputError
 from semclass.core.types import IntArray, Ragged
 
 CONTINUES, ENDING = -1, -2
@@ -36,18 +35,12 @@ class WordTable:
 
     @classmethod
     def of(cls, table: npt.NDArray[Any]) -> WordTable:
-        """Read a table, integers of shape (2, vocabulary); an InputError if it is something else.
+        """Read a table, integers of shape (2, vocabulary).
 
         First row: the piece that stands for the stem of one that begins a word; for others :data:`CONTINUES` or
         :data:`ENDING`. Second row: 1 for pieces with a digit, else 0.
         """
-        if table.ndim != 2 or len(table) != 2 or not np.issubdtype(table.dtype, np.integer):
-            raise InputError(
-                f"a table of words holds integers of shape (2, vocabulary), not {table.dtype} {table.shape}"
-            )
         stems, size = table[0].astype(np.int64), table.shape[1]
-        if ((stems < ENDING) | (stems >= size)).any():
-            raise InputError(f"stems must be in [{ENDING}, {size}); this table of words is damaged")
         # 0 is for endings; pieces that go on have numbers of their own, above those of stems
         keys = np.where(stems >= 0, stems + 1, np.where(stems == ENDING, 0, size + 1 + np.arange(size)))
         return cls(keys.astype(np.uint64), stems >= 0, table[1] != 0)

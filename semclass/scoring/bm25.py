@@ -79,10 +79,7 @@ def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]
 
 
 def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.float32]]:
-    """Terms of a question with idf times their number in it, rarest first.
-
-    That order is the order of every sum, so that a score is the same to the last bit by every route.
-    """
+    """Terms of a question with idf times their number in it, rarest first: the order of every sum, by every route."""
     ids, numbers = np.unique(terms, return_counts=True)
     frequency = known.document_frequencies[ids]
     order = np.argsort(frequency, kind="stable")
@@ -176,9 +173,8 @@ def best(
 ) -> tuple[IntArray, FloatArray]:
     """Find the passages with the n best scores without scoring all of them.
 
-    The rarest terms are summed first. A passage that is so far behind the n-th best sum that the upper bounds of the other
-    terms cannot bring it back is dropped, and these terms are only looked up where they matter: the idea of MaxScore
-    (Turtle & Flood 1995), which changes no result.
+    The rarest terms are summed first. A passage is dropped once the upper bounds of the other terms cannot bring it back:
+    the idea of MaxScore (Turtle & Flood 1995), which changes no result.
     """
     asked, first, least = weighted(known, terms), 0, 0.0
     rows, found = np.zeros(0, np.int64), np.zeros(0, np.float32)

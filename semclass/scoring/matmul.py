@@ -1,11 +1,10 @@
 """Matrix products by onnxruntime, on one thread whatever the environment says.
 
 numpy's BLAS takes as many threads as there are processors for a larger product, in every thread of a service at once, and
-they wait for each other. A session of onnxruntime takes the threads that it is given, here one, and lets other Python
-threads run meanwhile. The graphs have one node each, and are written here byte by byte.
+they wait for each other. The graphs have one node each, and are written here byte by byte.
 
-Products of integers are exact: the same whatever the order of the sums. Operands must be so small that the 16 bits in which
-processors without VNNI add up pairs of products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
+Products of integers are exact. Operands must be so small that the 16 bits in which processors without VNNI add up pairs of
+products cannot overflow: 2 * 127 * 127 and 2 * 255 * 63 are below 2**15.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ def half_byte_product_with(weights: npt.NDArray[np.uint8]) -> onnxruntime.Infere
     """A session that multiplies ``a``, float32 (m, dim), with weights of half a byte into float32 (m, n).
 
     Weights are uint8 (n, dim // 2), two in a byte, the first one in its lower half; 8 stands for 0; dim is a power of 2
-    and at least 16. The product is not exact: rows of ``a`` are rounded to 8 bits where the processor multiplies such
-    integers faster.
+    and at least 16. The product is not exact: some processors round rows of ``a`` to 8 bits.
     """
     n, dim = len(weights), 2 * weights.shape[1]
     held: dict[str, npt.NDArray[Any]] = {"b": weights.reshape(n, 1, -1), "scales": np.ones(n, np.float32)}

@@ -1,8 +1,7 @@
 """Vectors in few bytes: product quantisation, and int8 with a scale for each row.
 
-Product quantisation (Jégou, Douze & Schmid 2011) cuts a vector into parts of equal width and keeps, for each part, the
-number of the nearest of 256 centroids: a byte a part. The centroids are learned once, on vectors of training passages, and
-ship with the models, as they belong to the encoder. Decoding is one look-up in a table of float32 rows.
+Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
+number of the nearest of 256 centroids: a byte a part. The centroids belong to the encoder, and ship with the models.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.errors import EncoderMismatchError, InputError
+from semclass.core.errors import EncoderMismatchError
 from semclass.core.types import FloatArray
 
 CENTROIDS = 256
@@ -35,23 +34,10 @@ class Codebook:
 
     centroids: FloatArray
 
-    def __post_init__(self) -> None:
-        """Refuse what cannot be a table of centroids."""
-        table = self.centroids
-        if table.ndim != 3 or table.shape[1] != CENTROIDS or table.dtype != np.float32 or not np.isfinite(table).all():
-            raise InputError(
-                f"centroids must be finite float32 of shape (parts, {CENTROIDS}, width), not {table.dtype} {table.shape}"
-            )
-
     @property
     def parts(self) -> int:
         """Bytes of a code."""
         return int(self.centroids.shape[0])
-
-    @property
-    def dim(self) -> int:
-        """Dimensions of a vector."""
-        return int(self.centroids.shape[0] * self.centroids.shape[2])
 
     def encode(self, vectors: FloatArray) -> npt.NDArray[np.uint8]:
         """Number of the nearest centroid of each part, the first of equally near ones: (n, dim) gives uint8 (n, parts)."""
@@ -73,7 +59,7 @@ class Codebook:
         """Vectors (n, dim) from codes (n, parts), of unit length only nearly."""
         rows = self.centroids.reshape(-1, self.centroids.shape[2])
         places = codes + np.arange(0, len(rows), CENTROIDS)
-        return np.take(rows, places, axis=0).reshape(len(codes), self.dim)
+        return np.take(rows, places, axis=0).reshape(len(codes), self.parts * self.centroids.shape[2])
 
 
 @dataclass(frozen=True)
@@ -96,8 +82,7 @@ class Codebooks:
             )
         names = ("tokens.npy", "sentences.npy")
         hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
-        with artifacts.reading(artifact.folder, "restore it, or make it again with training/train_codebooks.py"):
-            tokens, sentences = (Codebook(artifact.array(name).astype(np.float32)) for name in names)
+        tokens, sentences = (Codebook(artifact.array(name).astype(np.float32)) for name in names)
         return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
 
 

@@ -93,18 +93,6 @@ def test_a_full_disk_leaves_the_old_file_whole(tmp_path, monkeypatch):
     assert [item.name for item in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_that_goes_while_it_is_looked_at_is_missing(tmp_path, monkeypatch):
-    def gone(path):
-        raise FileNotFoundError(2, "No such file or directory", str(path))
-
-    (tmp_path / "a").write_bytes(b"1")
-    monkeypatch.setattr(artifacts, "sha256_of", gone)
-    with pytest.raises(ArtifactError, match="a does not exist; ask again"):
-        artifacts.check_files(tmp_path, {"a": {"bytes": 1, "sha256": ""}}, "ask again")
-    with pytest.raises(ArtifactError, match="cannot be read"):
-        artifacts.check_files(tmp_path, {"a" * 300: {"bytes": 1, "sha256": ""}}, "ask again")
-
-
 @pytest.mark.parametrize(("number", "raises"), [(errno.EINVAL, False), (errno.EIO, True)])
 def test_a_folder_that_cannot_be_flushed_is_not_a_file_that_was_not_written(tmp_path, monkeypatch, number, raises):
     flushed = os.fsync

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 from conftest import MODELS
 from huggingface_hub import ModelCard
 
-from semclass import TextClassifier, TextModel
+from semclass import TextClassifier
 
 CARDS = sorted(path.relative_to(MODELS).as_posix() for path in MODELS.rglob("README.md"))
 TEXTS = [
@@ -21,14 +19,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def head(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("hub") / "head"
-    labels = ["in scope"] * 3 + ["chit-chat"] * 3
-    TextClassifier().fit(TEXTS, labels).save(folder, title="Library: in scope?", language="en", license="mit")
-    return folder
-
-
 @pytest.mark.parametrize("name", CARDS)
 def test_cards_have_the_front_matter_that_hubs_read(name):
     data = ModelCard.load(MODELS / name).data
@@ -36,21 +26,14 @@ def test_cards_have_the_front_matter_that_hubs_read(name):
     assert "semclass" in data.tags
 
 
-def test_the_card_of_a_classifier_brings_its_figures(head):
-    data = ModelCard.load(head / "README.md").data
+def test_the_card_of_a_classifier_brings_its_figures(tmp_path):
+    labels = ["in scope"] * 3 + ["chit-chat"] * 3
+    TextClassifier().fit(TEXTS, labels).save(
+        tmp_path / "head", title="Library: in scope?", language="en", license="mit"
+    )
+    data = ModelCard.load(tmp_path / "head" / "README.md").data
     assert (data.library_name, data.license, data.pipeline_tag) == ("semclass", "mit", "text-classification")
     assert data.model_name == "Library: in scope?"
     figures = {result.metric_type: result.metric_value for result in data.eval_results}
     assert set(figures) == {"accuracy", "f1", "expected_calibration_error"}
     assert all(0 <= value <= 1 for value in figures.values())
-
-
-def test_a_folder_loads_as_a_hub_gives_it_back(head, tmp_path):
-    folder = tmp_path / "snapshot"
-    shutil.copytree(head, folder)
-    (folder / ".gitattributes").write_text("*.onnx filter=lfs diff=lfs merge=lfs -text\n")
-    (folder / ".cache" / "huggingface").mkdir(parents=True)
-    card = ModelCard.load(folder / "README.md")
-    card.data.license = "cc-by-4.0"
-    card.save(folder / "README.md")
-    assert TextModel.load(folder).predict(["Good night."])[0].label == "chit-chat"

@@ -112,15 +112,6 @@ def test_heads_over_states_depend_on_the_lower_part_alone():
     assert not fits(whole, "", ("states",))
 
 
-def test_max_length_can_be_chosen(encoder):
-    shorter = OnnxEncoder.load(MODELS / "encoder", max_length=8)
-    text = "one two three four five six seven eight"
-    assert shorter.encode([text], views=("states",)).states.lengths() == [8]
-    assert shorter.encode([text], views=("tokens",)).tokens.lengths() == [8]
-    with pytest.raises(InputError, match="3 to 512"):
-        OnnxEncoder.load(MODELS / "encoder", max_length=600)
-
-
 @pytest.mark.parametrize(
     ("texts", "error", "says"),
     [

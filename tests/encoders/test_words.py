@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from semclass.core.errors import InputError
 from semclass.core.types import ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable, words_of
 
@@ -45,12 +44,3 @@ def test_the_first_piece_of_a_text_begins_a_word():
     assert (len(first), len(second), len(third)) == (1, 2, 0)
     assert first[0] == second[1]
     assert starts == [0, 1, 2]
-
-
-@pytest.mark.parametrize(
-    "table",
-    [np.zeros(3, np.int32), np.zeros((2, 3)), np.array([[3], [0]]), np.array([[-3], [0]])],
-)
-def test_what_is_no_table_is_refused(table):
-    with pytest.raises(InputError):
-        WordTable.of(table)

@@ -25,13 +25,6 @@ def test_products_of_integers_are_exact():
     np.testing.assert_array_equal(session.run(None, {"a": (columns.T + 64).astype(np.uint8)})[0], expected.T)
 
 
-def test_weights_may_be_forgotten_once_they_are_laid_out():
-    weights = transposed(np.full((300, 8), 3, np.int8))
-    session = product_with(weights)
-    del weights
-    assert (session.run(None, {"a": np.full((1, 8), 65, np.uint8)})[0] == 24).all()
-
-
 @pytest.mark.parametrize("dim", [16, 64])
 def test_products_with_half_bytes_are_near_to_those_of_their_values(dim):
     rng = np.random.default_rng(0)

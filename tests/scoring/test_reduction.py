@@ -60,19 +60,6 @@ def test_what_is_allowed_far_from_the_question_is_found(monkeypatch):
     assert sum(sizes) >= 2000
 
 
-@pytest.mark.usefixtures("small_cells")
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
-def test_a_filter_by_what_passages_are_about_loses_none_to_the_cells(monkeypatch, share):
-    codes, levels = clustered(2000, 10)
-    question = from_int8(codes[:1], levels[:1])[0]
-    products = from_int8(codes, levels) @ question
-    allowed = products < np.quantile(products, share)  # those that are farthest from the question
-    found = reduce_vectors(codes, levels)
-    nearest = found.nearest(question, 5, allowed).tolist()
-    monkeypatch.setattr(reduction, "SPARING", len(codes))  # all cells are compared
-    assert nearest == found.nearest(question, 5, allowed).tolist()
-
-
 def looked_at(monkeypatch) -> list[int]:
     """How many passages each product is with, from now on."""
     sizes, half_byte_product_with = [], reduction.half_byte_product_with

@@ -65,15 +65,6 @@ def test_a_score_is_the_same_number_on_every_way(monkeypatch, block):
     np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
 
 
-def test_most_passages_are_taken_out_of_all(monkeypatch):
-    codes, levels = made(100)
-    monkeypatch.setattr(vectors, "LAID_OUT", 100)
-    expected = Vectors(codes, levels).scores(asked())
-    monkeypatch.setattr(vectors, "int_products", None)  # what is not laid out is not multiplied
-    rows = np.arange(1, 100)  # one was removed
-    np.testing.assert_array_equal(Vectors(codes, levels).scores_at(asked(), rows), expected[rows])
-
-
 def test_threads_that_ask_at_once_lay_out_once(monkeypatch):
     codes, levels = made(100)
     monkeypatch.setattr(vectors, "LAID_OUT", 100)
