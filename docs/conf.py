@@ -28,15 +28,18 @@ nitpick_ignore_regex = [
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
     (
         r"py:.*",
-        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Removed)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
+        r"semclass\.scoring\.(bm25\.Statistics|postings\.(Postings|Deleted)|reduction\.(MANY|Reduced)|quantisation\.Codebooks)",
     ),
     (
         r"py:.*",
-        r"semclass\.encoders\.(token_encoder\.TokenEncoder|words\.WordTable|bulk\.watched|onnx_encoder\.MAX_WINDOWS)",
+        r"semclass\.encoders\.(token_encoder\.TokenEncoder|words\.WordTable|batching\.watched|onnx_encoder\.MAX_WINDOWS)",
     ),
     (r"py:.*", r"semclass\.ranking\.pair_model\.PairModel(\.\w+)?"),
     (r"py:.*", r"semclass\.index\.(opening\.Source|ingest\.FORMS|segment\.Segment(\.\w+)?)"),
-    (r"py:.*", r"semclass\.(core\.files(\.Files)?|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)"),
+    (
+        r"py:.*",
+        r"semclass\.(core\.(files(\.Files)?|artifacts\.Artifact)|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)",
+    ),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]

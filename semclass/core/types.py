@@ -293,9 +293,9 @@ class Hit:
         Place in the ranking, and before re-ranking, from 1.
     components
         The parts that were computed: ``dense`` (similarity of the vectors, the cosine unless the index has another one),
-        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of
-        :func:`semclass.ranking.proximity.placed_match`, where its model is there), ``answers`` (probability that the
-        passage answers the question), ``entails`` (1 where that is a yes, else 0).
+        ``bm25`` (unbounded, >= 0), ``match`` (class match, in [0, 1]; in integrated re-ranking by class the log-odds of a
+        match near the question's words, with a model for that), ``answers`` (probability that the passage answers the
+        question), ``entails`` (1 where that is a yes, else 0).
     labels
         The answer types that the passage provides.
     probabilities

@@ -1,4 +1,4 @@
-"""BM25 over the encoder's word pieces, computed from counts when a question is asked.
+"""BM25 over the encoder's word pieces, computed from counts when a question arrives.
 
 score(q, d) = sum over the terms t of q of  idf(t) * tf * (k1 + 1) / (tf + k1 * (1 - b + b * |d| / avgdl)),
 idf(t) = ln(1 + (N - df + 0.5) / (df + 0.5)),  k1 = 1.5, b = 0.75:
@@ -70,10 +70,10 @@ def statistics(parts: Sequence[Postings], without: Sequence[Deleted | None] | No
 def scores(parts: Sequence[Postings], known: Statistics, terms: npt.NDArray[Any]) -> FloatArray:
     """Score every passage for a question."""
     found = np.zeros(sum(len(part) for part in parts), np.float32)
-    asked, first = weighted(known, terms), 0
+    query, first = weighted(known, terms), 0
     for part in parts:
         norms = known.norms(part.longest)
-        _add(part, norms, asked, found[first : first + len(part)])
+        _add(part, norms, query, found[first : first + len(part)])
         first += len(part)
     return found
 
@@ -88,9 +88,9 @@ def weighted(known: Statistics, terms: npt.NDArray[Any]) -> list[tuple[int, np.f
     return list(zip(ids[order].tolist(), weights[order], strict=True))
 
 
-def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float32]], found: FloatArray) -> None:
+def _add(part: Postings, norms: FloatArray, query: Sequence[tuple[int, np.float32]], found: FloatArray) -> None:
     """Add the scores of terms to those of all passages of a segment."""
-    for run in _runs(part, asked):
+    for run in _runs(part, query):
         here = [slice(begin, end) for _, begin, end in run]
         passages = np.concatenate([part.passages[some] for some in here], dtype=np.intp)
         counts = np.concatenate([part.counts[some] for some in here])
@@ -101,11 +101,11 @@ def _add(part: Postings, norms: FloatArray, asked: Sequence[tuple[int, np.float3
         np.add.at(found, passages, _share(counts, part.lengths.take(passages, mode="clip"), norms, weights))
 
 
-def _runs(part: Postings, asked: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
+def _runs(part: Postings, query: Sequence[tuple[int, np.float32]]) -> Iterator[list[tuple[np.float32, int, int]]]:
     """Weight, begin and end of the postings of terms, in order, :data:`RUN` postings at a time."""
     run: list[tuple[np.float32, int, int]] = []
     room = RUN
-    for term, weight in asked:
+    for term, weight in query:
         begin, end = int(part.ends[term]), int(part.ends[term + 1])
         while end - begin >= room:
             yield [*run, (weight, begin, begin + room)]
@@ -149,16 +149,16 @@ def scores_at(
     found, first = np.zeros(len(rows), np.float32), 0
     if not len(rows):
         return found
-    asked = weighted(known, terms)
+    query = weighted(known, terms)
     for part in parts:
         here = slice(*np.searchsorted(rows, [first, first + len(part)]))
         some, norms = rows[here] - first, known.norms(part.longest)
         if is_most(len(some), len(part)):
             every = np.zeros(len(part), np.float32)
-            _add(part, norms, asked, every)
+            _add(part, norms, query, every)
             found[here] = every[some]
         else:
-            for term, weight in asked if len(some) else ():
+            for term, weight in query if len(some) else ():
                 found[here] += _share(part.counts_at(term, some), part.lengths[some], norms, weight)
         first += len(part)
     return found
@@ -176,11 +176,11 @@ def best(
     The rarest terms are summed first. A passage is dropped once the upper bounds of the other terms cannot bring it back:
     the idea of MaxScore (Turtle & Flood 1995), which changes no result.
     """
-    asked, first, least = weighted(known, terms), 0, 0.0
+    query, first, least = weighted(known, terms), 0, 0.0
     rows, found = np.zeros(0, np.int64), np.zeros(0, np.float32)
     for part in parts:
         here = None if allowed is None else allowed[first : first + len(part)]
-        places, values = _best(part, known.norms(part.longest), asked, n, here, least)
+        places, values = _best(part, known.norms(part.longest), query, n, here, least)
         rows, found = np.concatenate([rows, places + first]), np.concatenate([found, values])
         order = top_k(found, n)
         rows, found = rows[order], found[order]
@@ -193,24 +193,24 @@ def best(
 def _best(
     part: Postings,
     norms: FloatArray,
-    asked: Sequence[tuple[int, np.float32]],
+    query: Sequence[tuple[int, np.float32]],
     n: int,
     allowed: npt.NDArray[np.bool_] | None,
     least: float,
 ) -> tuple[IntArray, FloatArray]:
     """Passages of a segment, rising, that include those of its n best with scores of at least `least`; and their scores."""
-    asked = [(term, weight) for term, weight in asked if part.ends[term] < part.ends[term + 1]]
-    bounds = _bounds(asked)
+    query = [(term, weight) for term, weight in query if part.ends[term] < part.ends[term + 1]]
+    bounds = _bounds(query)
     if bounds[0] < least:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    frequent = [part.is_frequent(term) for term, _ in asked]
-    rare = frequent.index(True) if True in frequent else len(asked)
+    frequent = [part.is_frequent(term) for term, _ in query]
+    rare = frequent.index(True) if True in frequent else len(query)
     found = np.zeros(len(part), np.float32)
     if allowed is not None:
         np.copyto(found, -np.inf, where=~allowed)
-    _add(part, norms, asked[:rare], found)
+    _add(part, norms, query[:rare], found)
     rows: IntArray | None = None
-    for place, (term, weight) in enumerate(asked[rare:], rare):
+    for place, (term, weight) in enumerate(query[rare:], rare):
         if rows is not None or least <= bounds[place]:
             least = max(least, float(nth_at_least(found, n)))
         if least > bounds[place]:
@@ -226,13 +226,13 @@ def _best(
     return (stay if rows is None else rows[stay]), found[stay]
 
 
-def _bounds(asked: Sequence[tuple[int, np.float32]]) -> list[float]:
+def _bounds(query: Sequence[tuple[int, np.float32]]) -> list[float]:
     """The most that the terms from each one on, and after the last, can add to a score; n_terms + 1 numbers."""
     # no share is above k1 + 1; a little more, as shares and sums are rounded
-    tops = np.array([*((K1 + 1) * float(weight) for _, weight in asked), 0.0])
+    tops = np.array([*((K1 + 1) * float(weight) for _, weight in query), 0.0])
     bounds = np.cumsum(tops[::-1])[::-1]
     # numbers of Python: an array of float32 is compared with them as it is, not widened first
-    return [float(bound) for bound in 1.0001 * bounds + bounds[0] * len(asked) * np.finfo(np.float32).eps]
+    return [float(bound) for bound in 1.0001 * bounds + bounds[0] * len(query) * np.finfo(np.float32).eps]
 
 
 def score_few(passages: Ragged, question: npt.NDArray[Any], idf: FloatArray) -> DoubleArray:

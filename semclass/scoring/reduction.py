@@ -31,7 +31,7 @@ LEVELS, LEVEL = 16, 0.335
 """Levels of a component, and the width of one in standard deviations: the best for normal values (Max 1960)."""
 
 WIDER = 3
-"""How many times as many passages as asked for are given, so that as many of the nearest are among them."""
+"""How many times as many passages as requested are given, so that as many of the nearest are among them."""
 
 SAMPLE = 50_000
 """Passages from which the axes and the clusters are found."""
@@ -61,21 +61,21 @@ class Reduced:
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
-        asked = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
+        query = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
         clusters = every = np.arange(len(self.starts) - 1)
         # a filter may go by what passages are about, so that the best of them are in clusters far from the question
         if number >= NEARLY_ALL * total and wanted * SPARING <= total:
-            clusters = self.clusters.probed(asked, np.diff(self.starts), wanted)
-        rows = self._best(asked, clusters, wanted, allowed)
+            clusters = self.clusters.probed(query, np.diff(self.starts), wanted)
+        rows = self._best(query, clusters, wanted, allowed)
         if len(rows) < min(wanted, number):
-            rows = self._best(asked, every, wanted, allowed)
+            rows = self._best(query, every, wanted, allowed)
         return np.sort(self.places[rows]).astype(np.int64)
 
-    def _best(self, asked: FloatArray, clusters: IntArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+    def _best(self, query: FloatArray, clusters: IntArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
         """Rows of `levels` in some clusters that have the n largest products, or a few more."""
-        feed = {"a": asked[None]}
+        feed = {"a": query[None]}
         products = np.concatenate([self._sessions[cluster].run(["c"], feed)[0][0] for cluster in clusters.tolist()])
         if allowed is None:
             best = np.flatnonzero(products >= nth_at_least(products, n))

@@ -79,9 +79,7 @@ def test_postings_count_terms_in_the_smallest_types_that_hold_them():
     assert found.passages.tolist() == [0, 0, 3]
     assert found.starts.tolist() == [0, 0, 1, 1, 3, 3]
     assert found.lengths.tolist() == [3, 0, 0, 1]
-    assert {array.dtype for array in (found.counts, found.passages, found.starts, found.lengths)} == {
-        np.dtype(np.uint8)
-    }
+    assert found.counts.dtype == found.passages.dtype == found.starts.dtype == found.lengths.dtype == np.uint8
     assert found.document_frequencies.tolist() == [0, 1, 0, 2, 0]  # passages, not occurrences
 
 

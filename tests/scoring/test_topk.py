@@ -10,17 +10,12 @@ from semclass.scoring import topk
 from semclass.scoring.topk import SIMILARITIES, class_match, similarity, stable_partition, top_k, unit
 
 
-@given(arrays(np.float64, st.integers(1, 40), elements=st.sampled_from([0.0, 0.5, 1.0, 2.0])), st.integers(1, 45))
-def test_top_k_is_the_beginning_of_a_stable_sort(scores, k):
-    assert top_k(scores, k).tolist() == np.argsort(-scores, kind="stable")[:k].tolist()
-
-
 @given(
-    arrays(np.float64, st.integers(30, 400), elements=st.sampled_from([-np.inf, 0.0, 0.0, 0.0, 0.5, 1.0, 2.0])),
+    arrays(np.float64, st.integers(1, 400), elements=st.sampled_from([-np.inf, 0.0, 0.0, 0.0, 0.5, 1.0, 2.0])),
     st.integers(1, 40),
-    st.integers(1, 8),
+    st.sampled_from([1, 3, 8, 8192]),
 )
-def test_top_k_of_many_is_the_beginning_of_a_stable_sort_too(scores, k, sample):
+def test_top_k_is_the_beginning_of_a_stable_sort(scores, k, sample):
     """A sample of the scores tells which to look at; whatever it says, the result is the same."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "SAMPLE", sample)
