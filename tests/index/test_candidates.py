@@ -42,7 +42,7 @@ def part(
     return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 
 
-def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
+def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.ndarray | None = None) -> Search:
     rng = np.random.default_rng(seed)
     query = Query(
         text="",
@@ -56,20 +56,21 @@ def ask(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed: np.n
     return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
 
-def by_scoring_all(asked: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
-    parts = asked.segments
-    dense = np.concatenate([part.vectors.scores(asked.query.pooled) for part in parts])
-    lexical = bm25.scores([part.postings for part in parts], asked.statistics, asked.query.terms).astype(np.float64)
-    rows = np.arange(len(dense)) if asked.allowed is None else np.flatnonzero(asked.allowed)
-    if asked.scoring.fusion == "linear":
-        score = dense[rows] + asked.scoring.bm25_weight * lexical[rows]
+def exhaustive(search: Search, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and scores of the n best passages, by scoring each."""
+    parts = search.segments
+    dense = np.concatenate([part.vectors.scores(search.query.pooled) for part in parts])
+    lexical = bm25.scores([part.postings for part in parts], search.statistics, search.query.terms).astype(np.float64)
+    rows = np.arange(len(dense)) if search.allowed is None else np.flatnonzero(search.allowed)
+    if search.scoring.fusion == "linear":
+        score = dense[rows] + search.scoring.bm25_weight * lexical[rows]
     else:
         depth = max(candidates.DEPTH, n)
-        score = fused(dense[rows], lexical[rows], asked.scoring.fusion, alpha=asked.scoring.alpha, depth=depth).score
-    if asked.scoring.match is not None:
+        score = fused(dense[rows], lexical[rows], search.scoring.fusion, alpha=search.scoring.alpha, depth=depth).score
+    if search.scoring.match is not None:
         probabilities = np.concatenate([part.probabilities for part in parts])[rows]
-        match = class_match(asked.query.probabilities, probabilities, THRESHOLDS, asked.scoring.match)
-        score = score + asked.scoring.match_weight * match
+        match = class_match(search.query.probabilities, probabilities, THRESHOLDS, search.scoring.match)
+        score = score + search.scoring.match_weight * match
     best = top_k(score, n)
     return rows[best], score[best]
 
@@ -88,12 +89,8 @@ scorings = st.builds(
 def quickly_large(monkeypatch):
     """Corpora of some hundred passages are searched as large ones are."""
     monkeypatch.setattr(dense, "LAID_OUT", 64)
-    monkeypatch.setattr(candidates, "EVERY", 0)
-    monkeypatch.setattr(candidates, "FEW", 5)
-    monkeypatch.setattr(candidates, "FIRST", 2)
-    monkeypatch.setattr(candidates, "MORE", 2)
-    monkeypatch.setattr(candidates, "LOOKED_AT", 2)
-    monkeypatch.setattr(candidates, "DEPTH", 6)
+    for name, value in {"EVERY": 0, "FEW": 5, "FIRST": 2, "MORE": 2, "LOOKED_AT": 2, "DEPTH": 6}.items():
+        monkeypatch.setattr(candidates, name, value)
 
 
 SEGMENTS = [part(300, 1), part(3, 2), part(200, 3)]
@@ -108,80 +105,43 @@ EVERY_KIND = [
 
 @pytest.mark.usefixtures("quickly_large")
 class TestLargeCorpora:
-    @given(scorings, st.integers(0, 10_000), st.integers(1, 12), st.sampled_from([None, 0.02, 0.5]))
-    def test_what_is_found_is_what_scoring_all_finds(self, scoring, seed, n, share):
-        allowed = None if share is None else np.random.default_rng(seed).random(503) < share
-        asked = ask(SEGMENTS, seed, scoring, allowed)
-        found = find(asked, n)
-        rows, score = by_scoring_all(asked, n)
-        np.testing.assert_array_equal(found.rows, rows)
-        np.testing.assert_array_equal(found.score, score)
-        np.testing.assert_array_equal(found.score, sum(found.parts.values()))
-
     @given(
-        st.sampled_from(EVERY_KIND),
+        st.sampled_from([SEGMENTS, *EVERY_KIND]),
         scorings,
         st.integers(0, 10_000),
         st.integers(1, 40),
         st.sampled_from([None, 0.02, 0.5, 0.97]),
     )
-    def test_so_it_is_with_every_kind_of_vectors(self, parts, scoring, seed, n, share):
-        total = sum(map(len, parts))
-        allowed = None if share is None else np.random.default_rng(seed).random(total) < share
-        asked = ask(parts, seed, scoring, allowed)
-        found = find(asked, n)
-        rows, score = by_scoring_all(asked, n)
+    def test_search_finds_what_exhaustive_scoring_finds(self, parts, scoring, seed, n, share):
+        allowed = None if share is None else np.random.default_rng(seed).random(sum(map(len, parts))) < share
+        search = search_of(parts, seed, scoring, allowed)
+        found = find(search, n)
+        rows, score = exhaustive(search, n)
         np.testing.assert_array_equal(found.rows, rows)
         np.testing.assert_array_equal(found.score, score)
+        np.testing.assert_array_equal(found.score, sum(found.parts.values()))
 
     @given(scorings, st.integers(0, 10_000))
     def test_reduced_vectors_of_all_dimensions_change_nothing(self, scoring, seed):
-        asked = ask(SEGMENTS, seed, scoring)
-        np.testing.assert_array_equal(find(replace(asked, segments=REDUCED), 5).rows, find(asked, 5).rows)
+        search = search_of(SEGMENTS, seed, scoring)
+        np.testing.assert_array_equal(find(replace(search, segments=REDUCED), 5).rows, find(search, 5).rows)
 
-    def test_few_passages_are_looked_at(self, monkeypatch):
-        looked_at, ranked = [], candidates.ranked
-        monkeypatch.setattr(candidates, "ranked", lambda *args: looked_at.append(len(args[1].rows)) or ranked(*args))
-        find(ask(SEGMENTS, 5, Scoring(0.1)), 1)
-        assert looked_at[0] < 100
-
-    def test_what_vectors_alone_find_is_looked_up_only_where_it_may_be_among_the_best(self, monkeypatch):
-        looked_up, near, scores_at, similar = [], [], bm25.scores_at, candidates._similar
-
-        def watched(*args):
-            near.append(similar(*args))
-            return near[-1]
-
-        monkeypatch.setattr(bm25, "scores_at", lambda *args: looked_up.append(len(args[3])) or scores_at(*args))
-        monkeypatch.setattr(candidates, "_similar", watched)
-        for seed in range(20):
-            asked = ask(SEGMENTS, seed, Scoring(100.0))  # similarity decides between equal BM25 scores alone
-            rows, _ = candidates.likely(asked, 2, 1)
-            best = by_scoring_all(asked, 1)[0]
-            assert best in rows.rows or not bm25.weighted(asked.statistics, asked.query.terms)
-        assert sum(looked_up) < sum(len(rows) for rows, *_ in near) / 2
+    def test_few_passages_are_scored(self, monkeypatch):
+        scored, ranked = [], candidates.ranked
+        monkeypatch.setattr(candidates, "ranked", lambda *args: scored.append(len(args[1].rows)) or ranked(*args))
+        find(search_of(SEGMENTS, 5, Scoring(0.1)), 1)
+        assert scored[0] < 100
 
     @pytest.mark.parametrize(("weight", "terms", "first"), [(0.1, [1], 2), (0.1, [], 8), (0.01, [1], 8), (0.0, [1], 8)])
-    def test_where_bm25_finds_little_more_are_looked_at_by_vectors(self, monkeypatch, weight, terms, first):
+    def test_where_bm25_finds_little_more_passages_come_from_vectors(self, monkeypatch, weight, terms, first):
         depths, likely = [], candidates.likely
         monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
-        asked = ask(SEGMENTS, 1, Scoring(weight))
-        find(replace(asked, query=replace(asked.query, terms=np.array(terms, np.int64))), 1)
+        search = search_of(SEGMENTS, 1, Scoring(weight))
+        find(replace(search, query=replace(search.query, terms=np.array(terms, np.int64))), 1)
         assert depths[0] == first
 
-    def test_a_match_that_could_change_everything_ends_in_scoring_all(self, monkeypatch):
-        monkeypatch.setattr(candidates, "LOOKED_AT", 64)
-        depths, likely = [], candidates.likely
-        monkeypatch.setattr(candidates, "likely", lambda *args: depths.append(args[1]) or likely(*args))
-        for seed in range(10):
-            asked = ask(SEGMENTS, seed, Scoring(0.1, "soft", 5.0))
-            np.testing.assert_array_equal(find(asked, 1).rows, by_scoring_all(asked, 1)[0])
-        assert set(depths) == {2, 4}
 
-
-def test_fewer_than_asked_for_are_all_there_are():
-    found = find(ask([SEGMENTS[1]], 1, Scoring(0.1)), 10)
+def test_fewer_than_n_passages_are_all_found():
+    found = find(search_of([SEGMENTS[1]], 1, Scoring(0.1)), 10)
     assert sorted(found.rows.tolist()) == [0, 1, 2]
-    assert found.match is None
-    nothing = find(ask([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10)
-    assert nothing.rows.tolist() == []
+    assert find(search_of([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10).rows.tolist() == []

@@ -1,6 +1,5 @@
 """Filters: what they find, passage by passage and over columns, and what they refuse."""
 
-import json
 from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
@@ -41,19 +40,15 @@ def found(where):
     ("where", "wanted"),
     [
         ({}, "abcd"),
-        ({"document": "b.md"}, "bc"),
         ({"document": "b.md", "page": "3"}, "c"),
         ({"page": 3}, "a"),
-        ({"page": 7}, "b"),
         ({"page": {"$gte": 3, "$lt": 7}}, "a"),
         ({"page": {"$gt": 3}}, "b"),
-        ({"page": {"$lte": 7.5}}, "ab"),
         ({"page": {"$ne": 3}}, "bcd"),
         ({"page": {"$nin": [3, "3"]}}, "bd"),
         ({"page": {"$not": {"$gt": 3}}}, "acd"),
         ({"page": None}, "d"),
         ({"tags": {"$exists": False}}, "bcd"),
-        ({"author": {"$exists": True}}, "ab"),
         ({"tags": "tax"}, "a"),
         ({"tags": {"$in": ["law", "other"]}}, "a"),
         ({"tags": {"$in": []}}, ""),
@@ -67,7 +62,6 @@ def found(where):
         ({"date": {"$gte": date(2024, 3, 1)}}, "d"),
         ({"date": {"$lt": datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=1)))}}, "ab"),
         ({"date": date(2024, 1, 1)}, "a"),
-        ({"date": "2024-01-01"}, "a"),
         ({"date": {"$in": ["soon", datetime(2024, 3, 1, 12)]}}, "cd"),  # noqa: DTZ001
         ({"date": {"$gt": "s"}}, "c"),
         ({"_id": "a"}, "a"),
@@ -78,7 +72,7 @@ def found(where):
         ({"nowhere": {"$ne": 1}}, "abcd"),
     ],
 )
-def test_what_is_found(where, wanted):
+def test_passages_that_match(where, wanted):
     assert found(where) == wanted
 
 
@@ -98,17 +92,15 @@ def test_what_is_found(where, wanted):
         ({"page": {"$gte": 1, "$lt": "b"}}, r"mixes types \(\$gte is a number and \$lt is a text"),
         ({"page": {"$gte": True}}, "no order"),
         ({"page": float("nan")}, "finite"),
-        ({"page": 10**400}, "finite"),
         ({"text": "x" * 513}, "513 characters; texts are compared up to 512"),
         ({"page": {"$in": [None]}}, "must be a string"),
         ({"page": {"$exists": 1}}, "true or false"),
         ({"_id": 3}, "ids are strings"),
         ({"_id": {"$gt": "a"}}, "an id has no order"),
-        ({3: 1}, "keys must be names"),
         ({"": 1}, "keys must be names"),
     ],
 )
-def test_what_is_refused(where, message):
+def test_wrong_filters_are_refused(where, message):
     with pytest.raises((InputError, InputTypeError), match=message):
         parse(where)
 
@@ -122,19 +114,14 @@ def test_filters_are_not_nested_without_end():
             parse(where)
 
 
-def test_long_texts_are_there_and_equal_nothing():
-    metadata = [{"window": "x" * length} for length in (512, 513)]
-    columns = columns_of(metadata)
+def test_long_texts_exist_but_equal_nothing():
+    columns = columns_of([{"window": "x" * length} for length in (512, 513)])
     for where, wanted in (
         ({"window": {"$exists": True}}, [True, True]),
         ({"window": "x" * 512}, [True, False]),
         ({"window": {"$gt": "x"}}, [True, False]),
     ):
-        assert (
-            mask_without_ids(parse(where), columns).tolist()
-            == [matches(parse(where), each) for each in metadata]
-            == wanted
-        )
+        assert mask_without_ids(parse(where), columns).tolist() == wanted
     assert columns.fields["window"].strings.nbytes == 512
 
 
@@ -145,7 +132,6 @@ def test_long_texts_are_there_and_equal_nothing():
         (["page>=3"], {"page": {"$gte": 3}}),
         (["page = 3", "document=a b.md"], {"$and": [{"page": {"$eq": 3}}, {"document": {"$eq": "a b.md"}}]}),
         (['page="3"'], {"page": {"$eq": "3"}}),
-        (["lang!=de"], {"lang": {"$ne": "de"}}),
         (["draft==true"], {"draft": {"$eq": True}}),
         (["draft=null"], {"draft": {"$eq": None}}),
         (["date<2025-01-01"], {"date": {"$lt": "2025-01-01"}}),
@@ -167,15 +153,8 @@ def test_a_term_that_is_no_filter(term):
 
 
 @given(st.lists(METADATA, max_size=6), st.lists(WHERE, min_size=1, max_size=8))
-def test_columns_and_passages_agree(metadata, wheres):
+def test_columns_match_as_brute_force(metadata, wheres):
     columns = columns_of(metadata)
     for where in wheres:
         condition = parse(where)
         assert mask_without_ids(condition, columns).tolist() == [matches(condition, each) for each in metadata]
-
-
-@given(METADATA)
-def test_metadata_that_went_through_json_are_found_alike(metadata):
-    again = json.loads(json.dumps(metadata))
-    condition = parse({"$or": [{"a": {"$gte": 0}}, {"b": "a"}]})
-    assert matches(condition, metadata) == matches(condition, again)
