@@ -61,8 +61,9 @@ def test_it_is_the_index_of_a_build_in_memory(tmp_path, workers):
 @pytest.mark.parametrize("after", [1, 8, 17, 29])
 def test_a_stopped_build_goes_on(tmp_path, after):
     encoder, done = Counting(), []
+    for name in ("whole", "index"):
+        build_index(tmp_path / name, passages(1, 2), passage_encoder=FAKE)
     build_index(tmp_path / "whole", ALL, passage_encoder=FAKE)
-    build_index(tmp_path / "index", passages(1, 2), passage_encoder=FAKE)
     stopped_build(tmp_path / "index", after, workers=1)
     assert len(PassageIndex.load(tmp_path / "index")) == 2, "an older index stays until the new one is complete"
     build_index(tmp_path / "index", ALL, passage_encoder=passage_encoder_of(encoder), progress=done.append)
@@ -117,16 +118,18 @@ def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged, says
     verify(tmp_path)
 
 
-def test_bad_passages_are_refused(tmp_path):
-    for bad, says in (
-        ([], "no passages"),
-        (passages(*range(20), 3), "passage id '3' comes twice"),
-        ([Passage("a", " ")], "text of passage 'a' is empty"),
-    ):
-        with pytest.raises(InputError, match=says):
-            build_index(tmp_path / "index", bad, passage_encoder=FAKE)
-    with pytest.raises(InputError, match="workers"):
-        build_index(tmp_path / "index", passages(1), passage_encoder=FAKE, workers=0)
+@pytest.mark.parametrize(
+    ("bad", "options", "says"),
+    [
+        ([], {}, "no passages"),
+        (passages(*range(20), 3), {}, "passage id '3' comes twice"),
+        ([Passage("a", " ")], {}, "text of passage 'a' is empty"),
+        (ALL, {"workers": 0}, "workers"),
+    ],
+)
+def test_bad_passages_and_options_are_refused(tmp_path, bad, options, says):
+    with pytest.raises(InputError, match=says):
+        build_index(tmp_path, bad, passage_encoder=FAKE, **options)
 
 
 def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_path):
@@ -162,10 +165,12 @@ def test_few_files_are_open_however_many_passages_are_built_or_added(tmp_path, m
     before = len(list(Path("/proc/self/fd").iterdir()))
     build_index(tmp_path, passages(*range(160)), passage_encoder=FAKE, workers=1)  # 20 groups
     with IndexWriter.open(tmp_path, passage_encoder=FAKE) as index:
-        index.add(passages(*range(500, 600)), workers=1)  # 34 chunks of 3
+        index.add(iter(passages(*range(500, 600))), workers=1)  # 34 chunks of 3
         for number in range(600, 640, 4):
             index.add(passages(*range(number, number + 4)), workers=1)
         index.update(passages(*range(50), text="new {}"), workers=1)
         index.update(passages(*range(100, 150), page=1), workers=1)
+        index.delete(["3", "105", "601"])
     assert max(most) - before < 256
-    assert verify(tmp_path)["passages"] == 300
+    assert verify(tmp_path)["passages"] == 297
+    assert_ranks_as_rebuilt(PassageIndex.load(tmp_path))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 
 import pytest
 from conftest import FAKE, passages
@@ -25,13 +27,20 @@ OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-012
 
 
 @write_index
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_folder_of_other_things_is_refused(tmp_path, write, name):
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "thesis.txt").write_text("years of work")
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        *[(f"{name}/thesis.txt", "years of work") for name in OTHERS],
+        *[(f"{store.AREA}/{name}", "only the folder has the name of ours") for name in ("keep.txt", "part-1")],
+        *[("manifest.json", text) for text in ('{"name": "my app"}', "{", '{"kind": "index", "protocol": 99}')],
+    ],
+)
+def test_a_folder_of_other_things_is_refused(tmp_path, write, path, text):
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text(text)
     with pytest.raises(ArtifactError, match="holds other things"):
         write(tmp_path)
-    assert (tmp_path / name / "thesis.txt").read_text() == "years of work"
+    assert (tmp_path / path).read_text() == text
 
 
 @write_index
@@ -39,24 +48,6 @@ def test_a_file_is_no_place_for_an_index(tmp_path, write):
     (tmp_path / "notes.txt").touch()
     with pytest.raises(ArtifactError, match="is a file"):
         write(tmp_path / "notes.txt")
-
-
-@pytest.mark.parametrize("name", ["keep.txt", "part-1", ".git"])
-def test_a_hidden_folder_that_only_has_the_name_of_a_stopped_build_is_kept(index_folder, name):
-    (index_folder / store.AREA / name).mkdir(parents=True)
-    with pytest.raises(ArtifactError, match=r"holds other things \('.build'\)"):
-        build_index(index_folder, passages(1), passage_encoder=FAKE)
-    assert (index_folder / store.AREA / name).is_dir()
-
-
-@pytest.mark.parametrize(
-    "text", ['{"name": "my web app"}', "{", '{"kind": "index", "protocol": 99}', '{"kind": "head"}']
-)
-def test_a_manifest_of_something_else_or_of_a_newer_version_is_not_replaced(tmp_path, text):
-    (tmp_path / "manifest.json").write_text(text)
-    with pytest.raises(ArtifactError, match=r"holds other things \('manifest.json'\)"):
-        build_index(tmp_path, passages(1), passage_encoder=FAKE)
-    assert (tmp_path / "manifest.json").read_text() == text
 
 
 def test_files_of_others_in_an_index_stay(index_folder):
@@ -115,26 +106,30 @@ def test_an_index_that_is_compacted_while_it_is_verified_is_loaded_as_it_is_then
     assert len(PassageIndex.load(index_folder, verify=True)) == 21
 
 
-def test_a_commit_that_fails_leaves_no_segment_behind(index_folder, monkeypatch):
-    def full(path, data):
-        raise ArtifactError(f"cannot write {path}: No space left on device; nothing was changed")
+@pytest.mark.parametrize("file", ["segment", "manifest"])
+def test_a_full_disk_leaves_an_index_unchanged(index_folder, monkeypatch, file):
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def add(folder):
-        with IndexWriter.open(folder, passage_encoder=FAKE) as index:
-            index.add(passages(20))
+    def full_at_the_manifest(path, data):
+        raise ArtifactError(f"cannot write {path}: No space left on device")
 
     before = {path.name for path in index_folder.iterdir()}
-    new = index_folder.parent / "new"
-    monkeypatch.setattr(artifacts, "write_atomic", full)
-    for change, folder, left in (
-        (add, index_folder, before),
-        (WRITERS["save"], index_folder, before),
-        (WRITERS["save"], new, {".lock"}),
-    ):
-        with pytest.raises(ArtifactError, match="No space left"):
-            change(folder)
-        assert {path.name for path in folder.iterdir()} == left
-    assert len(PassageIndex.load(index_folder)) == 20
+    with IndexWriter.open(index_folder, passage_encoder=FAKE) as index:
+        index.add(passages(20))
+        with monkeypatch.context() as patch:
+            if file == "segment":
+                patch.setattr(os, "fsync", full)
+            else:
+                patch.setattr(artifacts, "write_atomic", full_at_the_manifest)
+            for write in (index.commit, lambda: WRITERS["save"](index_folder.parent / "new")):
+                with pytest.raises(ArtifactError, match="No space left"):
+                    write()
+            assert {path.name for path in index_folder.iterdir()} == before
+            assert {path.name for path in (index_folder.parent / "new").iterdir()} == {".lock"}
+        assert len(PassageIndex.load(index_folder)) == 20
+        assert index.commit(), "the changes are still known when there is space again"
+    assert len(PassageIndex.load(index_folder)) == 21
 
 
 def first(values):

@@ -1,13 +1,13 @@
-"""Other fusions than the linear one, in the ranking of a whole index."""
+"""Fusions of vectors and BM25 other than the linear one, over a whole index."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from semclass import HybridRetriever, Passage, PassageIndex
+from semclass import HybridRetriever, PassageIndex
 from semclass.ranking.methods import METHODS
 from semclass.scoring.fusion import ALPHA, fused
 
@@ -34,80 +34,46 @@ def test_passages_are_ranked_by_the_fusion_of_those_that_match(retriever, name, 
         found = retriever.candidates(query, n, METHODS[name], weights=weights, where=where, evidence=False)
         assert found.rows.tolist() == rows[order].tolist()
         np.testing.assert_allclose(found.score, score[order], rtol=1e-12)
+        for part, values in (("dense", dense), ("bm25", bm25)):
+            np.testing.assert_allclose(found.parts[part], parts[part][order], rtol=1e-12)
+            assert getattr(found, part).tolist() == values[order].tolist()
         if where is None:
             assert retriever.retrieve(query, n, METHODS[name], weights=weights).tolist() == found.rows.tolist()
-        for part in ("dense", "bm25"):
-            np.testing.assert_allclose(found.parts[part], parts[part][order], rtol=1e-12)
-        assert found.dense.tolist() == dense[order].tolist()
-        assert found.bm25.tolist() == bm25[order].tolist()
 
 
 @pytest.mark.parametrize("fusion", ["convex", "rrf"])
-def test_parts_add_up_with_class_match_and_signals_on_top(retriever, fusion):
-    hits = retriever.search(QUESTION, method="match-soft", fusion=fusion, weights={"match_soft": 0.5}, explain=True)
+@pytest.mark.parametrize(
+    "options", [{"method": "match-soft", "weights": {"match_soft": 0.5}}, {"weights": {"entailment": 0.7}}], ids=str
+)
+def test_parts_add_up_with_class_match_and_signals_on_top(retriever, fusion, options):
+    hits = retriever.search(QUESTION, fusion=fusion, explain=True, **options)
     for hit in hits:
-        assert hit.explanation is not None
-        parts = hit.explanation.parts
-        assert sum(parts.values()) == pytest.approx(hit.score, abs=1e-9)
-        assert parts["match"] == pytest.approx(0.5 * hit.components["match"], abs=1e-9)
-    scores = [hit.score for hit in hits]
-    assert scores == sorted(scores, reverse=True)
-    added = retriever.search(QUESTION, fusion=fusion, weights={"entailment": 0.7}, explain=True)[0]
-    assert added.explanation is not None
-    assert sum(added.explanation.parts.values()) == pytest.approx(added.score, abs=1e-9)
+        assert sum(hit.explanation.parts.values()) == pytest.approx(hit.score, abs=1e-9)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever):
-    for alpha, part in ((1.0, "dense"), (0.0, "bm25")):
-        hits = retriever.search(QUESTION, method="convex", weights={"alpha": alpha})
-        values = [hit.components[part] for hit in hits]
-        assert values == sorted(values, reverse=True)
-        assert hits[0].score == pytest.approx(1.0)
+@pytest.mark.parametrize(("alpha", "part"), [(1.0, "dense"), (0.0, "bm25")])
+def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever, alpha, part):
+    hits = retriever.search(QUESTION, method="convex", weights={"alpha": alpha})
+    values = [hit.components[part] for hit in hits]
+    assert values == sorted(values, reverse=True)
+    assert hits[0].score == pytest.approx(1.0)
 
 
-def test_convex_is_the_default(retriever):
-    assert retriever.search(QUESTION) == retriever.search(QUESTION)
-    assert (
-        retriever.search(QUESTION)[0].id
-        == retriever.search(QUESTION, method="entail-integrated", fusion="rrf", candidates=50)[0].id
-    )
-
-
-def test_alpha_is_what_the_index_stores(retriever):
+def test_alpha_is_read_from_the_index(retriever):
     tuned = replace(retriever, index=replace(retriever.index, tuned={"weights": {"alpha": 0.2}}))
     assert tuned.search(QUESTION) == retriever.search(QUESTION, weights={"alpha": 0.2})
-    assert tuned.search(QUESTION, method="entail-integrated", candidates=50) == retriever.search(
-        QUESTION, method="entail-integrated", candidates=50
-    )
+    linear = {"method": "entail-integrated", "candidates": 50}
+    assert tuned.search(QUESTION, **linear) == retriever.search(QUESTION, **linear)
 
 
-def test_a_method_of_one_list_keeps_it_whatever_the_fusion(retriever):
-    for method in ("bm25", "dense"):
-        assert retriever.search(QUESTION, method=method, fusion="rrf") == retriever.search(QUESTION, method=method)
+@pytest.mark.parametrize("method", ["bm25", "dense"])
+def test_a_method_of_one_list_ignores_the_fusion(retriever, method):
+    assert retriever.search(QUESTION, method=method, fusion="rrf") == retriever.search(QUESTION, method=method)
 
 
-@pytest.mark.parametrize("fusion", ["linear", "convex", "rrf"])
-def test_an_index_of_another_kind_is_asked_for_every_fusion(retriever, fusion):
-    @dataclass(frozen=True)
-    class Served:
-        """An index of another kind, which gives everything as the embedded one does."""
-
-        index: PassageIndex
-
-        def __getattr__(self, name):
-            return getattr(self.index, name)
-
-        def __len__(self):
-            return len(self.index)
-
-    served = replace(retriever, index=Served(retriever.index))
-    assert served.search(QUESTION, fusion=fusion) == retriever.search(QUESTION, fusion=fusion)
-
-
-def test_one_passage_is_a_hit_by_every_fusion(models):
-    index = PassageIndex.build(
-        [Passage("only", "Ada designed the lighthouse.")], passage_encoder=models.passage_encoder
-    )
-    for fusion in ("convex", "rrf"):
-        [hit] = HybridRetriever(index, models).search(QUESTION, method="hybrid", fusion=fusion)
-        assert hit.score == pytest.approx(1.0 if fusion == "convex" else 2 / 61)
+@pytest.mark.parametrize(("fusion", "score"), [("convex", 1.0), ("rrf", 2 / 61)])
+def test_one_passage_is_a_hit_by_every_fusion(models, corpus, fusion, score):
+    index = PassageIndex.build(corpus[:1], passage_encoder=models.passage_encoder)
+    [hit] = HybridRetriever(index, models).search(QUESTION, method="hybrid", fusion=fusion)
+    assert hit.score == pytest.approx(score)

@@ -1,4 +1,4 @@
-"""Class match at a place against a slow, obvious implementation, and what must not change it."""
+"""Class match near the words of the question, against a slow, obvious implementation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from conftest import MODELS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass import HybridRetriever, Models, PassageIndex
+from semclass import Models
 from semclass.core.errors import ArtifactError
 from semclass.core.types import Ragged, ragged
 from semclass.ranking.methods import METHODS
@@ -97,39 +97,28 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(SEEDS, LENGTHS, st.integers(1, 7))
-def test_it_is_what_the_formulas_say(seed, lengths, asked):
+def test_it_equals_its_definition(seed, lengths, asked):
     question, passages, model = make(seed, lengths, asked)
     found = placed_match(question, passages, model)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, slowly(question, passages, model), atol=1e-4)
 
 
-@given(SEEDS, LENGTHS)
-def test_a_question_of_no_class_in_particular_matches_nothing(seed, lengths):
+@given(SEEDS, LENGTHS, st.randoms(use_true_random=False))
+def test_the_match_of_a_passage_depends_on_nothing_else(seed, lengths, random):
     question, passages, model = make(seed, lengths)
+    match = placed_match(question, passages, model)
+    rows = random.sample(range(len(lengths)), random.randint(1, len(lengths)))
+    np.testing.assert_allclose(placed_match(question, passages.take(rows), model), match[rows], atol=1e-5)
+    held = np.isin(passages.terms.values, question.terms)  # words of the question are no evidence
+    other = np.where(held[:, None], np.float32(9), passages.tokens.values)
+    changed = replace(passages, tokens=Ragged(other, passages.tokens.offsets))
+    np.testing.assert_array_equal(placed_match(question, changed, model), match)
     assert not placed_match(replace(question, fine=model.usual), passages, model).any()
 
 
-@given(SEEDS, LENGTHS, st.randoms(use_true_random=False))
-def test_the_match_of_a_passage_does_not_depend_on_the_others(seed, lengths, random):
-    question, passages, model = make(seed, lengths)
-    rows = random.sample(range(len(lengths)), random.randint(1, len(lengths)))
-    alone = placed_match(question, passages.take(rows), model)
-    np.testing.assert_allclose(alone, placed_match(question, passages, model)[rows], atol=1e-5)
-
-
-@given(SEEDS, LENGTHS)
-def test_pieces_that_the_question_holds_are_no_evidence(seed, lengths):
-    question, passages, model = make(seed, lengths)
-    held = np.isin(passages.terms.values, question.terms)
-    other = np.where(held[:, None], np.float32(9), passages.tokens.values)
-    changed = replace(passages, tokens=Ragged(other, passages.tokens.offsets))
-    np.testing.assert_array_equal(placed_match(question, changed, model), placed_match(question, passages, model))
-
-
-def test_a_date_counts_where_the_question_is_met():
-    # type 0 is found in piece 5 alone: beside the question's piece 1, or far away from it
-    _, _, model = make(0, [1])
+def test_a_date_counts_near_the_words_of_the_question():
+    # class 0 is found in piece 5 alone: next to the question's piece 1, or far from it
     probe = np.full((DIM + 1, TYPES), -4, np.float32)
     probe[0, 0] = 8
     question = Question(np.array([1]), np.eye(CLASSES)[0])
@@ -139,43 +128,37 @@ def test_a_date_counts_where_the_question_is_met():
     passages = Passages(ragged(terms, np.zeros(0)), ragged(tokens, np.zeros(0)), np.full(VOCABULARY, 3, np.float32))
     near, far = evidence_at_place(question, passages, probe).reshape(2, READINGS, TYPES)[..., 0]
     assert (near > far + 1).all()
-    assert len(model.table) == CLASSES
 
 
-def test_passages_without_terms_are_all_alike():
-    question, passages, model = make(1, [0, 0])
-    found = placed_match(question, passages, model)
-    assert found.shape == (2,)
-    assert found[0] == found[1]
-
-
-def test_integrated_re_ranking_by_class_adds_it_with_its_own_weight(models, corpus):
-    retriever = HybridRetriever(PassageIndex.build(corpus, passage_encoder=models.passage_encoder), models)
+@pytest.fixture
+def found(retriever, models):
+    """A question and its candidates."""
     (query,) = models.encode([QUESTION])
-    found = retriever.candidates(query, 10)
-    order = models.order(query, found, METHODS["class-integrated"])
-    match = placed_match(query, found, models.placed)
+    return query, retriever.candidates(query, 10)
+
+
+def test_integrated_re_ranking_adds_the_match_with_its_own_weight(retriever, models, found):
+    _, candidates = found
+    order = models.order(*found, METHODS["class-integrated"])
+    match = placed_match(*found, models.placed)
     np.testing.assert_allclose(order.components["match"], match)
-    np.testing.assert_allclose(order.score, found.score + models.placed.weight * match)
+    np.testing.assert_allclose(order.score, candidates.score + models.placed.weight * match)
     assert retriever.weights["class"] == models.weights["class"] == models.placed.weight
-    np.testing.assert_allclose(models.signals(query, found)["match_soft"], match)
-    hard = models.order(query, found, METHODS["class-integrated-hard"])
+    np.testing.assert_allclose(models.signals(*found)["match_soft"], match)
+    hard = models.order(*found, METHODS["class-integrated-hard"])
     assert set(hard.components["match"].tolist()) <= {0.0, 1.0}
 
 
-def test_without_its_model_the_match_is_the_inner_product(models, corpus):
+def test_without_its_model_the_match_is_the_inner_product(models, found):
     bare = replace(models, placed=None)
-    (query,) = bare.encode([QUESTION])
-    found = HybridRetriever(PassageIndex.build(corpus, passage_encoder=bare.passage_encoder), bare).candidates(
-        query, 10
-    )
-    order = bare.order(query, found, METHODS["class-integrated"])
-    expected = class_match(query.probabilities, found.probabilities, found.thresholds, "soft")
+    query, candidates = found
+    order = bare.order(*found, METHODS["class-integrated"])
+    expected = class_match(query.probabilities, candidates.probabilities, candidates.thresholds, "soft")
     np.testing.assert_allclose(order.components["match"], expected)
     assert bare.weights["class"] == bare.pairs.weights["class"]
 
 
-def test_a_models_folder_needs_none(encoder, tmp_path):
+def test_a_folder_of_models_need_not_hold_it(encoder, tmp_path):
     for name in ("questions", "passages", "entailment", "pairs", "codebooks"):
         (tmp_path / name).symlink_to(MODELS / name)
     assert Models.load(tmp_path, encoder=encoder).placed is None
