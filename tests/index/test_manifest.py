@@ -1,4 +1,4 @@
-"""Folders: which may become an index, and what is said of one whose manifest cannot be used."""
+"""Folders that may become an index or not, and errors about manifests that cannot be used."""
 
 from __future__ import annotations
 
@@ -138,17 +138,11 @@ def first(values):
 
 DAMAGES = {
     "no bytes": lambda values: first(values)["files"].update({"pooled.npy": {}}),
-    "no files": lambda values: first(values).update(files={}),
     "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
-    "a file too many": lambda values: first(values)["files"].update({"../x": first(values)["files"]["records.npy"]}),
     "a name that leads away": lambda values: first(values).update(name="../index"),
-    "no name of deletions": lambda values: first(values)["removed"].pop("name"),
     "more removed than there are": lambda values: first(values)["removed"].update(passages=99),
     "no number of passages": lambda values: first(values).update(passages="20"),
-    "no classes": lambda values: values.update(classes=None),
     "a threshold too many": lambda values: values.update(thresholds=[0.5]),
-    "encoder": lambda values: values.update(encoder=7),
-    "generation": lambda values: values.update(generation=-1),
     "no segments": lambda values: values.update(segments=[]),
 }
 

@@ -70,12 +70,6 @@ def test_a_question_need_not_hold_what_a_method_does_not_read(models, query, fou
     np.testing.assert_array_equal(orders[0].score, orders[1].score)
 
 
-def test_parts_of_a_linear_score_are_relative_to_the_mean_candidate():
-    terms = LinearTerms(("words", "vectors"), np.array([[2.0, 0.0], [3.0, 0.0]]), -1.0)
-    parts = terms.parts(np.array([[1, 0], [0, 1]], np.float32))
-    assert {name: part.tolist() for name, part in parts.items()} == {"words": [-0.5, 0.5], "average": [1.5, 1.5]}
-
-
 def test_pair_heads_over_other_features_are_refused(tmp_path, monkeypatch, fake_encoder):
     save_pairs(tmp_path / "pairs", fake_encoder.fingerprint, fake_encoder.n_terms)
     made_for = {"encoder": fake_encoder.fingerprint, "interaction": "tokens"}

@@ -47,8 +47,8 @@ class Passages:
         return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
 
 
-def make(seed, token_counts, extra, asked, cut, *, dim=4, classes=3):
-    """A question of `asked` pieces and passages of the given sizes, from few pieces, so that there are matches."""
+def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3):
+    """A question of `length` pieces and passages of the given sizes, from few pieces, so that there are matches."""
     rng = np.random.default_rng(seed)
 
     def vectors(count):
@@ -60,10 +60,10 @@ def make(seed, token_counts, extra, asked, cut, *, dim=4, classes=3):
     terms = [rng.integers(0, VOCABULARY, count + more) for count, more in zip(token_counts, extra, strict=True)]
     n = len(token_counts)
     question = Question(
-        vectors(asked),
-        (rng.dirichlet(np.ones(asked)) if asked else np.zeros(0)).astype(np.float32),
+        vectors(length),
+        (rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         3 * vectors(1)[0],
-        rng.integers(0, VOCABULARY, asked + cut),
+        rng.integers(0, VOCABULARY, length + cut),
         rng.dirichlet(np.ones(classes)) if classes else np.zeros(0),
     )
     passages = Passages(
@@ -86,8 +86,8 @@ def pairs(draw):
     sizes = st.one_of(st.integers(0, 6), st.integers(14, 70))
     counts = draw(st.lists(sizes, min_size=n, max_size=n))
     extra = draw(st.lists(st.sampled_from([0, 0, 0, 1, 20]), min_size=n, max_size=n))
-    asked, cut = draw(st.integers(0, 7)), draw(st.sampled_from([0, 0, 2]))
-    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, asked, cut, classes=draw(st.sampled_from([3, 3, 0])))
+    length, cut = draw(st.integers(0, 7)), draw(st.sampled_from([0, 0, 2]))
+    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, classes=draw(st.sampled_from([3, 3, 0])))
 
 
 def words_in(terms):

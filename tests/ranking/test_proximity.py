@@ -40,7 +40,7 @@ class Passages:
         return Passages(self.terms.take(rows), self.tokens.take(rows), self.idf)
 
 
-def make(seed, lengths, asked=3):
+def make(seed, lengths, question_length=3):
     """A question, passages of the given lengths over few pieces, so that there are matches, and a model."""
     rng = np.random.default_rng(seed)
     vectors = rng.normal(size=(sum(lengths), DIM)).astype(np.float32)
@@ -56,7 +56,7 @@ def make(seed, lengths, asked=3):
         table=rng.normal(size=(CLASSES, columns)),
         weight=0.3,
     )
-    question = Question(rng.integers(0, VOCABULARY, asked), rng.dirichlet(np.ones(CLASSES)))
+    question = Question(rng.integers(0, VOCABULARY, question_length), rng.dirichlet(np.ones(CLASSES)))
     return question, Passages(Ragged(pieces, offsets), Ragged(vectors, offsets), idf), model
 
 
@@ -97,8 +97,8 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(SEEDS, LENGTHS, st.integers(1, 7))
-def test_it_equals_its_definition(seed, lengths, asked):
-    question, passages, model = make(seed, lengths, asked)
+def test_it_equals_its_definition(seed, lengths, question_length):
+    question, passages, model = make(seed, lengths, question_length)
     found = placed_match(question, passages, model)
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, slowly(question, passages, model), atol=1e-4)

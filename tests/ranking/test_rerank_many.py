@@ -3,8 +3,6 @@
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from semclass import InputError, InputTypeError, Passage, Reranker
 from semclass.core.errors import TruncationWarning
@@ -37,20 +35,15 @@ def agree(found, expected):
     [{}, {"method": "class-integrated"}, {"method": "entail-stable", "k": 2}, {"explain": True}],
 )
 def test_many_questions_give_what_each_gives_alone(reranker, corpus, options):
-    passages = [corpus[:5], corpus[3:9], corpus[20:21], corpus[::-3]]
+    passages = [corpus[:5], corpus[3:9], [], corpus[::-3]]
     found = reranker.rerank_many(QUESTIONS, passages, **options)
     for question, items, hits in zip(QUESTIONS, passages, found, strict=True):
         agree(hits, reranker.rerank(question, items, **options))
         assert all((hit.explanation is not None) == ("explain" in options) for hit in hits)
 
 
-@given(data=st.data())
-def test_any_split_of_passages_gives_the_same(reranker, corpus, data):
-    items = st.lists(st.sampled_from(corpus[:8]), max_size=4, unique_by=lambda item: item.id)
-    passages = data.draw(st.lists(items, max_size=4))
-    questions = QUESTIONS[: len(passages)]
-    for question, some, hits in zip(questions, passages, reranker.rerank_many(questions, passages), strict=True):
-        agree(hits, reranker.rerank(question, some))
+def test_no_questions_have_no_hits(reranker):
+    assert reranker.rerank_many([], []) == []
 
 
 def test_a_text_that_comes_again_is_read_once(reranker, monkeypatch):

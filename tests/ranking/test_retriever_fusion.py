@@ -41,7 +41,7 @@ def test_passages_are_ranked_by_the_fusion_of_those_that_match(retriever, name, 
             assert retriever.retrieve(query, n, METHODS[name], weights=weights).tolist() == found.rows.tolist()
 
 
-@pytest.mark.parametrize("fusion", ["convex", "rrf"])
+@pytest.mark.parametrize("fusion", ["linear", "convex", "rrf"])
 @pytest.mark.parametrize(
     "options", [{"method": "match-soft", "weights": {"match_soft": 0.5}}, {"weights": {"entailment": 0.7}}], ids=str
 )
@@ -58,6 +58,11 @@ def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever, alpha, part):
     values = [hit.components[part] for hit in hits]
     assert values == sorted(values, reverse=True)
     assert hits[0].score == pytest.approx(1.0)
+
+
+def test_a_signal_of_no_weight_changes_nothing(retriever):
+    plain = [hit.id for hit in retriever.search(QUESTION, method="convex")]
+    assert [hit.id for hit in retriever.search(QUESTION, weights={"entailment_convex": 0})] == plain
 
 
 def test_alpha_is_read_from_the_index(retriever):
