@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from semclass import HybridRetriever, InputError, MissingExtraError, PassageIndex, QdrantIndex
 from semclass.core.types import ragged
+from semclass.evaluation import evaluate
+from semclass.evaluation.dataset import Dataset
 from semclass.integrations.qdrant_collection import point_id
 from semclass.scoring import bm25
 from semclass.scoring.postings import count_terms
@@ -47,6 +50,11 @@ def elsewhere(retriever, models):
 )
 def test_a_retriever_searches_an_index_of_another_kind(retriever, elsewhere, options):
     assert elsewhere.search(QUESTION, **options) == retriever.search(QUESTION, **options)
+
+
+def test_an_index_of_another_kind_is_evaluated(retriever, elsewhere):
+    dataset = Dataset(Path("made"), {"q": QUESTION}, {"q": {"lighthouse-3": 1}})
+    assert evaluate.rank(dataset, elsewhere) == evaluate.rank(dataset, retriever)
 
 
 def test_scores_of_every_passage_are_refused(elsewhere):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from semclass.core.errors import InputError
 from semclass.core.types import Ragged, ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
+from semclass.index.records import Query
 from semclass.ranking.features import CANDIDATE_FEATURES, FEATURE_GROUPS, PAIR_FEATURES, TEXT_FEATURES, pair_features
 
 VOCABULARY = 12
@@ -20,15 +21,6 @@ NOT_TERMS = (0, 1)
 STEMS = [0, 1, 2, 3, 4, 4, 6, 7, CONTINUES, CONTINUES, ENDING, 11]
 NUMBERS = (7, 9)
 WORDS = WordTable.of(np.array([STEMS, [piece in NUMBERS for piece in range(VOCABULARY)]], np.int32))
-
-
-@dataclass(frozen=True)
-class Question:
-    tokens: np.ndarray
-    weights: np.ndarray
-    pooled: np.ndarray
-    terms: np.ndarray
-    probabilities: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -59,12 +51,14 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3):
     idf[list(NOT_TERMS)] = 0
     terms = [rng.integers(0, VOCABULARY, count + more) for count, more in zip(token_counts, extra, strict=True)]
     n = len(token_counts)
-    question = Question(
-        vectors(length),
-        (rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
-        3 * vectors(1)[0],
-        rng.integers(0, VOCABULARY, length + cut),
-        rng.dirichlet(np.ones(classes)) if classes else np.zeros(0),
+    question = Query(
+        text="",
+        pooled=3 * vectors(1)[0],
+        probabilities=rng.dirichlet(np.ones(classes)) if classes else np.zeros(0),
+        fine=np.zeros(0),
+        tokens=vectors(length),
+        weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
+        terms=rng.integers(0, VOCABULARY, length + cut),
     )
     passages = Passages(
         ragged([vectors(count) for count in token_counts], np.zeros((0, dim), np.float32)),
