@@ -40,6 +40,11 @@ nitpick_ignore_regex = [
         r"py:.*",
         r"semclass\.(core\.(files(\.Files)?|artifacts\.Artifact)|heads\.(head\.Head|spelling\.Speller)|service\.jobs\.Job)",
     ),
+    (
+        r"py:.*",
+        r"semclass\.(ranking\.proximity\.ProximityModel|evaluation\.weight_search\.WeightSearch"
+        r"|service\.engine\.Engine|train\.fitted\.FittedHead)",
+    ),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
     (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]

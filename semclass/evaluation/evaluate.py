@@ -68,7 +68,7 @@ def evaluate(
     slices: Mapping[str, Sequence[str]] | None = None,
     progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MethodResult]:
-    """Run every method on the same candidates and measure it: :func:`measure` of what :func:`rank` gives.
+    """Run every method on the same candidates and measure it: ``measure`` of what :func:`rank` gives.
 
     Raises
     ------

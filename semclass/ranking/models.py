@@ -145,7 +145,7 @@ class Models:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weights of fusion, and those of the pair heads where they are there, by name; see :class:`PairModel`.
+        """Weights of fusion, and those of the pair heads where they are there, by name; see ``PairModel``.
 
         That of the class match goes with what it is read by.
         """
@@ -239,7 +239,7 @@ class Models:
             n passages, best first; ties keep their order.
         method
             How. The class match of ``"integrated"`` is read near the question's words, see
-            :func:`semclass.ranking.proximity.placed_match`, where there is a model for that.
+            ``semclass.ranking.proximity.placed_match``, where there is a model for that.
         weights
             Weights of signals by name; those of :attr:`weights` if None.
 
@@ -311,7 +311,7 @@ class Models:
         return terms is None or terms.weighs("match")
 
     def explain(self, query: Query, found: Candidates, k: int) -> list[Explanation]:
-        """Explain the first k places of a ranking; see :func:`semclass.ranking.explain.explain`."""
+        """Explain the first k places of a ranking; see ``semclass.ranking.explain.explain``."""
         query.check(classes=self.has_classes, tokens=True)
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
