@@ -10,17 +10,20 @@ import sys
 from dataclasses import dataclass, field
 
 import numpy as np
+import onnxruntime
 import pytest
 from conftest import ROOT, FakeEncoder
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from semclass import (
     ABSTAIN,
     EncoderMismatchError,
+    HeadClassifier,
     InputError,
     InputTypeError,
     TextClassifier,
@@ -29,6 +32,7 @@ from semclass import (
 )
 from semclass.cli import main
 from semclass.train import solvers
+from semclass.train.export import head_to_onnx
 
 WORDS = {
     "boat": "harbour sail mast anchor rope",
@@ -61,32 +65,38 @@ def corpus(each=12, seed=0):
     return [text for text, _ in rows], [label for _, label in rows]
 
 
+TEXTS, LABELS = corpus()
+
+
 def classifier(**settings):
     return TextClassifier(ENCODER, **{"kind": "logistic", "cv": 3, **settings})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return classifier().fit(TEXTS, LABELS)
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------
 
 
 def test_texts_and_labels_in_labels_out():
-    texts, labels = corpus()
-    model = TextClassifier(ENCODER).fit(texts, labels)
+    model = TextClassifier(ENCODER).fit(TEXTS, LABELS)
     assert model.classes_.tolist() == ["boat", "cake", "song"]
     assert model.predict(["anchor and mast", "butter in the oven"]).tolist() == ["boat", "cake"]
-    probabilities = model.predict_proba(iter(texts))
+    probabilities = model.predict_proba(iter(TEXTS))
     assert probabilities.shape == (36, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
-    assert model.score(texts, labels) > 0.9 > 0.5 < model.report_["accuracy"]
+    assert model.score(TEXTS, LABELS) > 0.9 > 0.5 < model.report_["accuracy"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"kind": "svm", "views": ("pooled", "surface", "pieces")}])
 def test_what_is_saved_gives_the_same_probabilities(tmp_path, settings):
-    texts, labels = corpus()
-    model = classifier(min_probability=0.6, **settings).fit(texts, labels)
+    model = classifier(min_probability=0.6, **settings).fit(TEXTS, LABELS)
     manifest = json.loads(model.save(tmp_path / "head", title="Boats and cakes", language="en").read_text())
     loaded = TextModel.load(tmp_path / "head", encoder=ENCODER)
-    np.testing.assert_allclose(loaded.predict_proba(texts), model.predict_proba(texts), atol=1e-4)
-    assert [found.label for found in loaded.predict(texts)] == model.predict(texts).tolist()
+    np.testing.assert_allclose(loaded.predict_proba(TEXTS), model.predict_proba(TEXTS), atol=1e-4)
+    assert [found.label for found in loaded.predict(TEXTS)] == model.predict(TEXTS).tolist()
     assert loaded.predict([]) == []
     assert loaded.min_probability == 0.6
     assert manifest["metrics"]["cross_validation"] == model.report_
@@ -119,9 +129,8 @@ except ImportError as error:
 
 
 def test_integers_stay_integers(tmp_path):
-    texts, labels = corpus()
-    numbers = np.array([sorted(WORDS).index(label) * 5 for label in labels])  # 10 sorts behind 5, unlike "10" and "5"
-    model = classifier(min_probability=0.5).fit(texts, numbers)
+    numbers = np.array([sorted(WORDS).index(label) * 5 for label in LABELS])  # 10 sorts behind 5, unlike "10" and "5"
+    model = classifier(min_probability=0.5).fit(TEXTS, numbers)
     assert model.classes_.tolist() == [0, 5, 10]
     assert model.predict(["anchor mast"]).dtype == model.classes_.dtype
     model.save(tmp_path)
@@ -129,18 +138,17 @@ def test_integers_stay_integers(tmp_path):
     assert loaded.predict(["anchor mast"])[0].labels == (0,)
     assert loaded.classes == (0, 5, 10)
     model.min_probability = 0.99
-    assert set(model.predict(texts)) > {ABSTAIN}
-    assert 0 < model.score(texts, numbers) < 1
+    assert set(model.predict(TEXTS)) > {ABSTAIN}
+    assert 0 < model.score(TEXTS, numbers) < 1
 
 
 def test_it_declines_when_it_is_not_sure():
-    texts, labels = corpus()
-    model = classifier(min_probability=0.7).fit(texts, labels)
-    unsure = model.predict_proba(texts).max(axis=1) < 0.7
+    model = classifier(min_probability=0.7).fit(TEXTS, LABELS)
+    unsure = model.predict_proba(TEXTS).max(axis=1) < 0.7
     model.min_probability = 1.0
-    assert set(model.predict(texts)) == {ABSTAIN}
+    assert set(model.predict(TEXTS)) == {ABSTAIN}
     model.min_probability = 0.7
-    assert (model.predict(texts) == ABSTAIN).tolist() == unsure.tolist()
+    assert (model.predict(TEXTS) == ABSTAIN).tolist() == unsure.tolist()
     assert model.report_["coverage"][0] == {
         "min_probability": 0.0,
         "answered": 1.0,
@@ -172,37 +180,59 @@ def test_several_labels_a_text(tmp_path):
 
 
 def test_it_works_in_pipelines_and_searches():
-    texts, labels = corpus()
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     search = GridSearchCV(
         Pipeline([("lower", lower), ("classify", classifier())]),
         {"classify__views": [("pooled",), ("layers", "surface")], "classify__kind": ["logistic", "svm"]},
         cv=2,
     )
-    search.fit([text.upper() for text in texts], labels)
+    search.fit([text.upper() for text in TEXTS], LABELS)
     assert search.best_score_ > 0.5
     assert search.predict(["ANCHOR MAST"]).tolist() == ["boat"]
     assert search.best_estimator_["classify"].encoder is ENCODER
 
 
-def test_cross_validation_counts_unseen_labels_as_wrong():
-    texts, labels = corpus()
-    assert cross_val_score(classifier(), np.array(texts), np.array(labels), cv=3).shape == (3,)
-    model = classifier().fit(texts, labels)
-    assert model.score(["anchor mast", "anchor mast"], ["boat", "unseen"], sample_weight=[3, 1]) == 0.75
+def test_cross_validation_counts_unseen_labels_as_wrong(fitted):
+    assert cross_val_score(classifier(), np.array(TEXTS), np.array(LABELS), cv=3).shape == (3,)
+    assert fitted.score(["anchor mast", "anchor mast"], ["boat", "unseen"], sample_weight=[3, 1]) == 0.75
 
 
 def test_clones_share_the_encoder_and_what_is_fitted_can_be_pickled():
-    texts, labels = corpus()
     model = classifier(min_probability=0.2, seed=7)
     again = clone(model)
     assert again.encoder is model.encoder
     assert again.get_params() == model.get_params()
     assert "seed=7" in repr(model)
-    model.fit(texts, labels)
+    model.fit(TEXTS, LABELS)
     assert not hasattr(again, "classes_")
     copied = pickle.loads(pickle.dumps(model))  # noqa: S301
-    np.testing.assert_array_equal(copied.predict_proba(texts), model.predict_proba(texts))
+    np.testing.assert_array_equal(copied.predict_proba(TEXTS), model.predict_proba(TEXTS))
+
+
+# -- vectors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([HeadClassifier("logistic", cv=2), HeadClassifier("svm", cv=2)])
+def test_numeric_heads_are_scikit_learn_estimators(estimator, check):
+    check(estimator)
+
+
+def test_a_head_of_vectors_can_be_written_as_a_network():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 5)).astype(np.float32), rng.integers(10, 13, 60)
+    X[:, 0] += y
+    model = HeadClassifier("svm", cv=3).fit(X, y)
+    session = onnxruntime.InferenceSession(head_to_onnx(model.head_), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"features": X})[0], model.predict_proba(X), atol=1e-4)
+    assert model.predict(X).dtype == y.dtype
+    assert model.head_.classes == ("10", "11", "12")
+    assert model.score(X, y) > 0.6
+
+
+def test_folds_may_be_a_splitter_of_scikit_learn():
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    assert HeadClassifier("logistic", cv=LeaveOneOut()).fit(X, y).head_.report["folds"] == 20
 
 
 # -- the command line -------------------------------------------------------------------------------------------------
@@ -222,22 +252,19 @@ def test_texts_can_be_classified_from_the_command_line(tmp_path, capsys):
 # -- what must not matter ---------------------------------------------------------------------------------------------
 
 
-def test_the_order_of_the_texts_and_the_names_of_classes_make_no_difference():
-    texts, labels = corpus()
-    first = classifier().fit(texts, labels)
+def test_the_order_of_the_texts_and_the_names_of_classes_make_no_difference(fitted):
     names = {"boat": "1", "cake": "b|é", "song": "c"}
     order = np.random.default_rng(1).permutation(36).tolist()
-    again = classifier().fit([texts[place] for place in order], [names[labels[place]] for place in order])
-    np.testing.assert_array_equal(again.predict_proba(texts), first.predict_proba(texts))
+    again = classifier().fit([TEXTS[place] for place in order], [names[LABELS[place]] for place in order])
+    np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
     assert again.classes_.tolist() == list(names.values())
 
 
-def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there():
-    texts, labels = corpus()
-    once = classifier().fit([*texts, "sail"], [*labels, "cake"], sample_weight=[1.0] * 36 + [0.0]).predict_proba(texts)
-    np.testing.assert_allclose(once, classifier().fit(texts, labels).predict_proba(texts), atol=1e-3)
-    twice = classifier().fit(texts + texts, labels + labels).predict_proba(texts)
-    np.testing.assert_allclose(classifier().fit(texts, labels, [2] * 36).predict_proba(texts), twice, atol=1e-3)
+def test_a_text_of_weight_two_is_that_text_twice_and_of_weight_zero_is_not_there(fitted):
+    once = classifier().fit([*TEXTS, "sail"], [*LABELS, "cake"], sample_weight=[1.0] * 36 + [0.0]).predict_proba(TEXTS)
+    np.testing.assert_allclose(once, fitted.predict_proba(TEXTS), atol=1e-3)
+    twice = classifier().fit(TEXTS + TEXTS, LABELS + LABELS).predict_proba(TEXTS)
+    np.testing.assert_allclose(classifier().fit(TEXTS, LABELS, [2] * 36).predict_proba(TEXTS), twice, atol=1e-3)
 
 
 def test_equal_texts_are_in_one_fold():
@@ -267,9 +294,8 @@ def test_few_texts_of_many_intents_lose_nothing_to_a_regression_over_the_same_ve
     assert "pooled" in model.head_.inputs
 
 
-def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
-    texts, labels = corpus()
-    model = classifier().fit(texts, labels)
+def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path, fitted):
+    model = fitted
     model.save(tmp_path)
     assert dict(TextModel.load(tmp_path, encoder=ENCODER).head.inputs) == dict(model.head_.inputs)
     over = {row["candidate"].partition(" over ")[2] for row in model.report_["candidates"]}
@@ -278,12 +304,11 @@ def test_a_saved_head_needs_only_the_views_that_were_chosen(tmp_path):
 
 
 def test_a_class_with_one_text_is_kept():
-    texts, labels = corpus()
-    model = classifier().fit([*texts, "zebra"], [*labels, "animal"])
+    model = classifier().fit([*TEXTS, "zebra"], [*LABELS, "animal"])
     assert model.classes_.tolist() == ["animal", "boat", "cake", "song"]
     assert model.report_["classes"][0]["examples"] == 1
-    both = classifier(multi_label=True).fit([*texts, "zebra"], [(label,) for label in [*labels, "animal"]])
-    assert np.isfinite(both.predict_proba(texts)).all()
+    both = classifier(multi_label=True).fit([*TEXTS, "zebra"], [(label,) for label in [*LABELS, "animal"]])
+    assert np.isfinite(both.predict_proba(TEXTS)).all()
 
 
 @pytest.mark.parametrize(("limits", "tried"), [((10, 20), False), ((40, 50), False), ((10, 50), True)])
@@ -297,26 +322,23 @@ def test_kernel_machines_are_tried_where_they_can_help(monkeypatch, limits, trie
 
 
 def test_the_second_fit_comes_from_the_cache(tmp_path):
-    texts, labels = corpus()
     encoder = CountingEncoder()
     lines: list[str] = []
-    first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(texts, labels)
-    assert encoder.counts == [len(set(texts))]
+    first = TextClassifier(encoder, kind="logistic", cache=tmp_path, progress=lines.append).fit(TEXTS, LABELS)
+    assert encoder.counts == [len(set(TEXTS))]
     assert any("fold 1 of 5" in line for line in lines)
-    again = clone(first).fit(texts[::-1], labels[::-1])
-    assert encoder.counts == [len(set(texts))]
+    again = clone(first).fit(TEXTS[::-1], LABELS[::-1])
+    assert encoder.counts == [len(set(TEXTS))]
     np.testing.assert_array_equal(again.head_.weights, first.head_.weights)
-    clone(first).set_params(views=("pooled",)).fit(texts, labels)
+    clone(first).set_params(views=("pooled",)).fit(TEXTS, LABELS)
     assert len(encoder.counts) == 2
 
 
-def test_nothing_is_shown_unless_asked_for_and_then_on_a_terminal_only(capsys, monkeypatch):
-    texts, labels = corpus()
-    classifier().fit(texts, labels)
-    classifier(progress=True).fit(texts, labels)
+def test_progress_is_shown_on_a_terminal_only(capsys, monkeypatch):
+    classifier(progress=True).fit(TEXTS, LABELS)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    classifier(progress=True).fit(texts, labels)
+    classifier(progress=True).fit(TEXTS, LABELS)
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "\rfold 1 of 3" in shown.err
@@ -332,26 +354,26 @@ def test_long_texts_are_said_once(encoder):
 
 # -- what is refused --------------------------------------------------------------------------------------------------
 
-TEXTS = ["a b", "b c", "x y", "y z"]
+FEW = ["a b", "b c", "x y", "y z"]
 PAIRS = ["p", "p", "q", "q"]
 BAD = {
-    "lengths": (TEXTS, ["p", "q"], {}, InputError, "4 texts and 2 labels"),
-    "no labels": (TEXTS, None, {}, InputTypeError, "labels must be"),
-    "a string as labels": (TEXTS, "ppqq", {}, InputTypeError, "labels must be"),
+    "lengths": (FEW, ["p", "q"], {}, InputError, "4 texts and 2 labels"),
+    "no labels": (FEW, None, {}, InputTypeError, "labels must be"),
+    "a string as labels": (FEW, "ppqq", {}, InputTypeError, "labels must be"),
     "an empty text": (["a", " ", "x", "y"], PAIRS, {}, InputError, r"texts\[1\] is empty"),
     "no texts": ([], [], {}, InputError, "there are no texts"),
-    "one class": (TEXTS, ["p"] * 4, {}, InputError, "at least two classes"),
-    "a float": (TEXTS, [0.5, 1, 2, 3], {}, InputTypeError, r"labels\[0\] must be a string or an integer"),
-    "several labels": (TEXTS, [("p",)] * 4, {}, InputTypeError, "set multi_label=True"),
-    "mixed": (TEXTS, ["p", 1, "p", 1], {}, InputTypeError, "mix strings and integers"),
-    "one label": (TEXTS, PAIRS, {"multi_label": True}, InputTypeError, r"write \('p',\)"),
-    "no label anywhere": (TEXTS, [()] * 4, {"multi_label": True}, InputError, "no text has a label"),
-    "two, not 0 or 1": (TEXTS, np.full((4, 2), 2), {"multi_label": True}, InputError, "0 or 1"),
-    "always": (TEXTS, [("p",)] * 4, {"multi_label": True}, InputError, "at least 2"),
-    "view": (TEXTS, PAIRS, {"views": ("tokens",)}, InputError, "view is 'tokens'"),
-    "views": (TEXTS, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
-    "probability": (TEXTS, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
-    "abstain is a class": (TEXTS, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
+    "one class": (FEW, ["p"] * 4, {}, InputError, "at least two classes"),
+    "a float": (FEW, [0.5, 1, 2, 3], {}, InputTypeError, r"labels\[0\] must be a string or an integer"),
+    "several labels": (FEW, [("p",)] * 4, {}, InputTypeError, "set multi_label=True"),
+    "mixed": (FEW, ["p", 1, "p", 1], {}, InputTypeError, "mix strings and integers"),
+    "one label": (FEW, PAIRS, {"multi_label": True}, InputTypeError, r"write \('p',\)"),
+    "no label anywhere": (FEW, [()] * 4, {"multi_label": True}, InputError, "no text has a label"),
+    "two, not 0 or 1": (FEW, np.full((4, 2), 2), {"multi_label": True}, InputError, "0 or 1"),
+    "always": (FEW, [("p",)] * 4, {"multi_label": True}, InputError, "at least 2"),
+    "view": (FEW, PAIRS, {"views": ("tokens",)}, InputError, "view is 'tokens'"),
+    "views": (FEW, PAIRS, {"views": "layers"}, InputTypeError, "not one string"),
+    "probability": (FEW, PAIRS, {"min_probability": 1.5}, InputError, "min_probability is 1.5"),
+    "abstain is a class": (FEW, [ABSTAIN, ABSTAIN, "q", "q"], {"min_probability": 0.5}, InputError, "ABSTAIN"),
     "all in one group": (["a b"] * 4, PAIRS, {}, InputError, "one group"),
 }
 
@@ -365,14 +387,13 @@ def test_bad_data_is_refused(case):
 
 def test_each_text_needs_a_weight():
     with pytest.raises(InputError, match="4 texts and 3 weights"):
-        classifier().fit(TEXTS, PAIRS, sample_weight=[1, 1, 1])
+        classifier().fit(FEW, PAIRS, sample_weight=[1, 1, 1])
 
 
-def test_another_encoder_than_the_fitted_one_is_refused():
-    model = classifier().fit(*corpus())
-    model.encoder = FakeEncoder("other")
+def test_another_encoder_than_the_fitted_one_is_refused(fitted, monkeypatch):
+    monkeypatch.setattr(fitted, "encoder", FakeEncoder("other"))
     with pytest.raises(InputError, match="changed after fitting"):
-        model.predict(["x"])
+        fitted.predict(["x"])
 
 
 # -- the examples -----------------------------------------------------------------------------------------------------
