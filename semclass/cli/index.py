@@ -1,4 +1,4 @@
-"""The commands that build an index, change it and look it through."""
+"""The commands that build an index, change it and check it."""
 
 from __future__ import annotations
 
@@ -189,11 +189,12 @@ def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
     """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
+    from semclass.documents.lines import read_lines
     from semclass.index.filter_terms import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
         raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")
-    given = list(ids) if file is None else _lines(file)
+    given = list(ids) if file is None else [line for _, line in read_lines(file) if line.strip()]
     with _changing(folder, as_json=as_json) as (changed, counts):
         if where:
             counts["removed"] = changed.delete(where=read_terms(where))
@@ -313,15 +314,6 @@ def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) 
             if row >= 0:
                 raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")
         yield from chunk
-
-
-def _lines(file: Path) -> list[str]:
-    """Ids of a file; lines without any are skipped."""
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} cannot be read ({error}); give a text file with one id a line") from error
-    return [line for line in lines if line.strip()]
 
 
 def _segments(number: int) -> str:

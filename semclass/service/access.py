@@ -12,7 +12,8 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import InputError
+from semclass.documents.lines import read_lines
 from semclass.service.answers import CLOSE, ServiceError, malformed
 from semclass.service.settings import Settings
 from semclass.service.static import PATHS
@@ -37,15 +38,11 @@ _HOST = re.compile(r"(.+?)(?::[0-9]*)?")
 
 def read_keys(path: Path) -> tuple[bytes, ...]:
     """Read a file of keys, one a line; gives their SHA-256 digests."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        mode = path.stat().st_mode
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArtifactError(f"{path} cannot be read as a file of keys: {error}") from error
-    if mode & stat.S_IROTH:
+    lines = list(read_lines(path))
+    if path.stat().st_mode & stat.S_IROTH:
         warnings.warn(f"everybody on this machine can read the keys in {path}; run: chmod 600 {path}", stacklevel=2)
     keys = []
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         key = line.strip()
         if not key or key.startswith("#"):
             continue
