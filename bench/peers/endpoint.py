@@ -60,7 +60,8 @@ class Service:
         for line in kept.splitlines(keepends=True):
             if line.endswith(b"\n") and line.strip():  # the last line may have been cut short
                 record = json.loads(line)
-                self.known[record.pop("key")] = Answer(**record)
+                key = record.pop("key")
+                self.known[key] = Answer(**record)
         path.write_bytes(kept[: kept.rfind(b"\n") + 1])
 
     def key(self, prompt: str, parameters: dict[str, Any]) -> str:
