@@ -49,14 +49,6 @@ def test_a_passage_has_the_rows_of_its_sentences_one_after_another(pool):
     assert made_corpus.text(pool, drawn.row(0)) == "second one. first one."
 
 
-def test_vectors_of_passages_have_length_1_and_are_near_the_mean_of_their_sentences(pool):
-    drawn = rows([1, 0], [3, 3, 2])
-    found = made_corpus.pooled(pool, drawn, np.random.default_rng(0))
-    means = made_corpus.unit(np.stack([pool.pooled[[1, 0]].mean(0), pool.pooled[[3, 3, 2]].mean(0)]))
-    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
-    assert (np.einsum("nd,nd->n", found, means) > 0.9).all()
-
-
 def test_what_is_made_is_what_a_build_makes_but_for_what_is_said_to_be_not_encoded(tmp_path, models):
     passage_encoder = models.passage_encoder
     sentences = [
@@ -141,8 +133,6 @@ def test_tables_show_what_was_measured_and_what_was_not():
     assert f"| 10,000, {growth.LEAN} | 40 MB |" in text
     assert "| BM25 scores of 10,000 passages, rank-bm25 | 80.00 ms | 0.10 ms | 800.0 x |" in text
     assert "torch is needed for this" in text
-    text = growth.table_of_changes({"growth": results})
-    assert "| standard, 2 workers | 45.0 | 48.0 | 110.0 | 94 % |" in text
-    assert "| kills of a writer survived | 704 of 704 | - |" in text
-    skipped = {**results, "kills": {"skipped": "pytest is needed for this"}}
-    assert "kills" not in growth.table_of_changes({"growth": skipped})
+    assert "| kills of a writer survived | 704 of 704 | - |" in growth.table_of_changes({"growth": results})
+    results["kills"] = {"skipped": "pytest is needed for this"}
+    assert "kills" not in growth.table_of_changes({"growth": results})

@@ -1,6 +1,7 @@
 """What systems are measured with, on answers that can be checked by hand."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.metrics import f1_score
 
-from bench import measures, questions
+from bench import measures
 from bench.peers import fitted, minilm, systems
 from bench.peers import rows as peer_rows
 
@@ -163,48 +164,19 @@ def test_a_cosine_tells_sentences_that_share_words(tmp_path):
     assert near > 0.5 > far
 
 
-class Made:
-    """A benchmark whose steps are made up."""
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def step(self, name, function, **arguments):
-        assert function == "bench.peers.systems:measure"
-        return dict(self.steps[name])
-
-
 def test_a_system_that_lacks_a_package_is_shown_as_skipped(tmp_path):
     times = {"p50_ms": 2.0, "p95_ms": 3.0, "per_second": 500.0, "disk_mb": 1.0, "load_s": 0.1, "peak_mb": 50.0}
-    steps = {"toys/here": {**times, "answers": {"test": {"label": ["a", "b"]}}}}
+    made = SimpleNamespace(step=lambda *_, **__: {**times, "answers": {"test": {"label": ["a", "b"]}}})
     entries = [
         peer_rows.Entry("here", "peer", "A toy.", "toys:load"),
         peer_rows.Entry("lacking", "peer", "Not here.", "toys:load", training={"skipped": "needs a toy"}),
     ]
     items = peer_rows.keep(tmp_path / "items.json", {"test": ["x", "y"]})
     here, lacking = peer_rows.rows(
-        Made(steps), "toys", entries, items, lambda _, said: measures.of_classes(["a", "b"], said["test"]["label"])
+        made, "toys", entries, items, lambda _, said: measures.of_classes(["a", "b"], said["test"]["label"])
     )
     assert (here["accuracy"], lacking["skipped"]) == (1.0, "needs a toy")
     assert here["usd_per_million"] > 0
-
-
-def test_the_table_of_questions_shows_what_was_skipped():
-    figures = measures.of_classes(["a", "b"], ["a", "b"])
-    costs = {"p50_ms": 1.0, "per_second": 9.0, "peak_mb": 1.0, "disk_mb": 1.0, "train_s": None, "usd_per_million": 0.01}
-    rows = [
-        {"name": "semclass", "kind": "semclass", **costs, **figures},
-        {"name": "tf-idf, linear svm", "kind": "peer", "p50_ms": 2.0, "train_s": 3.4, **figures},
-        {"name": "model2vec: logistic", "skipped": "needs a package"},
-        {"name": "flan-ul2, prompted", "p50_ms": 1000.0, "recorded": True, **figures},
-        {"name": "a model", "kind": "prompted", "p50_ms": 250.0, **figures},
-    ]
-    table = questions.table({"questions": {"systems": rows}})
-    assert "| semclass | 100.0% (100.0 to 100.0) | - | 1.00 | 9 | 1 | 1.0 | not recorded | 0.01 |" in table
-    assert "| - | 2.00 | - | - | - | 3 | - |" in table
-    assert "| model2vec: logistic | not measured: needs a package |" in table
-    assert "| 1,000 (assumed) |" in table
-    assert "| a model | 100.0%" in table
 
 
 def test_seconds_of_training_are_those_of_the_manifests(tmp_path, monkeypatch):

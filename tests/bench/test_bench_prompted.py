@@ -6,7 +6,7 @@ import json
 import pytest
 
 from bench import prices
-from bench.peers import endpoint, prompted, prompts
+from bench.peers import prompted, prompts
 
 KEY = "sk-a-key-that-is-nowhere-written"
 
@@ -191,13 +191,6 @@ def test_tokens_are_counted_here_where_the_service_does_not(stub, measure):
     assert found["usd_per_million_gpu"] == pytest.approx(prices.gpu_call(1 / found["per_second"]), rel=0.01)
 
 
-def test_a_busy_service_is_asked_again_after_as_long_as_it_wants(stub, measure, pauses):
-    stub.say = lambda prompt, number: (429, {"Retry-After": "7"}, "{}") if number == 3 else right_type(prompt)
-    found = measure()
-    assert (found["failed"], found["accuracy"]) == (0, 1.0)
-    assert pauses == [7.0]
-
-
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -243,12 +236,3 @@ def test_a_run_that_was_killed_in_the_middle_of_a_line_goes_on(stub, measure, tm
     assert again["accuracy"] == whole["accuracy"] == 1.0
     assert measure() == again
     assert len(stub.requests) - before == 14
-
-
-def test_percentiles_are_of_items_that_were_asked_alone():
-    def made(seconds, at_once):
-        return endpoint.Answer("yes", "stop", 1, 1, 0, seconds, at_once)
-
-    given = [made(9.0, 0), made(1.0, 1), made(1.0, 1), made(2.0, 1), made(1.0, 1), endpoint.CallError("x")]
-    found = prompted.times(given, 2, 8)
-    assert (found["p50_ms"], found["timed_items"], found["per_second"]) == (3000, 1, None)

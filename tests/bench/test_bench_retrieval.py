@@ -98,12 +98,6 @@ def test_behind_learned_the_cross_encoder_moves_three(systems):
         assert learned(text).ids[3:] == both(text).ids[3:]
 
 
-def test_alpha_is_chosen_on_training_questions(data_folder):
-    found = retrievers.choose_alpha(str(data_folder), sentences=40, questions=10)
-    assert 0 <= found["alpha"] <= 1
-    assert found["mrr@10"][f"{found['alpha']:g}"] == max(found["mrr@10"].values())
-
-
 def results(*, network: bool):
     """What a run writes, of one set."""
     intervals = {"mrr@10_ci": [0.7, 0.9], "error_removed_ci": [0, 0.2]}

@@ -1,7 +1,5 @@
 """The cross-encoder that benchmarks compare with: its graph, what it reads of a pair, how its scores order candidates."""
 
-import dataclasses
-
 import numpy as np
 import onnxruntime
 import pytest
@@ -143,23 +141,3 @@ def test_the_questions_of_all_domains_weigh_as_they_do_for_learned():
     assert [task.questions[row] for row in np.flatnonzero(task.held_out)] == [f"l ? {i}" for i in range(3, 100, 10)] + [
         "s ? 3"
     ]
-
-
-def test_settings_are_chosen_by_the_loss_on_held_out_questions(monkeypatch):
-    rows = np.tile(np.arange(10), (50, 1))
-    domain = pair_domains.Domain(
-        "d", [f"p{i}" for i in range(10)], ["?"] * 50, [frozenset([i % 10]) for i in range(50)]
-    )
-    task = pair_task.joined([domain], [(rows, -1.0 * rows)])
-    task = dataclasses.replace(task, held_out=np.arange(50) < 10)
-
-    def scores(network, task, rows, tokenizer):
-        assert task.held_out[rows].all()
-        return task.answers[rows] * (3.0 if network == (1e-4, 80) else 1.0)
-
-    monkeypatch.setattr(train_cross_encoder, "tune", lambda task, rows, count, *rest: (rest[3].rate, count))
-    monkeypatch.setattr(train_cross_encoder, "torch_scores", scores)
-    tried = train_cross_encoder.search(task, np.arange(10, 50), {}, CONFIG, None, 0)
-    assert len(tried) == len(train_cross_encoder.RATES) * len(train_cross_encoder.PASSES)
-    assert (tried[0]["rate"], tried[0]["passes"]) == (1e-4, 2)
-    assert tried[0]["loss"] == pytest.approx(np.log(1 + 9 * np.exp(-3)), abs=1e-4)
