@@ -254,7 +254,8 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
     """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
     dataset, retriever = load_dataset(folder), opened(folder, cache, 0.0, None).retriever
-    parts = collect(retriever, retriever.encode(list(dataset.questions.values())), max(depths))
+    queries = retriever.encode(list(dataset.questions.values()))
+    parts = collect(retriever, queries, max(depths), METHODS["default"])
     places = np.unique(parts.rows)
     ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
     found = np.zeros((len(depths), len(weights)))
