@@ -21,9 +21,6 @@ CONVERSIONS = {
 }  # fmt: skip
 """How to read unsupported files, and the endings that this is for."""
 
-LINKS = "links to folders or to nothing"
-OUTSIDE = "links that lead out of the folder"
-NO_ENDING = "no ending"
 UNREADABLE = "cannot be read"
 ENDINGS_SHOWN = 8
 
@@ -57,17 +54,17 @@ def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Pa
         if kind in ("file", UNREADABLE) and ending in supported:
             documents.append((path, name))
         elif kind != "folder" and path.parent not in indices:
-            others[ending or NO_ENDING if kind == "file" else kind] += 1
+            others[(ending or "no ending") if kind == "file" else kind] += 1
     return documents, others
 
 
 def _kind(path: Path, top: Path) -> str:
-    """Give ``"file"``, ``"folder"`` (or a device), LINKS, OUTSIDE or UNREADABLE; files outside of `top` stay unread."""
+    """Give ``"file"``, ``"folder"`` (or a device), or why a path is skipped; files outside of `top` stay unread."""
     try:
         if path.is_file():
             inside = not path.is_symlink() or path.resolve().is_relative_to(top)
-            return "file" if inside else OUTSIDE
-        return LINKS if path.is_symlink() else "folder"
+            return "file" if inside else "links that lead out of the folder"
+        return "links to folders or to nothing" if path.is_symlink() else "folder"
     except OSError:
         return UNREADABLE
 

@@ -115,21 +115,6 @@ def test_windows_that_overlap_are_one_in_the_place_of_the_best():
 
 
 @pytest.mark.parametrize(
-    ("places", "hits", "around", "end"),
-    [
-        ([(0, 60), (40, 100), (80, 140), (120, 160)], [2], 1, 140),
-        ([(0, 60), (20, 80), (40, 100)], [3, 1], 0, 100),  # the first shares characters with the last
-        ([(0, 60), (10, 20), (30, 80)], [2], 1, 80),  # one within another
-    ],
-)
-def test_texts_that_overlap_are_joined_without_the_overlap(places, hits, around, end):
-    passages = cut_at(HARBOUR, places)
-    (window,) = expand_window(found(passages, *hits), by_document(passages), before=around, after=around)
-    assert window.text == HARBOUR[:end]
-    assert window.text[slice(*window.metadata["core"])] == passages[hits[0] - 1].text
-
-
-@pytest.mark.parametrize(
     ("parts", "text"),
     [
         ([("One.", 0, 4), ("Two.", 5, 9), ("Three.", 12, 18)], "One. Two.\n\nThree."),
@@ -395,16 +380,3 @@ def test_neighbours_are_added_from_the_best_hit_on_and_take_the_room_of_none():
     ]:
         assert [item.text for item in build_context(hits, documents=store, budget=budget).hits] == texts
     assert expand_window(hits, store, best=0) == hits
-
-
-@given(st.data())
-@settings(max_examples=50)
-def test_with_windows_a_budget_is_kept_too_and_no_hit_is_lost_that_fits_without(data):
-    passages = sentences()
-    hits = found(passages, *data.draw(st.lists(st.integers(1, len(passages)), unique=True, min_size=1)))
-    options = {"budget": data.draw(st.integers(1, 120)), "count": data.draw(st.sampled_from([count_words, len]))}
-    plain = build_context(hits, **options)
-    made = build_context(hits, documents=by_document(passages), **options)
-    assert made.count <= options["budget"]
-    held = {name for item in made.hits for name in item.metadata.get("found", [item.id])}
-    assert held >= {item.id for item in plain.hits if "cut" not in item.metadata}

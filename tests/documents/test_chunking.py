@@ -128,6 +128,7 @@ def test_tables_are_written_out_under_their_columns_and_headings():
     assert text[table.metadata["start"] :].startswith("| **green**")
     assert note.text == "Note."
     assert [passage.text for passage in markdown(text, by="sentence")][:2] == table.text.split("\n")
+    assert [passage.text for passage in markdown(text, by="section")] == [f"{table.text}\nNote."]
 
 
 def test_every_part_of_a_long_table_knows_its_columns():
@@ -137,12 +138,6 @@ def test_every_part_of_a_long_table_knows_its_columns():
     assert all(line.startswith("name: place") for passage in found for line in passage.text.split("\n"))
     # a row is longer than this, but half of one would say nothing
     assert len(markdown(f"name | height\n---|---\n{rows}", size=3)) == 60
-
-
-def test_a_section_holds_all_below_its_heading():
-    text = "# Tea\nKinds are\n\n| kind |\n|---|\n| green |\n\nand more.\n# Tea\nThe same heading."
-    sections = ["Kinds are\nkind: green\nand more.", "The same heading."]
-    assert [passage.text for passage in markdown(text, by="section")] == sections
 
 
 def test_lists_stay_whole_with_what_introduces_them():
