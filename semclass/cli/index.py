@@ -189,7 +189,7 @@ def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
     """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
-    from semclass.documents.lines import read_lines
+    from semclass.documents.readers import read_lines
     from semclass.index.filter_terms import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:

@@ -30,7 +30,7 @@ from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.records import Candidates, Query, Scoring
+from semclass.index.records import FOLDER, Candidates, Query, Scoring
 from semclass.index.segment import Part
 from semclass.index.target import check_target
 from semclass.scoring import bm25
@@ -78,6 +78,7 @@ class PassageIndex(PassageRows):
     codebooks: str
     tuned: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
+    kind = FOLDER
 
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> tuple[Ragged, Ragged, Ragged]:
         """Unit token vectors, unit vectors of the sentences, and word-piece ids of some passages, read or decoded."""

@@ -89,6 +89,10 @@ def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
     return nothing, nothing, nothing
 
 
+FOLDER = "folder"
+"""Kind of the indices that are searched in this process."""
+
+
 class SearchIndex(Protocol):
     """What a retriever searches: an index in this process, or one that a server keeps.
 
@@ -121,8 +125,15 @@ class SearchIndex(Protocol):
     def tuned(self) -> Mapping[str, Any]:
         """What ``semclass tune`` found."""
 
+    @property
+    def kind(self) -> str:
+        """`FOLDER`, or the name of the server that keeps it: a search waits for that one, and does not compute."""
+
     def __len__(self) -> int:
         """Count the passages."""
+
+    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
+        """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
 
     def candidates(
         self,

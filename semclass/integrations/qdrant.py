@@ -62,6 +62,7 @@ class QdrantIndex:
     tuned: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 200
     exact: bool = True
+    kind = "qdrant"
 
     def __len__(self) -> int:
         """Count the passages."""
@@ -71,6 +72,9 @@ class QdrantIndex:
     def idf(self) -> FloatArray:
         """Inverse document frequency of each word piece, float32 of shape (vocabulary,); 0 for pieces that are no terms."""
         return self.statistics.idf
+
+    def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
+        """Nothing is left to compare: the server gives codes, and refuses vectors of another length."""
 
     @property
     def _server(self) -> stored.Server:

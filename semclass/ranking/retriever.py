@@ -14,7 +14,7 @@ from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, Hit, IntArray
 from semclass.index.passage_index import PassageIndex
-from semclass.index.records import Candidates, Query, Scoring, SearchIndex, make_hits
+from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
 from semclass.ranking.models import Models
 
@@ -61,8 +61,7 @@ class HybridRetriever:
                 "it is searched with (--models)"
             )
         self.models.check_similarity(self.index.similarity)
-        if isinstance(self.index, PassageIndex):
-            self.index.check_passage_encoder(self.models.passage_encoder)
+        self.index.check_passage_encoder(self.models.passage_encoder)
 
     @classmethod
     def load(
@@ -212,7 +211,7 @@ class HybridRetriever:
         needed = self.models.needs(how, explain=explain)
         results = []
         # waiting for a server must not keep others from working
-        with self.models.turns if isinstance(self.index, PassageIndex) else nullcontext():
+        with self.models.turns if self.index.kind == FOLDER else nullcontext():
             for query in self.models.encode(texts, **needed):
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
                 ranked = self.models.order(query, found, how, weights=own)

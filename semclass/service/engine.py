@@ -12,7 +12,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.index.passage_encoder import searchable
-from semclass.index.passage_index import PassageIndex
+from semclass.index.records import FOLDER
 from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.ranking.models import Models
 from semclass.ranking.reranker import Reranker, check_passages
@@ -127,7 +127,7 @@ class Engine(Queue):
             # the index of the moment the run begins, so that those who waited find what is new
             return self.searched.search_many(some, **options)
 
-        kind = Kind("search", _key(options), call, away=not isinstance(self.searched.index, PassageIndex))
+        kind = Kind("search", _key(options), call, away=self.searched.index.kind != FOLDER)
         limit = options.get("k", HITS)
         candidates = options.get("candidates") or METHODS[options.get("method", DEFAULT)].candidates
         texts = SEARCH + ceil(max(limit, candidates) / CANDIDATES_OF_TEXT) + _explained(limit, options)

@@ -14,7 +14,6 @@ import semclass
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Hit, Passage, QuestionLabel
-from semclass.index.passage_index import PassageIndex
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
@@ -128,10 +127,7 @@ def _used(method: Method, weights: Mapping[str, float]) -> dict[str, float]:
 
 def _info(engine: Engine) -> dict[str, Any]:
     models, retriever = engine.models, engine.retriever
-    embedded = retriever is not None and isinstance(retriever.index, PassageIndex)
-    index = (
-        None if retriever is None else {"passages": len(retriever.index), "kind": "folder" if embedded else "qdrant"}
-    )
+    index = None if retriever is None else {"passages": len(retriever.index), "kind": retriever.index.kind}
     return {
         "version": semclass.__version__,
         "encoder": models.encoder.fingerprint,
