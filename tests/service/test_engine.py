@@ -363,7 +363,7 @@ async def test_a_server_that_hangs_leaves_the_workers_to_others():
     work, server = Work(held=False), Work()
     async with searching(work, workers=2) as engine:
         engine.retriever = Searched(server)
-        engine.retriever.index = object()
+        engine.retriever.index = SimpleNamespace(kind="a server")
         tasks = [asyncio.create_task(engine.search(str(place))) for place in range(4)]
         await server.begun(2)
         assert await engine.classify_questions(["a"]) == ["a@0.0"]
