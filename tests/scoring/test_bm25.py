@@ -194,3 +194,9 @@ def test_some_passages_score_as_among_all(made, data):
     every = bm25.scores(parts, known, question)
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(every) - 1)))), np.int64)
     np.testing.assert_array_equal(bm25.scores_at(parts, known, question, rows), every[rows])
+
+
+def test_space_on_the_disk_is_taken_before_a_file_is_mapped(tmp_path):
+    array = postings._mapped(tmp_path / "array.npy", np.dtype(np.uint32), 100_000)  # a full disk would end the process
+    assert (tmp_path / "array.npy").stat().st_blocks * 512 >= array.nbytes
+    assert np.load(tmp_path / "array.npy").sum() == 0

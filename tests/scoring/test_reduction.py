@@ -73,12 +73,13 @@ def looked_at(monkeypatch) -> list[int]:
 
 
 @pytest.mark.usefixtures("small_cells")
-def test_a_question_near_some_passages_leaves_most_cells_alone(monkeypatch):
+@pytest.mark.parametrize("allowed", [None, np.arange(500) % 100 > 0], ids=["all", "some removed"])
+def test_a_question_near_some_passages_leaves_most_cells_alone(monkeypatch, allowed):
     codes, levels = clustered(500, 10)
     sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
     assert len(found.starts) > 10
     question = from_int8(codes[:1], levels[:1])[0]
-    nearest = found.nearest(question, 5)
+    nearest = found.nearest(question, 5, allowed)
     assert 15 <= sum(sizes) < 250
     assert set((nearest % 10).tolist()) == {0}  # all of them are about the first direction
 
