@@ -1,7 +1,6 @@
 """What the service counts, for Prometheus.
 
-Labels are routes that the service has, statuses, and kinds of work: none of them comes from a request, so that no
-client can make more time series.
+Labels are known routes, statuses, and kinds of work, none of them from a request: clients cannot make more time series.
 """
 
 from __future__ import annotations
@@ -16,13 +15,7 @@ _TEXTS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 
 
 class Metrics:
-    """Counters on a registry of their own.
-
-    Parameters
-    ----------
-    engine
-        Whose queue is shown, and whose runs are counted.
-    """
+    """Counters of requests and of an engine's runs, on a registry of their own."""
 
     def __init__(self, engine: Engine) -> None:
         self.registry = registry = CollectorRegistry()
@@ -41,7 +34,7 @@ class Metrics:
         self.open = Gauge("semclass_requests_open", "Requests that are being answered.", registry=registry)
         Info("semclass", "The service.", registry=registry).info({"version": semclass.__version__})
         ProcessCollector(registry=registry)
-        engine.on_batch = self.batch
+        engine.on_batch = lambda kind, texts: self._batches.labels(kind).observe(texts)
 
     def request(self, route: str, status: int, seconds: float, texts: int) -> None:
         """Count a request."""
@@ -49,7 +42,3 @@ class Metrics:
         self._seconds.labels(route).observe(seconds)
         if texts:
             self._texts.labels(route).inc(texts)
-
-    def batch(self, kind: str, texts: int) -> None:
-        """Count a run."""
-        self._batches.labels(kind).observe(texts)
