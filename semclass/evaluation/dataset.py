@@ -14,9 +14,9 @@ from semclass.documents.readers import read_json_lines, read_lines
 class Dataset:
     """Questions that have a relevant passage, and their judgements."""
 
-    folder: Path
-    questions: Mapping[str, str]  # text by id
-    relevance: Mapping[str, Mapping[str, int]]  # relevance, above 0, by passage id, by question id
+    folder: Path  #: of the questions
+    questions: Mapping[str, str]  #: text by id
+    relevance: Mapping[str, Mapping[str, int]]  #: relevance, above 0, by passage id, by question id
 
 
 def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None) -> Dataset:

@@ -36,19 +36,19 @@ class MethodResult:
     Those that begin with ``cond`` are over the questions whose answer is among the hybrid's first ten.
     """
 
-    mrr: float  # this, recall and nDCG at 10
-    top1: float  # share of questions with a relevant passage in first place
-    top_k: tuple[float, ...]  # the same for the first 1 to 10
-    recall: float
-    ndcg: float
-    cond_mrr: float
-    cond_top1: float
-    error_removed: float  # share of the hybrid's 1 - cond_mrr that the method removes
-    p_value: float  # two-sided paired randomisation test of the reciprocal ranks against the hybrid's
-    mrr_ci: tuple[float, float]  # 95 % bootstrap intervals over questions
-    error_removed_ci: tuple[float, float]
-    measures: Mapping[str, float] = field(default_factory=dict)  # further measures, by name
-    slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # by kind of slice and slice
+    mrr: float  #: MRR@10
+    top1: float  #: share of questions with a relevant passage in first place
+    top_k: tuple[float, ...]  #: the same for the first 1 to 10
+    recall: float  #: recall@10
+    ndcg: float  #: nDCG@10
+    cond_mrr: float  #: MRR@10 of these questions
+    cond_top1: float  #: share of first places of these questions
+    error_removed: float  #: share of the hybrid's 1 - cond_mrr that the method removes
+    p_value: float  #: two-sided paired randomisation test of the reciprocal ranks against the hybrid's
+    mrr_ci: tuple[float, float]  #: 95 % bootstrap interval over questions
+    error_removed_ci: tuple[float, float]  #: the same of `error_removed`
+    measures: Mapping[str, float] = field(default_factory=dict)  #: further measures, by name
+    slices: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  #: by kind of slice and slice
 
     def as_json(self) -> dict[str, Any]:
         """The figures under the names that reports use, such as ``mrr@10``."""
