@@ -71,7 +71,6 @@ def draw(panels: Sequence[Panel], quality: str) -> bytes:
 
 
 def _draw_point(place: Any, point: Point, number: int) -> Any:
-    """A system's mark, its number and its interval."""
     style = STYLES[point.kind]
     low, high = point.interval
     ends = [[max(point.quality - low, 0)], [max(high - point.quality, 0)]]
@@ -83,7 +82,6 @@ def _draw_point(place: Any, point: Point, number: int) -> Any:
 
 
 def _finish(place: Any, panel: Panel, quality: str) -> None:
-    """The front, axes and title of a panel."""
     line = front([point for point in panel.points if point.kind != "prompted"])  # those were not timed here
     steps = [point.cost for point in line], [point.quality for point in line]
     place.step(*steps, where="post", color=figures.INK, linewidth=0.9, alpha=0.6, zorder=1)
