@@ -241,6 +241,7 @@ class BertWriter:
         if first:
             place = g.const(f"{name}.first.place", [0])
             g.op("Gather", [f"{output}.all", place], output, axis=1)
+            g.nodes[-1].name = f"{name}.first"  # its output is named as the node above
             source = g.op("Gather", [source, place], f"{source}.first", axis=1)
         out = self.linear(f"{name}.dense", context, out_weight, self.weights[f"{prefix}.output.dense.bias"], factors)
         return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")

