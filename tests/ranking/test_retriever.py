@@ -129,12 +129,17 @@ def counting(models):
         ({"explain": True}, True),
     ],
 )
-def test_a_question_is_classified_only_where_its_class_is_used(retriever, counting, corpus, options, classified):
+def test_a_question_is_classified_only_where_its_class_is_used(retriever, counting, options, classified):
     found = replace(retriever, models=counting).search(QUESTION, **options)
     assert counting.questions.seen == [QUESTION] * classified
     assert found == retriever.search(QUESTION, **options)
-    Reranker(counting).rerank(QUESTION, corpus[:2], **options)
-    assert counting.questions.seen == [QUESTION, QUESTION] * classified
+
+
+@pytest.mark.parametrize(("method", "classified"), [("learned", False), ("class-stable", True)])
+def test_a_reranker_classifies_a_question_only_where_its_class_is_used(counting, corpus, method, classified):
+    (hit, *_) = Reranker(counting).rerank(QUESTION, corpus[:4], method=method)
+    assert counting.questions.seen == [QUESTION] * classified
+    assert set(hit.probabilities) == set(counting.passages.classes)
 
 
 @pytest.mark.parametrize(
