@@ -151,7 +151,7 @@ def gate_graph(hidden: int) -> str:
 
 def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
     """Join an encoder and a head that was trained for it to the graph that the module's docstring describes."""
-    wanted = encoder_views([head])
+    wanted = encoder_views(head)
     if not wanted and PIECES not in head.inputs:
         raise InputError(f"the head reads {', '.join(head.inputs)} alone, which no graph computes from token ids")
     unknown = [view for view in wanted if view not in encoder.field("views")]
@@ -205,7 +205,7 @@ def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) 
     tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding()
-    views = gather([head], list(EXAMPLES), encoder.encode(EXAMPLES, views=encoder_views([head])))
+    views = gather(head, list(EXAMPLES), encoder.encode(EXAMPLES, views=encoder_views(head)))
     encodings = tokenizer.encode_batch(list(EXAMPLES))
     feeds = {
         "input_ids": np.array([item.ids for item in encodings], np.int64),

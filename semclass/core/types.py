@@ -51,7 +51,7 @@ def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
 
 def ragged(rows: Sequence[npt.NDArray[Any]], empty: npt.NDArray[Any]) -> Ragged:
     """Concatenate rows; `empty` gives dtype and item shape where there are no rows at all."""
-    lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     values = np.concatenate(rows) if rows else empty
     return Ragged(values, offsets_of(lengths))
 

@@ -52,12 +52,14 @@ def is_watched() -> bool:
     return _thread.between is not None
 
 
-def steps(items: Iterable[Result]) -> Iterator[Result]:
+def steps(items: Iterable[Result]) -> Iterable[Result]:
     """Give items one after another, and call what :func:`watched` was given before each."""
-    between = _thread.between
+    return items if _thread.between is None else _announced(items, _thread.between)
+
+
+def _announced(items: Iterable[Result], between: Callable[[], object]) -> Iterator[Result]:
     for item in items:
-        if between is not None:
-            between()
+        between()
         yield item
 
 

@@ -23,20 +23,21 @@ PIECES_LENGTH = 32  # its columns; of 10,223 TREC and natural questions 20 are l
 BATCH = 32  # texts per run of a head that reads word-piece states; those of like length together, as padding costs time
 
 
-def encoder_views(heads: Sequence[Head]) -> tuple[str, ...]:
-    """Names of the views that heads need of the encoder, sorted."""
-    return tuple(sorted({name for head in heads for name in head.inputs} - {SURFACE, PIECES}))
+def encoder_views(head: Head | None) -> tuple[str, ...]:
+    """Names of the views that a head needs of the encoder, sorted."""
+    return () if head is None else tuple(sorted({*head.inputs} - {SURFACE, PIECES}))
 
 
-def gather(heads: Sequence[Head], texts: list[str], encoding: Encoding) -> dict[str, FloatArray]:
-    """Collect what heads read."""
+def gather(head: Head, texts: list[str], encoding: Encoding) -> dict[str, FloatArray]:
+    """Collect what a head reads."""
     views: dict[str, FloatArray] = {}
-    for name in encoder_views(heads):
-        views[name] = padded(encoding.pieces(name)) if name == STATES else encoding.rows(name)
-    if any(SURFACE in head.inputs for head in heads):
-        views[SURFACE] = surface_features(texts)
-    if any(PIECES in head.inputs for head in heads):
-        views[PIECES] = piece_matrix(encoding.terms)
+    for name in head.inputs:
+        if name == SURFACE:
+            views[name] = surface_features(texts)
+        elif name == PIECES:
+            views[name] = piece_matrix(encoding.terms)
+        else:
+            views[name] = padded(encoding.pieces(name)) if name == STATES else encoding.rows(name)
     return views
 
 
@@ -54,11 +55,11 @@ def classify(head: Head | None, texts: list[str], encoding: Encoding) -> DoubleA
     if head is None or not texts:
         return np.zeros((len(texts), 0 if head is None else len(head.classes)))
     if STATES not in head.inputs or len(texts) <= BATCH:
-        return head.probabilities(gather([head], texts, encoding))
+        return head.probabilities(gather(head, texts, encoding))
     found = np.zeros((len(texts), len(head.classes)))
     for batch in steps(batches_by_length(encoding.pieces(STATES).lengths(), BATCH)):
         part = Encoding(terms=encoding.terms.take(batch), states=encoding.pieces(STATES).take(batch))
-        found[batch] = head.probabilities(gather([head], [texts[row] for row in batch.tolist()], part))
+        found[batch] = head.probabilities(gather(head, [texts[row] for row in batch.tolist()], part))
     return found
 
 

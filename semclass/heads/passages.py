@@ -39,7 +39,7 @@ class PassageClassifier:
     @property
     def encoder_views(self) -> tuple[str, ...]:
         """The views that this classifier needs of an encoding."""
-        return encoder_views([self.head] if self.head else [])
+        return encoder_views(self.head)
 
     @property
     def thresholds(self) -> DoubleArray:

@@ -71,7 +71,7 @@ class QuestionClassifier:
     @property
     def encoder_views(self) -> tuple[str, ...]:
         """The views that this classifier needs of an encoding."""
-        return encoder_views([self.head] if self.head else [])
+        return encoder_views(self.head)
 
     def predict(self, questions: Iterable[str], *, min_probability: float = 0.0) -> list[QuestionLabel]:
         """Classify questions.

@@ -65,7 +65,7 @@ class Speller:
     def __call__(self, text: str) -> str:
         """Replace the words that are probably misspelt, by words in lower case; what follows `READ` characters stays."""
         begin, rest = text[:READ], text[READ:]
-        if all(word.lower() in self.costs for word in _WORD.findall(begin)):
+        if self.costs.keys() >= set(map(str.lower, _WORD.findall(begin))):
             return text
         return _WORD.sub(self._replace, begin) + rest
 

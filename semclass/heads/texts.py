@@ -126,7 +126,7 @@ class TextModel:
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 where a text has one class."""
-        views, job = encoder_views([self.head]), partial(classify, self.head)
+        views, job = encoder_views(self.head), partial(classify, self.head)
         return classify_in_chunks(self.encoder, check_texts(texts), views, job)
 
 

@@ -138,7 +138,7 @@ def test_a_head_of_ones_own_with_word_pieces_and_a_file_for_a_step_before_the_en
     head = Head.load(own_head, encoder=encoder.fingerprint)
     # word pieces: more than the head reads, fewer, one
     texts = [*QUESTIONS, *GREETINGS, "What is it that " + "you say " * 30 + "?", "a"]
-    expected = head.probabilities(gather([head], texts, encoder.encode(texts, views=encoder_views([head]))))
+    expected = head.probabilities(gather(head, texts, encoder.encode(texts, views=encoder_views(head))))
     run = service(folder)
     np.testing.assert_allclose(run(texts)["probabilities"], expected, atol=1e-4)
     np.testing.assert_allclose([run([text])["probabilities"][0] for text in texts], expected, atol=1e-4)
