@@ -111,8 +111,7 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable labels, of shape (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)
-        found: npt.NDArray[Any] = self.classes_[best]
+        found: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return found
 
 

@@ -120,14 +120,8 @@ def card_sections(
             ["min_probability", "share answered", "accuracy of these"], [row.values() for row in report["coverage"]]
         )
     tried = [
-        [
-            f"**{name}**" if name == report["chosen"] else name,
-            row["accuracy"],
-            row["log_loss"],
-            row["calibration_error"],
-        ]
-        for row in report["candidates"]
-        for name in [row["candidate"]]
+        [f"**{name}**" if name == report["chosen"] else name, *figures]
+        for name, *figures in (row.values() for row in report["candidates"])
     ]
     return [
         (
