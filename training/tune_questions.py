@@ -277,7 +277,7 @@ def write_network(
     state = "states"
     for index in setup.layers:
         state = writer.feed_forward(index + 1, writer.attention(index + 1, state))
-    pooled = g.op("Concat", [writer.mean(setup.recipe.top), writer.first_token(setup.recipe.top)], "pooled", axis=-1)
+    pooled = g.op("Concat", [writer.mean(setup.recipe.top), first_piece(writer, state)], "pooled", axis=-1)
     weight = g.const("output.weight", weights["output.weight"] * np.float32(slopes.fine))
     bias = g.const("output.bias", weights["output.bias"] * np.float32(slopes.fine))
     # see `softened`: to the logits of a coarse class's members is added a multiple of the coarse class's logit
@@ -292,6 +292,14 @@ def write_network(
     inputs = [value("states", onnx.TensorProto.FLOAT, ["batch", "length", setup.config.hidden_size])]
     outputs = [value("probabilities", onnx.TensorProto.FLOAT, ["batch", len(setup.classes)])]
     return writer.finish("questions", inputs, outputs)
+
+
+def first_piece(writer: bert_graph.BertWriter, state: str) -> str:
+    """Write the state of the first word piece, at place 1; of a text of one place, that one."""
+    g = writer.graph
+    length = g.op("Shape", [state], "length", start=1, end=2)
+    place = g.op("Min", [g.op("Sub", [length, "axis1"], "length.last"), "axis1"], "first.place")
+    return g.op("Squeeze", [g.op("Gather", [state, place], "first.column", axis=1), "axis1"], "first")
 
 
 def int8_network(weights: Mapping[str, Array], setup: Setup, slopes: Slopes, calibration: Ragged) -> bytes:
