@@ -159,7 +159,7 @@ def ranking(models: Path) -> Scores:
     scores: Scores = {}
     for model, method in RANKING.items():
         how = METHODS[method]
-        orders = [loaded.order(query, row, how).order for query, row in zip(queries, found, strict=True)]
+        orders = [loaded.order(query, row, how).places for query, row in zip(queries, found, strict=True)]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
         values = per_question(dataset, ranking, ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}

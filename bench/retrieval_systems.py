@@ -136,7 +136,7 @@ class Systems:
             started = time.perf_counter()
             order = timing.rerank(self.retriever, query, found, how)
             seconds = time.perf_counter() - started
-            return Found(self.ids(found.rows[order.order]), seconds)
+            return Found(self.ids(found.rows[order.places]), seconds)
 
         return job
 
@@ -165,7 +165,7 @@ class Systems:
             started = time.perf_counter()
             learned = timing.rerank(retriever, query, found, METHODS["learned"])
             logits = np.zeros(len(found), np.float32)
-            first = learned.order[:FEW]
+            first = learned.places[:FEW]
             logits[first] = network.scores(text, self.texts(found.rows[first]))
             order = order_of_few(learned.score, logits, slope)
             seconds = time.perf_counter() - started
