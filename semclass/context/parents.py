@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from semclass.context.hits import best_first, found_ids, name_in, renumbered
+from semclass.core.checks import check_probability, short
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage
 
@@ -15,18 +16,22 @@ Parents: TypeAlias = Mapping[str, Passage] | Callable[[Sequence[str]], Iterable[
 """Where parents are: passages by id, or a function from ids to their passages, in any order."""
 
 
-def expand_parents(hits: Sequence[Hit], parents: Parents) -> list[Hit]:
-    """Give parents in place of their children, as in LangChain's ``ParentDocumentRetriever``.
+def expand_parents(hits: Sequence[Hit], parents: Parents, *, threshold: float = 0.0) -> list[Hit]:
+    """Give parents in place of their children: small passages are found best, larger ones are read best.
 
-    A child names its parent's id in ``metadata["parent"]``; a hit that names none stays as it is. Called again, it replaces
-    parents by their own parents.
+    A parent takes the place of its children where ``found children / children > threshold``. With 0 one child is enough, as
+    in LangChain's ``ParentDocumentRetriever``; Haystack and LlamaIndex, both ``AutoMergingRetriever``, take 0.5. Called
+    again, it replaces parents by their own parents.
 
     Parameters
     ----------
     hits
-        n hits.
+        n hits. A child names its parent's id in ``metadata["parent"]``; a hit that names none stays as it is.
     parents
-        Where parents are.
+        Where parents are. With a threshold above 0 their ``metadata["children"]`` must hold the ids of all children, or
+        their number.
+    threshold
+        In [0, 1).
 
     Returns
     -------
@@ -37,27 +42,47 @@ def expand_parents(hits: Sequence[Hit], parents: Parents) -> list[Hit]:
     Raises
     ------
     InputError, InputTypeError
-        If `parents` lacks a parent, or a name is not a string.
+        If the threshold is not allowed, `parents` lacks a parent, or that does not say how many children it has.
     """
     ranked = best_first(hits)
-    named = {hit.id: name_in(hit, "parent") for hit in ranked}
-    names = list(dict.fromkeys(name for name in named.values() if name is not None))
-    if not names:
-        return renumbered(ranked)
-    found = parents if isinstance(parents, Mapping) else {item.id: item for item in parents(names)}
-    groups: defaultdict[str, list[Hit]] = defaultdict(list)
+    if check_probability(threshold, "threshold") == 1:
+        raise InputError("threshold is 1; it must be below 1: a parent is given where more than that share was found")
+    children: defaultdict[str, list[Hit]] = defaultdict(list)
     for hit in ranked:
-        name = None if hit.id in names else named[hit.id]  # a parent that was found itself stays
-        if name is not None and name not in found:
-            raise InputError(f"parents holds no passage {name!r}, which hit {hit.id!r} names as its parent")
-        groups[name or hit.id].append(hit)
-    return renumbered(_parent(found[name], group) if name in names else group[0] for name, group in groups.items())
+        if (parent := name_in(hit, "parent")) is not None:
+            children[parent].append(hit)
+    if not children:
+        return renumbered(ranked)
+    found = parents if isinstance(parents, Mapping) else {item.id: item for item in parents(list(children))}
+    merged: dict[str, Hit] = {}
+    for name, group in children.items():
+        if name not in found:
+            raise InputError(f"parents holds no passage {name!r}, which hit {group[0].id!r} names as its parent")
+        if threshold == 0 or len({hit.id for hit in group}) > threshold * _n_children(found[name]):
+            merged[name] = _parent(found[name], group + [hit for hit in ranked if hit.id == name])
+    replaced: dict[str, Hit] = {}
+    for hit in ranked:
+        taken = merged.get(hit.id) or merged.get(hit.metadata.get("parent", "")) or hit
+        replaced.setdefault(taken.id, taken)
+    return renumbered(replaced.values())
 
 
 def _parent(parent: Passage, group: Sequence[Hit]) -> Hit:
-    best = group[0]
+    ordered = sorted(group, key=lambda hit: hit.rank)
+    best = ordered[0]
     begin = parent.text.find(best.text)
     core = {} if begin < 0 or best.id == parent.id else {"core": [begin, begin + len(best.text)]}
-    return replace(
-        best, id=parent.id, text=parent.text, metadata={**parent.metadata, "found": found_ids(group), **core}
-    )
+    metadata = {**parent.metadata, "found": found_ids(ordered), **core}
+    return replace(best, id=parent.id, text=parent.text, metadata=metadata)
+
+
+def _n_children(parent: Passage) -> int:
+    children = parent.metadata.get("children")
+    if isinstance(children, Sequence) and not isinstance(children, str):
+        children = len(children)
+    if isinstance(children, bool) or not isinstance(children, int) or children < 1:
+        raise InputError(
+            f"metadata 'children' of the parent {parent.id!r} is {short(children)}; with a threshold above 0, give the ids "
+            "of all its children, or their number"
+        )
+    return children

@@ -199,6 +199,15 @@ def test_parents_stand_in_for_their_children_once_each_in_the_order_of_the_best(
     assert expand_parents(given, {}) == given
 
 
+def test_with_a_threshold_more_than_that_share_of_the_children_must_be_found():
+    a, b = children("a", 2), children("b", 3)
+    hits = [hit(child.id, child.text, rank, **child.metadata) for rank, child in enumerate([b[0], a[1], b[2]], 1)]
+    assert names(expand_parents(hits, parents(a=2, b=3), threshold=0.5)) == ["b", "a.2"]
+    assert names(expand_parents(hits, parents(a=2, b=4), threshold=0.5)) == ["b.1", "a.2", "b.3"]
+    with pytest.raises(InputError, match="'children' of the parent 'b' is None"):
+        expand_parents(hits, {"a": Passage("a", "A"), "b": Passage("b", "B")}, threshold=0.5)
+
+
 def test_parents_may_give_way_to_theirs_and_a_parent_that_was_found_itself_comes_once():
     section = Passage("s", "Part 1 of a. And more.", {"parent": "d", "children": ["s.1"]})
     document = Passage("d", "Title. Part 1 of a. And more.", {"children": ["s"]})
@@ -206,7 +215,7 @@ def test_parents_may_give_way_to_theirs_and_a_parent_that_was_found_itself_comes
     store = {"s": section, "d": document}
     (one,) = expand_parents(hits[:1], store)
     assert (one.id, one.metadata["found"]) == ("s", ["s.1"])
-    (top,) = expand_parents(expand_parents(hits, store), store)
+    (top,) = expand_parents(expand_parents(hits, store, threshold=0.5), store, threshold=0.5)
     assert (top.id, top.metadata["found"]) == ("d", ["s.1", "s"])
     assert expand_parents(hits[::-1], store) == expand_parents(hits, store)
     assert [(item.id, item.metadata["found"]) for item in expand_parents(hits, store)] == [("s", ["s.1", "s"])]
@@ -215,6 +224,8 @@ def test_parents_may_give_way_to_theirs_and_a_parent_that_was_found_itself_comes
 def test_a_parent_that_is_nowhere_is_named():
     with pytest.raises(InputError, match=r"parents holds no passage 'a', which hit 'a.1' names"):
         expand_parents([hit("a.1", parent="a")], {})
+    with pytest.raises(InputError, match="must be below 1"):
+        expand_parents([], {}, threshold=1)
     with pytest.raises(InputTypeError, match="'parent' of hit 'x' must be a string, not 3"):
         expand_parents([hit("x", parent=3)], {})
 

@@ -75,6 +75,33 @@ def test_windows_read_as_those_of_haystack(overlap, around):
         assert ours.text == theirs
 
 
+@pytest.mark.parametrize("threshold", [0.1, 0.4, 0.5, 0.7])
+@pytest.mark.parametrize("chosen", [[0], [0, 1], [0, 2, 3], [5, 1, 4], [0, 1, 2, 3, 4, 5], [2, 3, 7, 8, 9]])
+def test_parents_are_those_of_haystack(threshold, chosen):
+    haystack = pytest.importorskip("haystack")
+    stores = pytest.importorskip("haystack.document_stores.in_memory")
+    splitters = pytest.importorskip("haystack.components.preprocessors")
+    merging = pytest.importorskip("haystack.components.retrievers.auto_merging_retriever")
+    builder = splitters.HierarchicalDocumentSplitter(block_sizes={20, 10, 4}, split_overlap=0, split_by="word")
+    parts = builder.run([haystack.Document(content=TEXT)])["documents"]
+    store = stores.InMemoryDocumentStore()
+    store.write_documents([part for part in parts if part.meta["__children_ids"]])
+    leaves = [part for part in parts if not part.meta["__children_ids"]]
+    found = [leaves[place] for place in chosen]
+    theirs = merging.AutoMergingRetriever(store, threshold=threshold).run(found)["documents"]
+
+    def metadata(part):
+        return {"parent": part.meta["__parent_id"], "children": part.meta["__children_ids"]}
+
+    parents = {part.id: Passage(part.id, part.content, metadata(part)) for part in parts}
+    hits = [hit(part.id, part.content, rank, **metadata(part)) for rank, part in enumerate(found, 1)]
+    ours = hits
+    for _ in range(3):
+        ours = expand_parents(ours, parents, threshold=threshold)
+    assert {item.id for item in ours} == {document.id for document in theirs}
+    assert {item.text for item in ours} == {document.content for document in theirs}
+
+
 def test_parents_are_those_of_langchain():
     retrievers = pytest.importorskip("langchain_classic.retrievers")
     storage = pytest.importorskip("langchain_core.stores")
