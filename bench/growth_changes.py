@@ -31,9 +31,9 @@ from semclass.encoders.onnx_encoder import STATES
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import evaluate
 from semclass.index.build import build_index
+from semclass.index.commit import describe
 from semclass.index.ingest import FORMS, chunks, in_order
 from semclass.index.passage_encoder import PassageEncoder, searchable
-from semclass.index.store import describe
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 from semclass.ranking.methods import METHODS

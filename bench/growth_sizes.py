@@ -21,10 +21,10 @@ from datasets_io import read_jsonl
 from semclass import HybridRetriever, OnnxEncoder, Passage
 from semclass.core.errors import MissingExtraError, import_extra
 from semclass.documents.readers import read_corpus
+from semclass.index.commit import describe
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
-from semclass.index.store import describe
 from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import top_k
 

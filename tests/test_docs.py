@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 from collections import Counter
 
@@ -126,3 +127,12 @@ def test_environment_variables_are_documented():
     read = set(re.findall(r'"(SEMCLASS_[A-Z_]+)"', code))
     assert read
     assert all(f"`{name}`" in TEXTS["reference/environment.md"] for name in read)
+
+
+def test_what_contributing_names_is_there():
+    for name in set(re.findall(r"`(semclass[.\w]+)`", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))):
+        assert pkgutil.resolve_name(name)
+    for path in re.findall(
+        r"`((?:semclass|tests|bench|training)/[\w./]+\.(?:py|js))`", (ROOT / "CONTRIBUTING.md").read_text()
+    ):
+        assert (ROOT / path).is_file()

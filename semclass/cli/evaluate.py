@@ -63,7 +63,7 @@ def tune(
     from semclass.core.cpu import available_threads
     from semclass.evaluation import figures, tune
     from semclass.evaluation.dataset import read_dataset
-    from semclass.index.store import store_tuned
+    from semclass.index.commit import store_tuned
 
     if reset:
         if queries or qrels:

@@ -190,7 +190,7 @@ def delete(
 ) -> None:
     """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
     from semclass.documents.readers import read_lines
-    from semclass.index.filter_terms import read_terms
+    from semclass.index.filter_command_line import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
         raise InputError("give ids as arguments, or with --file F, or a filter with --where, one of the three")
@@ -226,7 +226,7 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: boo
 @options.json_output
 def info(folder: Path, *, as_json: bool) -> None:
     """Tell what the index in DIR holds: passages, bytes, and the weights that were tuned for it."""
-    from semclass.index.store import describe
+    from semclass.index.commit import describe
 
     found = describe(folder)
     total, tuned = sum(found["bytes"].values()), found["tuned"]
@@ -278,7 +278,7 @@ def _changing(
     folder: Path, *, as_json: bool, models: Path | None = None, encoder: str | None = None
 ) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
     """Change an index, and print what was done."""
-    from semclass.index.store import describe
+    from semclass.index.commit import describe
     from semclass.index.writer import IndexWriter
 
     def passage_encoder() -> PassageEncoder:

@@ -58,7 +58,7 @@ def search(
     INDEX is a folder, or the address of a collection on a Qdrant server, such as http://localhost:6333/passages.
     """
     from semclass.context.build import build_context
-    from semclass.index.filter_terms import read_terms
+    from semclass.index.filter_command_line import read_terms
 
     if not as_context and (budget or window):
         raise InputError("--budget and --window need --context; give it too, or neither of them")

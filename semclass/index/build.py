@@ -24,14 +24,14 @@ from semclass.core import artifacts
 from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import Passage
-from semclass.index import joining, manifest, store
+from semclass.index import commit, joining, manifest
+from semclass.index.commit import AREA
 from semclass.index.ingest import IndexConfig, chunks, in_order, line_of, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import PROTOCOL, Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hashes_of
-from semclass.index.store import AREA
 from semclass.index.target import check_target
 
 GROUP = 4096
@@ -114,15 +114,15 @@ def build_index(
         # another build may have ended while the first passages were read
         check_target(folder, replace=replace)
         if (before := manifest.find(folder)) is not None:
-            store.clean(folder, before)
-        with store.os_errors(folder):
+            commit.clean(folder, before)
+        with commit.os_errors(folder):
             area = _Area(folder / AREA, _identity(config), resume=resume)
         _fill(area, chain([first], groups), config, progress, threads)
-        with store.staging(folder) as place, store.rollback(folder):
+        with commit.staging(folder) as place, commit.rollback(folder):
             folders = joining.join_folders([area.folder / done.name for done in area.done], place)
-            entry = store.install([joining.opened(path) for path in folders], folder, place, config.similarity)
+            entry = commit.install([joining.opened(path) for path in folders], folder, place, config.similarity)
             made = Manifest(header_of(config.header()), (entry,), manifest.generation_of(folder) + 1)
-            store.commit(folder, made, built=True)
+            commit.commit(folder, made, built=True)
     warn_of_long([name for done in area.done for name in done.long], entry.passages, stacklevel=3)
     return PassageIndex.load(folder, verify=False)
 
@@ -221,7 +221,7 @@ def _fill(
         group.parts.append(part)
         group.long += long
         if sum(map(len, group.parts)) == group.passages:
-            with store.os_errors(area.folder.parent):
+            with commit.os_errors(area.folder.parent):
                 area.add(group)
             group.parts.clear()
         report(len(chunk))

@@ -1,7 +1,7 @@
 """The passage index: everything about passages that does not depend on the question, computed once.
 
 An index is a row of segments (:mod:`semclass.index.segment`) in a folder whose manifest names them
-(:mod:`semclass.index.store`). A loaded index is a snapshot: changes of the folder (:mod:`semclass.index.writer`) do not
+(:mod:`semclass.index.commit`). A loaded index is a snapshot: changes of the folder (:mod:`semclass.index.writer`) do not
 reach it, and :meth:`PassageIndex.refresh` gives the newer one. How its files are read, and why, says
 :mod:`semclass.core.files`.
 """
@@ -21,7 +21,7 @@ from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
-from semclass.index import candidates, manifest, store
+from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
 from semclass.index.ingest import IndexConfig, chunks, decoded, warn_of_long
 from semclass.index.joining import join
@@ -231,11 +231,11 @@ class PassageIndex(PassageRows):
         """
         folder = Path(folder)
         check_target(folder)
-        with locked(folder), store.staging(folder) as place, store.rollback(folder):
+        with locked(folder), commit.staging(folder) as place, commit.rollback(folder):
             self._check_current(folder)
-            entry = store.install(self.parts(), folder, place, self.similarity)
+            entry = commit.install(self.parts(), folder, place, self.similarity)
             generation = manifest.generation_of(folder) + 1
-            store.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
+            commit.commit(folder, Manifest(self.header(), (entry,), generation, self.tuned))
 
     def _check_current(self, folder: Path) -> None:
         """Refuse to write over what others committed since this index was loaded from the same folder."""

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from semclass.core.files import Files
 from semclass.core.types import IntArray, Passage
-from semclass.index import joining, store
+from semclass.index import commit, joining
 from semclass.index.column_tables import columns_of
 from semclass.index.filter_matching import mask
 from semclass.index.filters import Filter
@@ -146,7 +146,7 @@ def joined(group: Group, place: Path) -> PendingSegment:
     if size(group) < SMALL:
         return PendingSegment(joining.join(parts or [group[0].part]))
     folder = place / uuid.uuid4().hex
-    with store.os_errors(place.parent):
+    with commit.os_errors(place.parent):
         joining.write(parts, folder, durable=False)
     for item in group:
         if item.segment.name:  # it stays open for as long as it is needed

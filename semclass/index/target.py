@@ -8,9 +8,9 @@ from pathlib import Path
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
+from semclass.index.commit import AREA, OURS
 from semclass.index.lock import LOCK
 from semclass.index.manifest import PROTOCOL, read
-from semclass.index.store import AREA, OURS
 
 _IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
 """Names that a build writes in :data:`AREA`; a folder that holds others was not made by a build."""

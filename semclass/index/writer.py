@@ -15,7 +15,7 @@ import numpy as np
 from semclass.core.checks import check_choice, check_text, check_texts, check_unique, short
 from semclass.core.errors import EncoderMismatchError, InputError, InputTypeError
 from semclass.core.types import Passage
-from semclass.index import filters, manifest, pending, store
+from semclass.index import commit, filters, manifest, pending
 from semclass.index.ingest import IndexConfig, chunks, in_order, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import Entry
@@ -91,8 +91,8 @@ class IndexWriter:
         folder = Path(folder)
         manifest.read(folder)  # before a lock is left in a folder that holds no index
         with locked(folder):
-            store.clean(folder, manifest.read(folder))
-            with store.staging(folder) as place:
+            commit.clean(folder, manifest.read(folder))
+            with commit.staging(folder) as place:
                 load = (
                     PassageEncoder.load
                     if passage_encoder is None
@@ -259,10 +259,10 @@ class IndexWriter:
         whole = len(self._pending) == 1 and self._pending[0].deleted is None
         if self._pending == self._before and (whole or not compact):
             return False
-        with store.rollback(self._folder):
+        with commit.rollback(self._folder):
             entries = tuple(self._written(group, compact=compact) for group in groups)
             found = self._manifest
-            store.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
+            commit.commit(self._folder, replace(found, segments=entries, generation=found.generation + 1))
         return True
 
     def _written(self, group: Group, *, compact: bool) -> Entry:
@@ -275,7 +275,7 @@ class IndexWriter:
                 deleted = count_deleted(item.segment.postings, np.flatnonzero(item.deleted))
                 return replace(item.entry, deleted=write_deleted(self._folder, deleted))
         similarity = str(self._manifest.header["similarity"])
-        return store.install([item.part for item in group], self._folder, self._place, similarity)
+        return commit.install([item.part for item in group], self._folder, self._place, similarity)
 
     @contextlib.contextmanager
     def _all_or_nothing(self) -> Iterator[None]:

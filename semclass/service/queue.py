@@ -3,8 +3,8 @@
 Small requests begin in the order in which they came; those of the same kind with the same options share a run. A request of
 more than one run is large: it is split into parts where it can be, and large and small requests take turns. One that cannot
 be split leaves a worker to the others, or works next to them where there is only one. What a request costs is known before
-it is taken (:mod:`semclass.service.pace`): what cannot be done in its time is refused at once. A run that nobody waits for
-any more ends before its next step.
+it is taken (:mod:`semclass.service.work_cost`): what cannot be done in its time is refused at once. A run that nobody
+waits for any more ends before its next step.
 
 All bookkeeping is done in the event loop, and needs no locks.
 """
@@ -23,8 +23,8 @@ from typing import Any, TypeAlias
 from semclass.core.errors import InputError, InputTypeError
 from semclass.encoders.batching import watched
 from semclass.service.answers import OverloadedError, stopping, too_large
-from semclass.service.pace import Pace
 from semclass.service.settings import Settings
+from semclass.service.work_cost import Pace
 
 BATCH_TEXTS, BATCH_CHARACTERS = 64, 32_768
 """Texts and characters that one run of the models reads at most; a request of more is large."""

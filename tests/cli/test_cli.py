@@ -236,7 +236,7 @@ def test_weights_are_tuned_stored_used_and_removed(run, beir, index, tmp_path):
 @pytest.mark.filterwarnings("default")
 def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, index, tmp_path, monkeypatch):
     from semclass.core.artifacts import sha256_of
-    from semclass.index.store import store_tuned
+    from semclass.index.commit import store_tuned
 
     monkeypatch.setenv("SEMCLASS_CACHE", str(tmp_path / "cache"))
     copy = tmp_path / "index"
@@ -256,7 +256,7 @@ def test_a_tuned_index_is_measured_and_its_own_questions_are_named(run, beir, in
 
 
 def test_what_an_index_holds_is_told(run, index, tmp_path):
-    from semclass.index.store import store_tuned
+    from semclass.index.commit import store_tuned
 
     copy = tmp_path / "index"
     shutil.copytree(index, copy)

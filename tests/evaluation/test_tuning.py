@@ -12,7 +12,7 @@ from semclass.evaluation.candidate_scores import Components, collect, reciprocal
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.tune import search_integrated, tune
 from semclass.evaluation.weight_search import ALPHA_GRID, FEW, GRID, fold_of, search_weights
-from semclass.index.store import store_tuned
+from semclass.index.commit import store_tuned
 from semclass.index.writer import IndexWriter
 from semclass.ranking.methods import METHODS, RERANKING
 from semclass.scoring.fusion import fused

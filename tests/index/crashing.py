@@ -23,8 +23,8 @@ from conftest import FAKE, passages
 from semclass import PassageIndex
 from semclass.index import build
 from semclass.index.build import build_index
+from semclass.index.commit import AREA
 from semclass.index.manifest import generation_of
-from semclass.index.store import AREA
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 

@@ -12,7 +12,7 @@ from semclass import ArtifactError, InputError, Passage, PassageIndex, Truncatio
 from semclass.cli.main import cli
 from semclass.index import build, segment
 from semclass.index.build import build_index
-from semclass.index.store import AREA, describe
+from semclass.index.commit import AREA, describe
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter
 

@@ -11,8 +11,8 @@ from made_metadata import METADATA, WHERE
 
 from semclass.core.errors import InputError, InputTypeError
 from semclass.index.column_tables import columns_of
+from semclass.index.filter_command_line import read_terms
 from semclass.index.filter_matching import mask
-from semclass.index.filter_terms import read_terms
 from semclass.index.filters import parse
 
 PASSAGES = {

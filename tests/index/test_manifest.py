@@ -11,7 +11,7 @@ from conftest import FAKE, passages
 
 from semclass import ArtifactError, PassageIndex
 from semclass.core import artifacts
-from semclass.index import store
+from semclass.index import commit
 from semclass.index.build import build_index
 from semclass.index.lock import LOCK
 from semclass.index.target import check_target
@@ -31,7 +31,7 @@ OTHERS = ["data-2024", "segment-analysis.csv", "removed-files.npz", "segment-012
     ("path", "text"),
     [
         *[(f"{name}/thesis.txt", "years of work") for name in OTHERS],
-        *[(f"{store.AREA}/{name}", "only the folder has the name of ours") for name in ("keep.txt", "part-1")],
+        *[(f"{commit.AREA}/{name}", "only the folder has the name of ours") for name in ("keep.txt", "part-1")],
         *[("manifest.json", text) for text in ('{"name": "my app"}', "{", '{"kind": "index", "protocol": 99}')],
     ],
 )
@@ -79,7 +79,7 @@ def test_an_index_is_not_replaced_without_leave(index_folder, changes, says):
 
 
 def test_a_new_folder_or_one_of_a_stopped_build_needs_no_leave(tmp_path):
-    (tmp_path / store.AREA).mkdir()
+    (tmp_path / commit.AREA).mkdir()
     (tmp_path / LOCK).touch()
     check_target(tmp_path, replace=False)
     check_target(tmp_path / "new", replace=False)
@@ -159,7 +159,7 @@ def test_a_damaged_manifest_is_named_with_the_command_that_helps(index_folder, d
     values = json.loads(path.read_text())
     damage(values)
     path.write_text(json.dumps(values))
-    for read in (PassageIndex.load, store.describe):
+    for read in (PassageIndex.load, commit.describe):
         with pytest.raises(ArtifactError, match=r"does not describe its .*`semclass index build --replace`"):
             read(index_folder)
 

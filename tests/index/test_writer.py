@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, InputTypeError, Passage, PassageIndex
-from semclass.index import store
+from semclass.index.commit import describe, store_tuned
 from semclass.index.ingest import FORMS
 from semclass.index.records import Query, Scoring
-from semclass.index.store import describe
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 from semclass.scoring.quantisation import Codebook, Codebooks
@@ -197,7 +196,7 @@ with IndexWriter.open({str(index_folder)!r}) as index:
     with IndexWriter.open(index_folder):
         for write in (
             lambda: PassageIndex.build(passages(1), passage_encoder=FAKE).save(index_folder),
-            lambda: store.store_tuned(index_folder, {}),
+            lambda: store_tuned(index_folder, {}),
         ):
             with pytest.raises(ArtifactError, match="another writer"):
                 write()

@@ -16,8 +16,8 @@ from semclass.heads.entailment import EntailmentClassifier
 from semclass.service import queue
 from semclass.service.answers import OverloadedError, ServiceError
 from semclass.service.engine import SEARCHED_TEXT, SHORT, Engine
-from semclass.service.pace import Pace
 from semclass.service.settings import Settings
+from semclass.service.work_cost import Pace
 
 PATIENCE = 20
 """Seconds after which a test says that something does not happen."""

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.service import pace as module
-from semclass.service.pace import Pace
+from semclass.service import work_cost as module
+from semclass.service.work_cost import Pace
 
 
 @pytest.fixture
