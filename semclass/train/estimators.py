@@ -111,7 +111,8 @@ class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Most probable labels, of shape (n,)."""
-        found: npt.NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
+        best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
+        found: npt.NDArray[Any] = self.classes_[best]
         return found
 
 
