@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
-import uuid
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.files import Files
 from semclass.core.types import IntArray, Ragged
 from semclass.index import column_files
 from semclass.index.column_tables import concatenate
@@ -24,11 +21,6 @@ from semclass.scoring import postings, reduction
 
 BLOCK = 4096
 """Passages that are copied at a time: bounds memory, changes no value."""
-
-OPEN = 8
-"""Segments on the disk that are joined at a time: each takes about 20 file descriptors, of which a process has but so many,
-256 on some systems.
-"""
 
 
 def join(parts: Sequence[Part]) -> Segment:
@@ -84,27 +76,6 @@ def write(
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def join_folders(folders: Sequence[Path], place: Path) -> list[Path]:
-    """Join neighbouring segments into folders within `place`, until :data:`OPEN` are left at most; others stay."""
-    found = list(folders)
-    while len(found) > OPEN:
-        joined = []
-        for first in range(0, len(found), OPEN):
-            some = found[first : first + OPEN]
-            joined.append(place / uuid.uuid4().hex)
-            write([opened(folder) for folder in some], joined[-1], durable=False)
-            for folder in some:
-                if folder.parent == place:
-                    shutil.rmtree(folder, ignore_errors=True)
-        found = joined
-    return found
-
-
-def opened(folder: Path) -> Part:
-    """Open a folder's segment to copy all of it: mapped, and without files that stay open."""
-    return Segment.open(Files(folder, mapped=True, by_row=False)), None
 
 
 def name_of(files: dict[str, dict[str, Any]]) -> str:

@@ -23,7 +23,7 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import IndexConfig, chunks, decoded, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, decoded, in_order, warn_of_long
 from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
@@ -195,21 +195,9 @@ class PassageIndex(PassageRows):
             If there is no passage, an id comes twice, a text is empty or not a string, or an option is not allowed.
         """
         config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
-        ids: list[str] = []
-        parts: list[Part] = []
-        cut: list[str] = []
-        for chunk in chunks(passages):
-            found, long = config.read(chunk)
-            ids += [passage.id for passage in chunk]
-            parts.append((found, None))
-            cut += long
-            if progress is not None:
-                progress(len(chunk))
-        if not ids:
-            raise InputError("there are no passages to index; give at least one")
-        check_unique(ids, "passage id")
-        warn_of_long(cut, len(ids), stacklevel=3)
-        return cls(**config.header(), segments=(join(parts),), deleted=(None,))
+        index, truncated = read_index(config, passages, progress, workers=1)
+        warn_of_long(truncated, len(index), stacklevel=3)
+        return index
 
     def header(self) -> dict[str, Any]:
         """What the manifest says about the whole index."""
@@ -318,3 +306,22 @@ class PassageIndex(PassageRows):
             tuned=source.manifest.tuned,
             source=source,
         )
+
+
+def read_index(
+    config: IndexConfig, passages: Iterable[Passage], progress: Callable[[int], object] | None, workers: int
+) -> tuple[PassageIndex, list[str]]:
+    """Index passages in memory; the index, and the ids of those that are longer than the encoder reads."""
+    ids: list[str] = []
+    parts: list[Part] = []
+    truncated: list[str] = []
+    for chunk, (segment, long) in in_order(config.read, chunks(passages), workers):
+        ids += [passage.id for passage in chunk]
+        parts.append((segment, None))
+        truncated += long
+        if progress is not None:
+            progress(len(chunk))
+    if not ids:
+        raise InputError("there are no passages to index; give at least one")
+    check_unique(ids, "passage id")
+    return PassageIndex(**config.header(), segments=(join(parts),), deleted=(None,)), truncated

@@ -12,8 +12,8 @@ from semclass.index.commit import AREA, OURS
 from semclass.index.lock import LOCK
 from semclass.index.manifest import PROTOCOL, read
 
-_IN_AREA = re.compile(r"journal\.json|\.journal\.json\.[0-9]+\.part|\.part|part-[0-9]{6,}")
-"""Names that a build writes in :data:`AREA`; a folder that holds others was not made by a build."""
+_IN_AREA = re.compile(rf"{OURS.pattern}|{re.escape(artifacts.MANIFEST)}|{re.escape(LOCK)}")
+"""Names in :data:`AREA`, which holds an index; a folder that holds others was not made by a build."""
 
 
 def check_target(folder: str | Path, *, replace: bool = True) -> None:

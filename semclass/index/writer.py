@@ -149,8 +149,9 @@ class IndexWriter:
         EncoderMismatchError
             If the models are not those that made the index.
         """
-        with self._all_or_nothing():
-            return self._read(self._new(passages), progress, workers)
+        count, truncated = append(self, passages, progress, workers)
+        warn_of_long(truncated, count, stacklevel=3)
+        return count
 
     def update(
         self,
@@ -181,18 +182,19 @@ class IndexWriter:
             If a text has to be read, and the models are not those that made the index.
         """
         check_choice(missing, ("error", "add"), "missing")
-        count = 0
+        count, truncated = 0, []
         with self._all_or_nothing():
             first = len(self._pending)
             for batch in chunks(passages, BATCH):
                 same, changed = self._sorted_out(batch, first, missing)
                 self._pending += same
                 if changed:
-                    self._read(iter(list(chunks(changed))), None, workers)
+                    truncated += self._read(iter(list(chunks(changed))), None, workers)[1]
                 count += len(changed) + sum(item.live for item in same)
                 self._settle(first)
                 if progress is not None:
                     progress(len(batch))
+        warn_of_long(truncated, count, stacklevel=3)
         return count
 
     def delete(
@@ -308,8 +310,8 @@ class IndexWriter:
 
     def _read(
         self, groups: Iterable[list[Passage]], progress: Callable[[int], object] | None, workers: int | None
-    ) -> int:
-        """Read chunks of passages and append them."""
+    ) -> tuple[int, list[str]]:
+        """Read chunks of passages and append them; their number, and the ids of those that were truncated."""
         config = self._models()
         start = first = len(self._pending)
         count, cut = 0, []
@@ -324,8 +326,7 @@ class IndexWriter:
                 first = len(self._pending)
             if progress is not None:
                 progress(len(chunk))
-        warn_of_long(cut, count, stacklevel=5)
-        return count
+        return count, cut
 
     def _models(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
@@ -352,6 +353,17 @@ class IndexWriter:
         if len(twice := np.flatnonzero(owner >= first)):
             raise InputError(f"passage id {ids[twice[0]]!r} comes twice; ids must be unique")
         return pending.replace_passages(self._pending, batch, owner, rows)
+
+
+def append(
+    writer: IndexWriter,
+    passages: Iterable[Passage],
+    progress: Callable[[int], object] | None,
+    workers: int | None,
+) -> tuple[int, list[str]]:
+    """Add passages without a warning; their number, and the ids of those that were truncated."""
+    with writer._all_or_nothing():
+        return writer._read(writer._new(passages), progress, workers)
 
 
 def compact(folder: str | Path) -> bool:

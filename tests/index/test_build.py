@@ -87,10 +87,10 @@ def test_a_build_goes_on_before_the_first_changed_passage(tmp_path):
 
 def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explicitly(tmp_path):
     stopped_build(tmp_path)
-    journal = (tmp_path / AREA / "journal.json").read_bytes()
+    kept = (tmp_path / AREA / "manifest.json").read_bytes()
     with pytest.raises(ArtifactError, match=r"other models or options .* after [0-9]+ passages; .*--no-resume"):
         build_index(tmp_path, ALL, passage_encoder=FAKE, form="lean")
-    assert (tmp_path / AREA / "journal.json").read_bytes() == journal
+    assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
     build_index(tmp_path, ALL, passage_encoder=FAKE, form="lean", resume=False)
     assert PassageIndex.load(tmp_path).form == "lean"
 
@@ -107,15 +107,22 @@ def test_the_size_of_a_stopped_build_is_shown(tmp_path):
     assert describe(tmp_path)["unfinished"] == size, "it can still go on"
 
 
-@pytest.mark.parametrize(
-    ("damaged", "says"), [("journal.json", "its journal is damaged"), ("part-000001/pooled.npy", "after 8 passages")]
-)
-def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged, says):
+@pytest.mark.parametrize("damaged", ["manifest.json", "segment-*/pooled.npy"])
+def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
     stopped_build(tmp_path, 27)
-    (tmp_path / AREA / damaged).write_bytes(b"{}")
-    with pytest.warns(UserWarning, match=says):
+    next((tmp_path / AREA).glob(damaged)).write_bytes(b"{}")
+    with pytest.warns(UserWarning, match="starts again"):
         build_index(tmp_path, ALL, passage_encoder=FAKE)
     verify(tmp_path)
+
+
+@pytest.mark.parametrize("wanted", [12, 16, 20])
+def test_a_build_of_fewer_passages_than_it_was_stopped_with_holds_no_more(tmp_path, wanted):
+    stopped_build(tmp_path / "index")
+    with pytest.warns(UserWarning, match="the next ones differ"):
+        build_index(tmp_path / "index", ALL[:wanted], passage_encoder=FAKE)
+    build_index(tmp_path / "whole", ALL[:wanted], passage_encoder=FAKE)
+    assert content(tmp_path / "index") == content(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
