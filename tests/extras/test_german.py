@@ -27,13 +27,13 @@ def folder():
 
 def test_the_german_example_runs(folder, monkeypatch, capsys, tmp_path):
     # an English model stands in for a multilingual one: it is loaded the same way, and knows some German words
-    monkeypatch.syspath_prepend(str(ROOT / "training"))
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
     out = tmp_path / "german"
     arguments = ["--encoder", f"hub:{folder}", "--cache", str(tmp_path / "cache"), "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["example_german.py", *arguments])
-    import example_german
+    monkeypatch.setattr(sys, "argv", ["german.py", *arguments])
+    import german
 
-    example_german.main()
+    german.main()
     lines = capsys.readouterr().out.splitlines()
     accuracy = float(lines[0].rpartition("accuracy ")[2].partition(" ")[0])
     assert accuracy > 0.3  # one in six by chance

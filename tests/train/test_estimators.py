@@ -400,11 +400,11 @@ def test_another_encoder_than_the_fitted_one_is_refused(fitted, monkeypatch):
 
 
 def test_the_routing_example_runs(monkeypatch, capsys, tmp_path):
-    monkeypatch.syspath_prepend(str(ROOT / "training"))
-    monkeypatch.setattr(sys, "argv", ["example_routing.py", "--out", str(tmp_path / "routing")])
-    import example_routing
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "examples"))
+    monkeypatch.setattr(sys, "argv", ["routing.py", "--out", str(tmp_path / "routing")])
+    import routing
 
-    example_routing.main()
+    routing.main()
     shown = capsys.readouterr().out
     assert float(shown.partition("accuracy ")[2].partition(",")[0]) > 0.95
     assert [line.split()[0] for line in shown.splitlines()[-5:-1]] == ["in", "in", "chit-chat", "chit-chat"]

@@ -163,7 +163,7 @@ def test_a_model_folder_is_not_overwritten(own_head, capsys):
 
 
 def test_the_example_runs_without_semclass(questions, tmp_path, encoder):
-    example = ROOT / "training" / "examples" / "fused_questions.py"
+    example = ROOT / "docs" / "examples" / "fused_questions.py"
     script = (
         "import runpy, sys; sys.modules['semclass'] = sys.modules['onnx'] = None;"
         "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"

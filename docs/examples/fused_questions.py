@@ -1,7 +1,7 @@
 """Classify questions with onnxruntime and tokenizers alone: what a service in any language does with a fused folder.
 
 Make it with: python training/export_fused.py --task questions --out FOLDER
-Then: python training/examples/fused_questions.py FOLDER "When was the bridge built?"
+Then: python docs/examples/fused_questions.py FOLDER "When was the bridge built?"
 """
 
 import json

@@ -1,9 +1,9 @@
 """Your own taxonomy, 2: the six types of answer for questions in German, with a multilingual encoder from a local folder.
 
-    python training/example_german.py --encoder hub:FOLDER --out my-german
+    python docs/examples/german.py --encoder hub:FOLDER --out my-german
 
 FOLDER holds any sentence-transformers model that reads German, such as paraphrase-multilingual-MiniLM-L12-v2; nothing is
-fetched. Trains on ``training/examples/german.tsv``, 120 questions written for this example, in columns label and text, and
+fetched. Trains on ``docs/examples/german.tsv``, 120 questions written for this example, in columns label and text, and
 keeps embeddings with --cache, so that a second run takes seconds. 120 questions show how it is done; for good answers
 give some hundreds.
 """
@@ -11,18 +11,24 @@ give some hundreds.
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 
 from sklearn.model_selection import cross_val_score
 
-from command import make_parser, run
-from datasets_io import read_tsv
 from semclass import TextClassifier, TextModel
 
 NEW = ["Wer baute die Wartburg?", "Wann fährt der letzte Bus?", "Wieso schnurren Katzen?", "Wo liegt Timbuktu?"]
 
 
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    """All rows of a tab-separated file with a header; quotation marks mean nothing."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def train(arguments: argparse.Namespace) -> None:
+    """Train, save, and classify new questions."""
     rows = read_tsv(arguments.data)
     texts, labels = [row["text"] for row in rows], [row["label"] for row in rows]
     model = TextClassifier(arguments.encoder, kind="logistic", cache=arguments.cache, progress=True)
@@ -38,12 +44,13 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--encoder", required=True, help="hub:FOLDER or hub:NAME of a sentence-transformers model")
-    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "examples" / "german.tsv")
+    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "german.tsv")
     parser.add_argument("--cache", type=Path, help="folder that keeps embeddings")
     parser.add_argument("--out", type=Path, default=Path("my-german"))
-    run(parser, train)
+    train(parser.parse_args())
 
 
 if __name__ == "__main__":

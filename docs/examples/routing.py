@@ -1,8 +1,8 @@
 """Your own taxonomy, 1: is a message in scope, or chit-chat? A service can then decline, or say that it is not sure.
 
-    python training/example_routing.py --out my-routing
+    python docs/examples/routing.py --out my-routing
 
-Trains on ``training/examples/routing.tsv``, 120 messages to an imaginary library, in columns label and text; put yours in
+Trains on ``docs/examples/routing.tsv``, 120 messages to an imaginary library, in columns label and text; put yours in
 its place with --data. Prints cross-validated figures, shows what declining below a probability costs and brings, writes
 the classifier with a model card, and classifies some messages that it was not trained on with what it wrote.
 """
@@ -10,10 +10,9 @@ the classifier with a model card, and classifies some messages that it was not t
 from __future__ import annotations
 
 import argparse
+import csv
 from pathlib import Path
 
-from command import ENCODER_HELP, make_parser, run
-from datasets_io import read_tsv
 from semclass import TextClassifier, TextModel
 
 NEW = [
@@ -25,7 +24,14 @@ NEW = [
 ]
 
 
+def read_tsv(path: Path) -> list[dict[str, str]]:
+    """All rows of a tab-separated file with a header; quotation marks mean nothing."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
 def train(arguments: argparse.Namespace) -> None:
+    """Train, save, and classify new messages."""
     rows = read_tsv(arguments.data)
     model = TextClassifier(arguments.encoder, min_probability=arguments.min_probability, progress=True)
     model.fit([row["text"] for row in rows], [row["label"] for row in rows])
@@ -46,12 +52,13 @@ def train(arguments: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = make_parser(__doc__)
-    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "examples" / "routing.tsv")
-    parser.add_argument("--encoder", help=f"{ENCODER_HELP}; the shipped one by default")
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(__file__).parent / "routing.tsv")
+    parser.add_argument("--encoder", help="folder, hub:NAME or hub:FOLDER; the shipped one by default")
     parser.add_argument("--min-probability", type=float, default=0.8, help="decline below this")
     parser.add_argument("--out", type=Path, default=Path("my-routing"))
-    run(parser, train)
+    train(parser.parse_args())
 
 
 if __name__ == "__main__":
