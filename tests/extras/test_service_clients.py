@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -31,6 +33,15 @@ TEXTS = [
     "Work on it began in 1871; after three winters of storms the bridge was opened in October 1874.",
     "Trams cross the bridge.",
 ]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def closed() -> Iterator[None]:
+    """Official clients leave their connections to the garbage collector: it runs here, and not in a later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 class Flaky(Engine):
