@@ -101,13 +101,17 @@ def _files(model: str | None, *heads: Path) -> list[str | Path]:
     return [*([] if model is None else [model]), *heads]
 
 
+def _encoded(kind: str, model: str | None, texts: list[str]) -> tuple[Any, float]:
+    """Vectors of texts, and the seconds that they took."""
+    started = time.perf_counter()
+    return _fitted_vectors(kind, model, texts)(texts), time.perf_counter() - started
+
+
 def train_texts(kind: str, model: str | None, heads: Sequence[str], train: str, folder: str, of: str) -> dict[str, Any]:
     """Fit classifiers of a text; fine classes by what is fitted faster than a support vector machine."""
     del of
     data, out, joblib = _read(train, folder)
-    started = time.perf_counter()
-    rows = _fitted_vectors(kind, model, data["texts"])(data["texts"])
-    encoding = time.perf_counter() - started
+    rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
     for head in heads:
         chosen = {}
@@ -145,9 +149,7 @@ def train_several(
     """Fit, keep what is fitted to everything, and decide on held-out items by classifiers that did not see them."""
     del of
     data, out, joblib = _read(train, folder)
-    started = time.perf_counter()
-    rows = _fitted_vectors(kind, model, data["texts"])(data["texts"])
-    encoding = time.perf_counter() - started
+    rows, encoding = _encoded(kind, model, data["texts"])
     found: dict[str, Any] = {}
     for name in heads:
         said: dict[str, list[int]] = {}

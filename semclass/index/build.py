@@ -8,8 +8,8 @@ until then. After a stop, groups that are there are compared with the passages, 
 from __future__ import annotations
 
 import shutil
-import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace as replaced
 from itertools import chain
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.checks import check_unique
-from semclass.core.errors import ArtifactError, InputError
+from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.commit import AREA
@@ -92,7 +92,7 @@ def build_index(
             entry = commit.install(PassageIndex.mapped(folder / AREA).parts(), folder, place, similarity)
             made = Manifest(header_of(config.header()), (entry,), manifest.generation_of(folder) + 1)
             commit.commit(folder, made, built=True)
-    warn_of_long(truncated, entry.passages, stacklevel=3)
+    warn_of_long(truncated, entry.passages)
     return PassageIndex.load(folder, verify=False)
 
 
@@ -114,6 +114,7 @@ def _fill(
         first = next(stream)
         unique.add(first)
         known, truncated = read_index(config, first, progress, workers)
+        known = replaced(known, tuned=_head(config))
         known.save(area)
         done = len(first)
     with IndexWriter.open(area, passage_encoder=config.passage_encoder) as writer:
@@ -139,16 +140,22 @@ def _stopped(area: Path, config: IndexConfig) -> PassageIndex | None:
     if not (area / artifacts.MANIFEST).is_file():
         return None
     try:
-        known = PassageIndex.load(area)
+        known = PassageIndex.mapped(area, verify=True)
     except ArtifactError as error:
-        _say(f"the build that was stopped in {area.parent} cannot be continued, and starts again: {error}")
+        warn(UserWarning(f"the build stopped in {area.parent} cannot be continued, and starts again: {error}"))
         return None
-    if known.header() != header_of(config.header()):
+    if (known.header(), known.tuned) != (header_of(config.header()), _head(config)):
         raise ArtifactError(
             f"a build with other models or options was stopped in {area.parent} after {len(known)} passages; give "
             "the same ones to continue it, or discard it with resume=False (--no-resume)"
         )
     return known
+
+
+def _head(config: IndexConfig) -> dict[str, str]:
+    """Which passage head gives the probabilities: an index's header does not say, and theirs must be of one."""
+    head = config.passage_encoder.classifier.head
+    return {} if head is None else {"head": head.artifact.manifest["files"]["model.onnx"]["sha256"]}
 
 
 def _holds(known: PassageIndex, first: int, group: list[Passage]) -> bool:
@@ -161,7 +168,7 @@ def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:
     """Delete the passages from a place on, of which the stream has others or none."""
     rows = known.rows[first:]
     if len(rows):
-        _say(f"the build that was stopped continues after {first} passages: the next ones differ")
+        warn(UserWarning(f"the build that was stopped continues after {first} passages: the next ones differ"))
     for start in range(0, len(rows), GROUP):
         writer.delete(passage.id for passage in known.passages(rows[start : start + GROUP]))
 
@@ -183,7 +190,3 @@ class _Unique:
                 raise InputError(f"passage id {ids[known[0]]!r} comes twice; ids must be unique")
         order = np.argsort(new)
         self.hashes = np.insert(self.hashes, places[order], new[order])
-
-
-def _say(message: str) -> None:
-    warnings.warn(message, stacklevel=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,7 +15,7 @@ import numpy.typing as npt
 
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.cpu import available_threads
-from semclass.core.errors import InputError, TruncationWarning
+from semclass.core.errors import InputError, TruncationWarning, warn
 from semclass.core.types import FloatArray, Passage, Ragged
 from semclass.encoders.batching import CHUNK
 from semclass.index.column_tables import columns_of
@@ -173,11 +172,11 @@ def threads_of(passage_encoder: PassageEncoder, workers: int | None) -> int:
     return max(available_threads() // int(getattr(passage_encoder.encoder, "threads", 1)), 1)
 
 
-def warn_of_long(cut: Sequence[str], count: int, *, stacklevel: int) -> None:
-    """Say once which passages were cut; `stacklevel` 2 is the caller's line."""
+def warn_of_long(cut: Sequence[str], count: int) -> None:
+    """Warn once of the passages that were truncated."""
     if cut:
         message = (
             f"{len(cut)} of {count} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
             "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
         )
-        warnings.warn(TruncationWarning(message), stacklevel=stacklevel)
+        warn(TruncationWarning(message))

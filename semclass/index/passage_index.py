@@ -196,7 +196,7 @@ class PassageIndex(PassageRows):
         """
         config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
         index, truncated = read_index(config, passages, progress, workers=1)
-        warn_of_long(truncated, len(index), stacklevel=3)
+        warn_of_long(truncated, len(index))
         return index
 
     def header(self) -> dict[str, Any]:
@@ -259,13 +259,13 @@ class PassageIndex(PassageRows):
         return cls._of(*open_segments(Source(folder, manifest.read(folder)), {}, encoder=encoder, verify=verify))
 
     @classmethod
-    def mapped(cls, folder: str | Path) -> PassageIndex:
+    def mapped(cls, folder: str | Path, *, verify: bool = False) -> PassageIndex:
         """Open an index for changing it: most of it is copied, or not looked at, and so files are memory-mapped.
 
-        Only sizes are compared. If a file is cut short meanwhile, the process ends.
+        Without `verify` only sizes are compared. If a file is cut short meanwhile, the process ends.
         """
         folder = Path(folder)
-        return cls._of(*open_segments(Source(folder, manifest.read(folder), mapped=True), {}))
+        return cls._of(*open_segments(Source(folder, manifest.read(folder), mapped=True), {}, verify=verify))
 
     def refresh(self, *, verify: bool = False) -> PassageIndex:
         """Give the index as its folder holds it now, itself if nothing changed; segments that stay are shared.

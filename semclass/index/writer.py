@@ -150,7 +150,7 @@ class IndexWriter:
             If the models are not those that made the index.
         """
         count, truncated = append(self, passages, progress, workers)
-        warn_of_long(truncated, count, stacklevel=3)
+        warn_of_long(truncated, count)
         return count
 
     def update(
@@ -194,7 +194,7 @@ class IndexWriter:
                 self._settle(first)
                 if progress is not None:
                     progress(len(batch))
-        warn_of_long(truncated, count, stacklevel=3)
+        warn_of_long(truncated, count)
         return count
 
     def delete(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,17 @@ def test_a_stopped_build_with_other_options_is_kept_unless_it_is_dropped_explici
     assert (tmp_path / AREA / "manifest.json").read_bytes() == kept
     build_index(tmp_path, ALL, passage_encoder=FAKE, form="lean", resume=False)
     assert PassageIndex.load(tmp_path).form == "lean"
+
+
+def test_a_stopped_build_with_another_passage_head_is_not_continued(tmp_path, models):
+    encoder = models.passage_encoder
+    stopped_build(tmp_path, 10, passage_encoder=encoder)
+    artifact = encoder.classifier.head.artifact
+    files = {**artifact.manifest["files"], "model.onnx": {"sha256": "another"}}
+    head = replace(encoder.classifier.head, artifact=replace(artifact, manifest={**artifact.manifest, "files": files}))
+    other = replace(encoder, classifier=replace(encoder.classifier, head=head))
+    with pytest.raises(ArtifactError, match="other models or options"):
+        build_index(tmp_path, ALL, passage_encoder=other)
 
 
 def test_the_size_of_a_stopped_build_is_shown(tmp_path):
