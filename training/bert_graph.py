@@ -29,6 +29,7 @@ CONTRIB = "com.microsoft"
 OPSETS = {"": 18, CONTRIB: 1}
 IR_VERSION = 8  # version of the format, that onnxruntime has read since 2022
 WEIGHT_LEVELS = 64  # largest absolute value of a quantised weight
+PARTS = ("query", "key", "value")  # of attention, in the order of their weights
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,9 @@ class Views:
     # float32 (hidden, token_dim) for unit token vectors, and what to subtract afterwards; None gives them as they are
     projection: tuple[Array, Array] | None = None
     entities: EntityProbe | None = None  # None leaves the view ``entities`` out
+    # what ``tune_encoder.py`` adds to the layers: by name, ``marks``, and weight and bias of linear maps; None if nothing
+    tuned: Mapping[str, Array] | None = None
+    shared: int = 0  # layer behind which the graph is cut, and the mark of the kind of reading is added
 
     @classmethod
     def of_depth(cls, layers: int) -> Views:
@@ -143,9 +147,15 @@ class BertWriter:
         """Write ``mask`` and ``mask.float`` of the input ``states``; a norm's output is never all zero, padding is."""
         g = self.graph
         g.op("ReduceMax", [g.op("Abs", ["states"], "states.size"), "axis_last"], "states.largest", keepdims=0)
-        g.op("Greater", ["states.largest", g.const("nothing", np.float32(0))], "mask.bool")
-        g.op("Cast", ["mask.bool"], "mask", to=TensorProto.INT32)
-        g.op("Cast", ["mask.bool"], "mask.float", to=TensorProto.FLOAT)
+        self.mask(g.op("Greater", ["states.largest", g.const("nothing", np.float32(0))], "mask.bool"))
+
+    def mask(self, source: str) -> None:
+        """Write ``mask.float``, 1 for what is no padding, and what is added to the scores of attention."""
+        g = self.graph
+        g.op("Cast", [source], "mask.float", to=TensorProto.FLOAT)
+        absent = g.op("Sub", ["mask.float", g.const("mask.one", np.float32(1))], "mask.absent")
+        far = g.op("Mul", [absent, g.const("mask.far", np.float32(1e4))], "mask.far.flat")
+        g.op("Unsqueeze", [far, g.const("mask.axes", [1, 2])], "mask.penalty")
 
     def linear(self, name: str, source: str, weight: Array, bias: Array, smooth: Array | None) -> str:
         """Write source @ weight + bias; `smooth` is already divided out of `source` where it is not None."""
@@ -174,13 +184,12 @@ class BertWriter:
         return factors
 
     def residual_norm(self, name: str, skip: str, added: str, prefix: str) -> str:
-        """Write the norm of a sum of two tensors."""
+        """Write the norm of a sum of two tensors; onnxruntime's fused operator takes three times as long."""
         g = self.graph
         gamma = g.const(f"{name}.gamma", self.weights[f"{prefix}.weight"])
         beta = g.const(f"{name}.beta", self.weights[f"{prefix}.bias"])
-        return g.op(
-            "SkipLayerNormalization", [added, skip, gamma, beta], name, CONTRIB, epsilon=self.config.layer_norm_eps
-        )
+        summed = g.op("Add", [added, skip], f"{name}.sum")
+        return g.op("LayerNormalization", [summed, gamma, beta], name, axis=-1, epsilon=self.config.layer_norm_eps)
 
     def embeddings(self, *, segments: bool = False) -> str:
         """Write words plus positions, normed: ``layer0``; with `segments`, ``token_type_ids`` tell two texts apart."""
@@ -209,40 +218,43 @@ class BertWriter:
         return g.op("LayerNormalization", [summed, gamma, beta], "layer0", axis=-1, epsilon=self.config.layer_norm_eps)
 
     def attention(self, index: int, source: str, *, first: bool = False) -> str:
-        """Write the attention half of layer `index`, from 1; with `first`, what goes on is the first token alone."""
+        """Write the attention half of layer `index`, from 1; with `first`, what goes on is the first token alone.
+
+        In single products, which take less time than onnxruntime's fused operator where texts are short.
+        """
         g, prefix = self.graph, f"encoder.layer.{index - 1}.attention"
-        parts = ("query", "key", "value")
-        weight = np.concatenate([self.weights[f"{prefix}.self.{p}.weight"].T for p in parts], axis=1)
-        bias = np.concatenate([self.weights[f"{prefix}.self.{p}.bias"] for p in parts])
+        hidden, heads = self.config.hidden_size, self.config.num_attention_heads
+        shrink = np.float32((hidden // heads) ** -0.5)
+        weight = np.concatenate([self.weights[f"{prefix}.self.{part}.weight"].T for part in PARTS], axis=1)
+        bias = np.concatenate([self.weights[f"{prefix}.self.{part}.bias"] for part in PARTS])
+        weight[:, :hidden] *= shrink
+        bias[:hidden] *= shrink
         out_weight = self.weights[f"{prefix}.output.dense.weight"].T
         context, name = f"attention{index}.context", f"attention{index}"
-        hidden = self.config.hidden_size
         factors = None
         if self.ranges is not None:
             # attention mixes tokens, not channels: a factor divided out of V is divided out of the context
             factors = smoothing(self.ranges[context], out_weight, self.alpha)
-            weight, bias = weight.copy(), bias.copy()
             weight[:, 2 * hidden :] /= factors
             bias[2 * hidden :] /= factors
         qkv = self.linear(name, source, weight, bias, self.smooth(source, weight))
-        split = g.const(f"{name}.split", [hidden] * 3)
-        g.nodes.append(
-            helper.make_node("Split", [qkv, split], [f"{name}.{p}" for p in parts], name=f"{name}.parts", axis=-1)
+        by_head = g.op("Reshape", [qkv, g.const(f"{name}.heads", [0, 0, 3, heads, -1])], f"{name}.by_head")
+        parts = g.op("Transpose", [by_head], f"{name}.parts", perm=[2, 0, 3, 1, 4])  # part, text, head, token, channel
+        query, key, value = (
+            g.op("Gather", [parts, g.const(f"{name}.{part}.place", place)], f"{name}.{part}", axis=0)
+            for place, part in enumerate(PARTS)
         )
-        g.op(
-            "MultiHeadAttention",
-            [f"{name}.{p}" for p in parts] + ["", "mask"],
-            context,
-            CONTRIB,
-            num_heads=self.config.num_attention_heads,
-        )
-        output = context if factors is None else f"{context}.smooth"
-        g.nodes[-1].output[0] = f"{output}.all" if first else output
         if first:
-            place = g.const(f"{name}.first.place", [0])
-            g.op("Gather", [f"{output}.all", place], output, axis=1)
-            g.nodes[-1].name = f"{name}.first"  # its output is named as the node above
-            source = g.op("Gather", [source, place], f"{source}.first", axis=1)
+            place = g.const(f"{name}.first", [0])
+            query = g.op("Gather", [query, place], f"{name}.first.query", axis=2)
+            source = g.op("Gather", [source, place], f"{name}.first.source", axis=1)
+        turned = g.op("Transpose", [key], f"{name}.key.turned", perm=[0, 1, 3, 2])
+        scores = g.op("MatMul", [query, turned], f"{name}.scores")
+        scores = g.op("Add", [scores, "mask.penalty"], f"{name}.masked")
+        mixed = g.op("MatMul", [g.op("Softmax", [scores], f"{name}.shares", axis=-1), value], f"{name}.mixed")
+        mixed = g.op("Transpose", [mixed], f"{name}.by_token", perm=[0, 2, 1, 3])
+        joined = g.const(f"{name}.joined", [0, 0, hidden])
+        g.op("Reshape", [mixed, joined], context if factors is None else f"{context}.smooth")
         out = self.linear(f"{name}.dense", context, out_weight, self.weights[f"{prefix}.output.dense.bias"], factors)
         return self.residual_norm(f"{name}.norm", source, out, f"{prefix}.output.LayerNorm")
 
@@ -286,16 +298,13 @@ class BertWriter:
         evidence = g.op("MatMul", [f"layer{probe.layer}", g.const("entities.weight", probe.weight)], "entities.product")
         evidence = g.op("Add", [evidence, g.const("entities.bias", probe.bias)], "entities.tokens")
         # padding must not win the maximum
-        column = g.op("Unsqueeze", ["mask.float", "axis_last"], "mask.column")
-        absent = g.op("Sub", [column, g.const("one", np.array([1], np.float32))], "mask.absent")
-        penalty = g.op("Mul", [absent, g.const("far", np.array([1e4], np.float32))], "mask.penalty")
+        penalty = g.op("Unsqueeze", ["mask.far.flat", "axis_last"], "mask.column")
         g.op("ReduceMax", [g.op("Add", [evidence, penalty], "entities.masked"), "axis1"], "entities", keepdims=0)
 
     def write(self, views: Views) -> tuple[onnx.ModelProto, list[str]]:
         """Write the whole encoder."""
         g, cfg = self.graph, self.config
-        g.op("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
-        g.op("Cast", ["attention_mask"], "mask.float", to=TensorProto.FLOAT)
+        self.mask("attention_mask")
         g.const("axis1", [1])
         g.const("axis_last", [-1])
         g.const("tiny", np.array([1e-12], np.float32))
@@ -304,6 +313,9 @@ class BertWriter:
         state = self.embeddings()
         for index in range(1, cfg.num_hidden_layers + 1):
             state = self.feed_forward(index, self.attention(index, state))
+            if views.tuned is not None and index == views.shared:
+                mark = g.op("Gather", [g.const("marks", views.tuned["marks"]), "kind"], "mark")
+                state = g.op("Add", [state, mark], "marked")
         last = cfg.num_hidden_layers
         used = sorted({*views.mean_layers, last})
         means = {layer: self.mean(layer) for layer in used}
@@ -312,7 +324,10 @@ class BertWriter:
         parts += [self.first_token(layer) for layer in views.first_token_layers]
         g.op("Concat", parts, "layers", axis=-1)
         token_dim = cfg.hidden_size
-        if views.projection is None:
+        if views.tuned is not None:
+            token_dim = len(views.tuned["tokens.bias"])
+            self.unit(self.mapped(state, views.tuned, "tokens", "tokens.plain"), "tokens")
+        elif views.projection is None:
             self.unit(state, "tokens")
         else:
             matrix, offset = views.projection
@@ -329,7 +344,48 @@ class BertWriter:
             self.entities(views.entities)
             outputs.insert(2, value("entities", floats, ["batch", len(views.entities.bias)]))
         inputs = [value(name, TensorProto.INT64, ["batch", "length"]) for name in ("input_ids", "attention_mask")]
+        if views.tuned is not None:
+            outputs += self.of_questions(state, views.tuned)
+            inputs.append(value("kind", TensorProto.INT64, []))
         return self.finish("encoder", inputs, outputs)
+
+    def mapped(self, source: str, weights: Mapping[str, Array], name: str, output: str) -> str:
+        """Write the linear map `name` of some weights, in float32."""
+        g = self.graph
+        product = g.op("MatMul", [source, g.const(f"{name}.weight", weights[f"{name}.weight"].T)], f"{output}.product")
+        return g.op("Add", [product, g.const(f"{name}.bias", weights[f"{name}.bias"])], output)
+
+    def ends(self, state: str, output: str) -> str:
+        """Write the first special token beside the mean of all that is neither special nor padding."""
+        g = self.graph
+        # a place is inside if it is not the first and the next one is no padding
+        start, end = g.const("inner.start", [2]), g.const("inner.end", [2**31])
+        inner = g.op("Slice", ["mask.float", start, end, "axis1"], "inner")
+        edge = g.op("Pad", [inner, g.const("edges", [0, 1, 0, 1])], "inner.padded")
+        total = g.op("MatMul", [g.op("Unsqueeze", [edge, "axis1"], "inner.row"), state], "inner.sum")
+        count = g.op("ReduceSum", [edge, "axis_last"], "inner.count", keepdims=1)
+        count = g.op("Max", [count, g.const("inner.least", np.array([1], np.float32))], "inner.floor")
+        mean = g.op("Div", [g.op("Squeeze", [total, "axis1"], "inner.flat"), count], "inner.mean")
+        first = g.op("Gather", [state, g.const("first.place", 0)], "first", axis=1)
+        return g.op("Concat", [first, mean], output, axis=-1)
+
+    def of_questions(self, state: str, tuned: Mapping[str, Array]) -> list[onnx.ValueInfoProto]:
+        """Write what is asked and provided: ``weights`` of pieces, ``asks``, ``provides``, and unit vectors ``expects``."""
+        g = self.graph
+        g.op("Squeeze", [self.mapped(state, tuned, "weights", "weights.column"), "axis_last"], "weights")
+        ends = self.ends(state, "ends")
+        for name in ("asks", "provides"):
+            self.mapped(ends, tuned, name, name)
+        dim = len(tuned["tokens.bias"])
+        rows = g.const("expects.rows", [0, -1, dim])
+        rows = g.op("Reshape", [self.mapped(ends, tuned, "expects", "expects.plain"), rows], "expects.rowed")
+        g.op("Reshape", [self.unit(rows, "expects.unit"), g.const("expects.flat", [0, -1])], "expects")
+        sizes = {name: len(tuned[f"{name}.bias"]) for name in ("asks", "provides", "expects")}
+        value, floats = helper.make_tensor_value_info, TensorProto.FLOAT
+        return [
+            value("weights", floats, ["batch", "length"]),
+            *(value(name, floats, ["batch", size]) for name, size in sizes.items()),
+        ]
 
     def finish(
         self, name: str, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
@@ -382,7 +438,8 @@ def reader_of(model: onnx.ModelProto, wanted: str) -> Callable[[Sequence[int]], 
     """A function from the token ids of a text to one tensor of an encoder graph, which is not changed."""
     inputs = list(model.graph.input)
     session = open_model(part(model, inputs, [helper.make_tensor_value_info(wanted, TensorProto.FLOAT, None)]))
-    return lambda ids: session.run(None, text_feed(ids))[0][0]
+    kind = {"kind": np.array(0, np.int64)} if any(item.name == "kind" for item in inputs) else {}
+    return lambda ids: session.run(None, {**text_feed(ids), **kind})[0][0]
 
 
 def calibrate(model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapping[str, Array]]) -> Ranges:
@@ -420,8 +477,20 @@ def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.Mod
     states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", gamma.dims[0]])
     inputs = {item.name: item for item in whole.graph.input}
     lower = part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
-    upper = part(whole, [states, inputs["attention_mask"]], list(whole.graph.output))
+    kind = [inputs["kind"]] if "kind" in inputs else []
+    upper = part(whole, [states, inputs["attention_mask"], *kind], list(whole.graph.output))
     return lower, upper
+
+
+def probed(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
+    """A part of a float32 graph with some tensors as further outputs."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    there = {item.name for item in [*model.graph.input, *model.graph.output]}
+    found.graph.output.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names if name not in there
+    )
+    return found
 
 
 def part(

@@ -16,6 +16,7 @@ import argparse
 import hashlib
 import importlib.util
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,15 @@ import onnxruntime
 import tokenizers
 
 import bert_graph
-from command import make_parser, run
+from command import make_parser, npy_bytes, run
 from datasets_io import calibration_texts, training_passages
 from entity_probe import LAYER, entity_probe
+from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import NETWORKS, STATES
+from semclass.encoders.onnx_encoder import NETWORKS, STATES, pieces_of
+from semclass.encoders.token_encoder import QUESTION, SENTENCE
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -129,8 +132,36 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
     return np.round(matrix, 5).astype(np.float32), np.round(mean @ matrix, 5).astype(np.float32)
 
 
-def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]]) -> dict[str, float]:
+def ranges_of(
+    model: onnx.ModelProto, names: list[str], encodings: list[list[int]], shared: int, kept: Any
+) -> bert_graph.Ranges:
+    """Calibrate a graph on texts; the part above `shared` of a tuned one on texts as questions and as passages are read."""
+    if not any(item.name == "kind" for item in model.graph.input):
+        return bert_graph.calibrate(model, names, map(bert_graph.text_feed, encodings))
+    plain = onnx.ModelProto()
+    plain.CopyFrom(model)
+    outputs = [item for item in plain.graph.output if item.name not in names]
+    del plain.graph.output[:]
+    plain.graph.output.extend(outputs)
+    lower, upper = bert_graph.split(plain, shared)
+    below = {name for node in lower.graph.node for name in [*node.input, *node.output]}
+    inputs = [name for name in names if name in below], [name for name in names if name not in below]
+    ranges = bert_graph.calibrate(bert_graph.probed(lower, inputs[0]), inputs[0], map(bert_graph.text_feed, encodings))
+    read = bert_graph.open_model(lower)
+
+    def feeds() -> Iterator[dict[str, Any]]:
+        for ids in encodings:
+            (states,) = read.run([STATES], bert_graph.text_feed(ids))
+            for kind, places in ((QUESTION, np.arange(len(ids))), (SENTENCE, np.flatnonzero(kept[ids]))):
+                mask = np.ones((1, len(places)), np.int64)
+                yield {STATES: states[:, places], "attention_mask": mask, "kind": np.array(kind, np.int64)}
+
+    return {**ranges, **bert_graph.calibrate(bert_graph.probed(upper, inputs[1]), inputs[1], feeds())}
+
+
+def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]], tuned: bool) -> dict[str, float]:
     read = bert_graph.reader_of(float_model, "pooled")
+    kind = {"kind": np.array(QUESTION, np.int64)} if tuned else {}
     options = session_options(1, optimise=False)
     lower, upper = (
         onnxruntime.InferenceSession(str(folder / name), options, providers=["CPUExecutionProvider"])
@@ -140,7 +171,7 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
     for ids in encodings:
         feeds = bert_graph.text_feed(ids)
         (states,) = lower.run([STATES], feeds)
-        (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"]})
+        (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"], **kind})
         cosines.append(float(read(ids) @ pooled[0]))
     return {
         "cosine_to_float32_mean": round(float(np.mean(cosines)), 5),
@@ -165,14 +196,21 @@ def export(arguments: argparse.Namespace) -> None:
     encodings, check = ([tokenizer.encode(text).ids for text in part] for part in (texts, held_out))
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
     shared, probed = (round(config.num_hidden_layers * part) for part in (SHARED, PROBED))
+    kept = kept_pieces(pieces_of(tokenizer.get_vocab()))
+    original, _ = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
+    if arguments.tuned is not None:
+        tuned = dict(np.load(arguments.tuned))
+        weights = {**weights, **{name: value for name, value in tuned.items() if name.startswith("encoder.")}}
+        views = replace(views, tuned=tuned, shared=shared)
     float_model, inputs = bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)
-    ranges = bert_graph.calibrate(float_model, inputs, map(bert_graph.text_feed, encodings))
+    ranges = ranges_of(float_model, inputs, encodings, shared, kept)
     plain, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
-    passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
-    projection = token_projection(plain, passages)
+    if arguments.tuned is None:
+        passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
+        views = replace(views, projection=token_projection(plain, passages))
     tokenizer.no_truncation()
     weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, probed)
-    views = replace(views, projection=projection, entities=bert_graph.EntityProbe(probed, weight, bias))
+    views = replace(views, entities=bert_graph.EntityProbe(probed, weight, bias))
     model, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
     lower, upper = bert_graph.split(model, shared)
@@ -181,6 +219,8 @@ def export(arguments: argparse.Namespace) -> None:
         "upper.onnx": upper.SerializeToString(deterministic=True),
         "tokenizer.json": tokenizer.to_str().encode(),
     }
+    if arguments.tuned is not None:
+        files["kept.npy"] = npy_bytes(kept)
     outputs = [*lower.graph.output, *upper.graph.output]
     manifest = {
         "name": name,
@@ -201,7 +241,8 @@ def export(arguments: argparse.Namespace) -> None:
         },
     }
     artifacts.save(arguments.out, "encoder", files, manifest)
-    manifest["metrics"] = compare(float_model, arguments.out, check) | {"entity_average_precision": precision}
+    near = compare(original, arguments.out, check, arguments.tuned is not None)
+    manifest["metrics"] = near | {"entity_average_precision": precision}
     card = encoder_card(name, manifest)
     print(artifacts.save(arguments.out, "encoder", files, manifest, card), manifest["metrics"])
 
@@ -239,6 +280,7 @@ def main() -> None:
     parser.add_argument("--name", help="name of the model; by default the last part of --source")
     parser.add_argument("--data", type=Path, required=True, help="data folder with trec/ and squad_sentences/")
     parser.add_argument("--out", type=Path, default=Path("models/encoder"))
+    parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py, in place of those of the upper layers")
     parser.add_argument("--max-length", type=int, default=256)
     run(parser, export)
 

@@ -19,6 +19,8 @@ What is read off a text's characters stays outside of the graph, as token ids do
   wrong answers without a sign.
 * Steps before the tokeniser, such as adding a missing question mark and correcting misspelt words. Files of the head's
   folder that such a step reads are copied, and listed as ``outside`` in the manifest.
+* Sentences: the graph reads a text as one. ``PassageClassifier`` reads a passage sentence by sentence, and
+  ``QuestionClassifier`` reads of a long text what it asks, so only for texts of one sentence are the probabilities theirs.
 """
 
 from __future__ import annotations
@@ -291,7 +293,9 @@ def fused_card(manifest: Mapping[str, Any], head: Head) -> str:
     parts = ", ".join(f"`{name}` {digest[:12]}" for name, digest in manifest["made_of"].items())
     limits = [
         f"Reads {manifest['max_length']} word pieces of a text, special ones included. The text is taken as it stands: "
-        "spelling is not corrected. What the head's own card says about its limits holds here too."
+        "spelling is not corrected, and it is read as one sentence. `PassageClassifier` reads a passage sentence by "
+        "sentence, and `QuestionClassifier` what a long text asks: on several sentences their probabilities are others. "
+        "What the head's own card says about its limits holds here too."
     ]
     if SURFACE in manifest["inputs"]:
         limits.append(

@@ -24,9 +24,10 @@ HERE = Path(__file__).parent
 def steps(data: Path, models: Path, source: str, threads: int) -> list[list[str]]:
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
-    questions = ["--data", str(data / "trec"), "--originals", str(data), "--out", str(models / "questions")]
+    questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     return [
-        ["tune_questions.py", *questions, *encoder, *weights],
+        ["tune_questions.py", *questions, str(models / "questions"), *weights],
+        ["train_questions.py", *questions, str(models / "questions-svm"), "--kind", "svm", "--teacher", str(models)],
         ["train_passages.py", "--data", str(data), *encoder, "--out", str(models / "passages"), "--repeats", "5"],
         ["tune_entailment.py", "--data", str(data), *encoder, *weights, "--out", str(models / "entailment")],
         ["train_codebooks.py", "--data", str(data), "--models", str(models), "--out", str(models / "codebooks")],

@@ -1,4 +1,4 @@
-"""Make ``models/codebooks``: centroids that keep token vectors and sentence vectors in few bytes.
+"""Make ``models/codebooks``: centroids that keep token vectors in few bytes.
 
     python training/train_codebooks.py --data DATA --models models --out models/codebooks
 
@@ -21,6 +21,7 @@ from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
+from semclass.core.types import Passage
 from semclass.encoders.token_encoder import TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
@@ -30,8 +31,7 @@ from semclass.scoring.topk import unit
 
 Array = npt.NDArray[Any]
 
-TOKEN_PARTS = 16  # bytes a token vector
-SENTENCE_PARTS = 64  # bytes a sentence vector
+PARTS = 16  # bytes a token vector
 LENGTH = 4  # sentences per passage
 TOKENS = 100_000  # token vectors that are learned on, drawn at random
 HELD_OUT = 0.1
@@ -62,55 +62,45 @@ def train(arguments: argparse.Namespace) -> None:
         token_encoder = TokenEncoder.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
     # `PassageEncoder.load` would ask for the codebooks which are made here
     passage_encoder = PassageEncoder(PassageClassifier(encoder, None), token_encoder, None)
-    texts = training_passages(arguments.data, LENGTH)
-    cut = round(len(texts) * (1 - HELD_OUT))
-    (seen, _), (unseen, _) = passage_encoder.read(texts[:cut]), passage_encoder.read(texts[cut:])
-    tokens = seen.tokens.values
-    tokens = tokens[np.sort(np.random.default_rng(arguments.seed).permutation(len(tokens))[:TOKENS])]
-    # whole passages have vectors like those of sentences, and there are few sentences for 256 centroids
-    sentences = np.concatenate([seen.sentences.values, unit(seen.pooled)])
-    books = {
-        "tokens": learn(tokens, TOKEN_PARTS, arguments.seed),
-        "sentences": learn(sentences, SENTENCE_PARTS, arguments.seed),
-    }
-    metrics = {
-        "tokens_seen": left(books["tokens"], tokens),
-        "tokens_unseen": left(books["tokens"], unseen.tokens.values),
-        "sentences_seen": left(books["sentences"], seen.sentences.values),
-        "sentences_unseen": left(books["sentences"], unseen.sentences.values),
-    }
-    files = {f"{name}.npy": npy_bytes(book.centroids.astype(np.float16)) for name, book in books.items()}
+    passages = [Passage("", text) for text in training_passages(arguments.data, LENGTH)]
+    cut = round(len(passages) * (1 - HELD_OUT))
+    seen, unseen = (
+        passage_encoder.read(some, vectors=False, classes=False)[0].tokens.values
+        for some in (passages[:cut], passages[cut:])
+    )
+    seen = seen[np.sort(np.random.default_rng(arguments.seed).permutation(len(seen))[:TOKENS])]
+    book = learn(seen, PARTS, arguments.seed)
+    metrics = {"tokens_seen": left(book, seen), "tokens_unseen": left(book, unseen)}
+    files = {"tokens.npy": npy_bytes(book.centroids.astype(np.float16))}
     fields = {
         "encoder": encoder.fingerprint,
         "interaction": passage_encoder.interaction,
-        "bytes": {name: book.parts for name, book in books.items()},
+        "bytes": {"tokens": book.parts},
         "training": {
             "data": "squad_sentences/train",
             "sentences_per_passage": LENGTH,
-            "tokens": len(tokens),
-            "sentences": len(sentences),
+            "tokens": len(seen),
             "seed": arguments.seed,
             "seconds": seconds_so_far(),
         },
         "metrics": metrics,
     }
     card = cards.model_card(
-        "Codebooks of token vectors and sentence vectors",
+        "Codebook of token vectors",
         {"license": "apache-2.0", "language": "en"},
         [
             (
                 "What it is",
-                "Tables of product quantisers (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an index "
-                f"keeps a byte for each part, {TOKEN_PARTS} for a token vector and "
-                f"{SENTENCE_PARTS} for a sentence vector.",
+                "The table of a product quantiser (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an "
+                f"index keeps a byte for each part, {PARTS} for a token vector.",
             ),
             ("How it was made", "`training/train_codebooks.py`: k-means on passages of `squad_sentences/train`."),
             (
                 "How much it loses",
                 "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
-                f"{metrics['tokens_unseen']:.3f} for tokens, {metrics['sentences_unseen']:.3f} for sentences.",
+                f"{metrics['tokens_unseen']:.3f}.",
             ),
-            ("Limits", "They fit the vectors of one encoder and one branch only; with others they are refused."),
+            ("Limits", "It fits the vectors of one encoder and one branch only; with others it is refused."),
         ],
         ["semclass", "product-quantisation"],
     )

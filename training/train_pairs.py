@@ -56,7 +56,7 @@ RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # strengths of the penalty that a
 LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
 # what `learned` weighs: all but the class match, which changes nothing, so that a question need not be classified
 EVERYTHING = np.array([name != "match" for name in PAIR_FEATURES])
-TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES)  # what `entailment` weighs
+TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES) & EVERYTHING  # what `entailment` weighs
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,7 @@ from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError
 from semclass.core.taxonomy import COARSE, COARSE_NAMES
 from semclass.core.types import Encoder, FloatArray
+from semclass.encoders.sentences import encode_passages
 from semclass.heads.head import Head
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import open_encoder
@@ -139,8 +140,8 @@ def _label_matrix(labels: Sequence[Mapping[str, int | None]]) -> Array:
 
 def view_matrices(encoder: Encoder, texts: list[str]) -> dict[str, FloatArray]:
     """Views that the heads read, float32 (n, dim) by name."""
-    # a few are longer than all windows of the encoder together
-    encoding = encoder.encode(texts, views=[name for name in WEIGHTS if name in encoder.views])
+    # the same reading as of the classifier: sentence by sentence
+    encoding, _ = encode_passages(encoder, texts, [name for name in WEIGHTS if name in encoder.views])
     found = {"layers": encoding.layers, "surface": surface_features(texts), "entities": encoding.entities}
     return {name: view for name, view in found.items() if view is not None}
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -464,7 +464,7 @@ def train(arguments: argparse.Namespace) -> None:
     import_extra("torch", EXTRA).set_num_threads(arguments.threads)
     weights, config = bert_graph.read_model(find_source(arguments.source))
     recipe = Recipe(**{item.name: getattr(arguments, item.name) for item in fields(Recipe) if item.name in arguments})
-    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads, max_length=LONGEST)
+    encoder = replace(OnnxEncoder.load(arguments.encoder, threads=arguments.threads), max_length=LONGEST)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
     if not layer < recipe.top <= config.num_hidden_layers:
         raise InputError(

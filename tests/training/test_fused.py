@@ -13,6 +13,7 @@ from conftest import MODELS, ROOT
 from semclass import PassageClassifier, QuestionClassifier
 from semclass.core import artifacts
 from semclass.core.cards import HeadCard, save_head
+from semclass.documents.sentences import split_sentences
 from semclass.heads.head import Head
 from semclass.heads.inputs import encoder_views, gather, piece_matrix
 from semclass.heads.surface import surface_features
@@ -93,7 +94,7 @@ def own_head(tmp_path_factory, encoder):
 
 def test_the_graph_gives_what_the_question_classifier_gives(questions, encoder):
     classifier = QuestionClassifier.load(MODELS, encoder=encoder)
-    texts = [*QUESTIONS, "When was the bridge built? " + "It was a very long time ago. " * 60]
+    texts = [*QUESTIONS, "Who was " + "Rindfleischetikettierungsgesetz, " * 40 + "?"]  # one sentence
     run, outputs = service(questions), artifacts.load(questions, "fused").field("outputs")
     assert outputs == {"fine": list(classifier.fine_classes), "coarse": list(classifier.classes)}
     found, alone = run(texts), [run([text]) for text in texts]
@@ -122,10 +123,10 @@ def test_a_port_can_be_tested_with_the_examples(questions):
             np.testing.assert_allclose(row, example[name], atol=1e-4)
 
 
-def test_the_passage_graph_reads_surface_features_as_a_third_input(tmp_path, encoder, corpus):
+def test_the_passage_graph_reads_one_sentence_with_surface_features_as_a_third_input(tmp_path, encoder, corpus):
     folder = export(tmp_path / "passages", "--task", "passages")
     classifier = PassageClassifier.load(MODELS, encoder=encoder)
-    texts = [item.text for item in corpus[:8]]
+    texts = [split_sentences(item.text)[0] for item in corpus[:8]]
     found = service(folder)(texts, surface=surface_features(texts))["probabilities"]
     np.testing.assert_allclose(found, classifier.predict_proba(texts), atol=1e-4)
     assert artifacts.load(folder, "fused").field("threshold") == list(classifier.thresholds)
