@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bench import readme
+from bench import made_corpus, readme
 from bench.growth_sizes import SEARCHES
 from bench.steps import ROOT, Bench
 from semclass.core import artifacts
@@ -102,7 +102,7 @@ def named(row: dict[str, Any]) -> str:
     return f"{row['passages']:,}" + (f", {row['what']}" if "what" in row else "")
 
 
-LEAN, ALL = "without the vectors of tokens and sentences", "every vector compared"
+LEAN, ALL = "without the vectors of tokens", "every vector compared"
 """What is other than usual about an index, or a search."""
 
 
@@ -110,7 +110,7 @@ def _variants(bench: Bench, size: int, folder: Path) -> list[dict[str, Any]]:
     """The largest index without vectors of tokens, and searched without what spares comparing all vectors."""
     without, few = folder.with_name(f"{folder.name}-lean"), bench.quick
     bench.step(f"growth/lean/{size}", "bench.growth_sizes:lean", wrote=without, index=folder, folder=without)
-    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size >= reduction.MANY else {})}
+    kinds = {LEAN: (without, False), **({ALL: (folder, True)} if size * made_corpus.FEWEST >= reduction.MANY else {})}
     counts = {"timed": 10, "searches": 20} if few else {"timed": 30, "searches": SEARCHES}
     rows = []
     for name, (place, every) in kinds.items():

@@ -1,7 +1,7 @@
 """Steps of section ``growth``: the forms of an index, and one that is built, changed and killed.
 
-A build is compared with the encoder alone on the same texts: on all that the form of index needs (``needed``: passages
-and, where vectors of tokens are kept, their sentences), and on each passage once (``pooled``).
+A build is compared with the encoder alone on the same texts: on all that the form of index needs (``needed``: sentences,
+with more views where vectors of tokens are kept), and on each passage once (``pooled``).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.core.cpu import available_threads
 from semclass.core.errors import import_extra
 from semclass.documents.readers import read_corpus
-from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import STATES
+from semclass.encoders.sentences import Sentences
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import evaluate
 from semclass.index.build import build_index
 from semclass.index.commit import describe
 from semclass.index.ingest import FORMS, chunks, in_order
-from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.index.passage_encoder import PassageEncoder, searchable, title_of
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
 from semclass.ranking.methods import METHODS
@@ -43,19 +43,18 @@ BUILT = ("standard", "lean")  # forms whose build is compared with encoding
 
 def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Passage], workers: int) -> None:
     """Encode what an index of this form is made of by so many workers, in the stretches of a build."""
-    views = (
-        ("pooled",) if form == "pooled" else tuple(dict.fromkeys(("pooled", *passage_encoder.classifier.encoder_views)))
-    )
-    of_sentences = ("pooled", "tokens" if passage_encoder.token_encoder is None else STATES)
+    views = ["pooled", *(() if form == "pooled" else passage_encoder.classifier.encoder_views)]
+    if form not in ("pooled", "lean"):
+        views.append("tokens" if passage_encoder.token_encoder is None else STATES)
 
     def encode(passages: Sequence[Passage]) -> None:
         texts = [searchable(passage) for passage in passages]
-        passage_encoder.encoder.encode(texts, views=views)
-        if form not in ("pooled", "lean"):
-            # each sentence once, and none that is a whole passage: it was read as that
-            found = list(dict.fromkeys(s for text in texts for s in split_sentences(text) if s != text))
-            for chunk in chunks(found):
-                passage_encoder.encoder.encode(chunk, views=of_sentences)
+        if form != "pooled":
+            texts = Sentences.of(
+                [passage.text for passage in passages], [title_of(passage) for passage in passages]
+            ).texts
+        for chunk in chunks(texts):
+            passage_encoder.encoder.encode(chunk, views=tuple(dict.fromkeys(views)))
 
     for _ in in_order(encode, chunks(passages), workers):
         pass
@@ -70,7 +69,7 @@ def seconds_of(job: Callable[[], object]) -> float:
 def builds(data: str, n: int, workers: int) -> dict[str, Any]:
     """Builds of each form against the encoder alone."""
     passage_encoder, passages = PassageEncoder.load(), list(real(data, n))
-    passage_encoder.read([passage.text for passage in passages[:8]])
+    passage_encoder.read(passages[:8])
     with tempfile.TemporaryDirectory() as place:
 
         def build_one(form: str) -> None:
@@ -104,7 +103,7 @@ def changes(index: str, data: str, add: int, update: int, delete: int) -> dict[s
     """Seconds of each change, committed and flushed to the disk."""
     passage_encoder, workers = PassageEncoder.load(), available_threads()
     new = [replace(passage, id=f"new {number}") for number, passage in enumerate(real(data, add))]
-    passage_encoder.read([passage.text for passage in new[:8]])
+    passage_encoder.read(new[:8])
     taken: dict[str, tuple[int, float]] = {}
 
     def take(name: str, count: int, job: Callable[[], Any]) -> Any:

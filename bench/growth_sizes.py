@@ -59,9 +59,9 @@ def bytes_of(folder: str) -> int:
 
 
 def lean(index: str, folder: str) -> dict[str, Any]:
-    """Write an index again without vectors of tokens and sentences, as a build of the form ``"lean"`` leaves them out."""
+    """Write an index again without vectors of tokens, as a build of the form ``"lean"`` leaves them out."""
     opened = PassageIndex.load(index, verify=False)
-    few = [replace(part, tokens=NOTHING, sentences=NOTHING, terms=NOTHING) for part in opened.segments]
+    few = [replace(part, tokens=NOTHING, terms=NOTHING) for part in opened.segments]
     replace(opened, form="lean", codebooks="", segments=tuple(few)).save(folder)
     return {"passages": len(opened), "bytes": bytes_of(folder)}
 

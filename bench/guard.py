@@ -38,6 +38,7 @@ from semclass.core.errors import SemclassError, import_extra
 from semclass.documents.sentences import split_sentences
 from semclass.evaluation.dataset import Dataset
 from semclass.evaluation.measure import DEPTH, per_question
+from semclass.heads.questions import HEADS
 from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import unit
 
@@ -93,10 +94,13 @@ def texts() -> Texts:
 
 def questions(models: Path) -> Scores:
     fine, asked = zip(*texts().questions, strict=True)
-    found = QuestionClassifier.load(models).predict(asked)
-    coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
-    right = [item.fine == name for item, name in zip(found, fine, strict=True)]
-    return {"questions": {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}}
+    scores: Scores = {}
+    for head in HEADS:
+        found = QuestionClassifier.load(models, head=head).predict(asked)
+        coarse = [item.label == name.partition(":")[0] for item, name in zip(found, fine, strict=True)]
+        right = [item.fine == name for item, name in zip(found, fine, strict=True)]
+        scores[head] = {"accuracy, coarse": float(np.mean(coarse)), "accuracy, fine": float(np.mean(right))}
+    return scores
 
 
 def passages(models: Path) -> Scores:
@@ -144,7 +148,7 @@ RANKING = {
 
 
 def ranking(models: Path) -> Scores:
-    """MRR@10 of a method for each model, and how near the codebooks keep vectors."""
+    """MRR@10 of a method for each model, and how near the codebook keeps token vectors."""
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
@@ -171,14 +175,10 @@ def _kept_vectors(models: Models) -> dict[str, float]:
     books = models.passage_encoder.codebooks
     if books is None:
         raise GuardError("there are no codebooks beside the other models; restore models/codebooks")
-    evidence, _ = models.passage_encoder.read([text for _, text in texts().ranked[:20]])
-    kinds = {"tokens": (books.tokens, evidence.tokens), "sentences": (books.sentences, evidence.sentences)}
-    return {
-        f"cosine of kept {name}": float(
-            np.einsum("nd,nd->n", unit(rows.values), unit(book.decode(book.encode(rows.values)))).mean()
-        )
-        for name, (book, rows) in kinds.items()
-    }
+    found, _ = models.passage_encoder.read([Passage("", text) for _, text in texts().ranked[:20]], classes=False)
+    vectors, book = found.tokens.values, books.tokens
+    kept = unit(book.decode(book.encode(vectors)))
+    return {"cosine of kept tokens": float(np.einsum("nd,nd->n", unit(vectors), kept).mean())}
 
 
 SUITES: dict[str, Callable[[Path], Scores]] = {

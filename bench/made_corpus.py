@@ -1,9 +1,8 @@
 """Corpora of any size, made of real sentences: a million passages without hours of encoding.
 
 A made passage is 3 to 5 sentences, drawn with a seed from ``squad_sentences``. Text, word pieces, BM25 and the vectors
-of tokens and sentences are those of a real build, as semclass reads each sentence by itself. Pooled vectors (the
-sentences' mean with a little noise) and class probabilities (the sentences' largest) are not encoded. Such a corpus is
-good for measuring time and memory, not quality.
+of tokens and sentences are those of a real build, as semclass reads each sentence by itself. Class probabilities (the
+sentences' largest) are not. Such a corpus is good for measuring time and memory, not quality.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.types import FloatArray, Ragged, ragged
+from semclass.core.types import FloatArray, Passage, Ragged, ragged
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import CHUNK
 from semclass.index.columns import Columns
@@ -28,11 +27,11 @@ from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
 from semclass.scoring import postings
-from semclass.scoring.quantisation import to_int8
+from semclass.scoring.dense import shares_of
+from semclass.scoring.quantisation import to_half_bytes
 from semclass.scoring.topk import unit
 
 FEWEST, MOST = 3, 5  # sentences of a passage: about 130 word pieces
-NOISE = 0.2  # length of the noise that is added to a mean of sentence vectors, which has length 1
 BLOCK = 20_000  # passages that are put together at a time: bounds memory, changes nothing else
 _FOLLOWING = "this sentence stands for whichever comes next."
 
@@ -42,11 +41,11 @@ class Pool:
     """Sentences that were read once, each by itself."""
 
     texts: list[str]
-    pooled: FloatArray
+    vectors: FloatArray  # of length 1
+    words: FloatArray
     probabilities: FloatArray
     tokens: Ragged
     terms: Ragged
-    codes: npt.NDArray[np.uint8]
 
 
 def sentences(data: Path, limit: int | None = None) -> list[str]:
@@ -63,19 +62,21 @@ def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
     """Read sentences as the passages of an index are read."""
     parts = []
     for begin in range(0, len(texts), CHUNK):
-        found, _ = passage_encoder.read(texts[begin : begin + CHUNK])
+        found, _ = passage_encoder.read([Passage("", text) for text in texts[begin : begin + CHUNK]])
         tokens = Ragged(passage_encoder.codebooks.tokens.encode(found.tokens.values), found.tokens.offsets)
-        codes = passage_encoder.codebooks.sentences.encode(found.sentences.values)
-        parts.append((found.pooled, found.probabilities, tokens, found.terms, codes))
-    pooled, probabilities, tokens, terms, codes = zip(*parts, strict=True)
-    return Pool(
-        list(texts),
-        np.concatenate(pooled),
-        np.concatenate(probabilities),
-        _rows(tokens),
-        _rows(terms),
-        np.concatenate(codes),
-    )
+        vectors = unit(found.sentences.values[found.sentences.offsets[:-1]])
+        parts.append(
+            (
+                vectors,
+                np.add.reduceat(found.words.values, found.words.offsets[:-1]),
+                found.probabilities,
+                tokens,
+                found.terms,
+            )
+        )
+    vectors, words, probabilities, tokens, terms = zip(*parts, strict=True)
+    flat = (np.concatenate(part) for part in (vectors, words, probabilities))
+    return Pool(list(texts), *flat, _rows(tokens), _rows(terms))
 
 
 def _rows(parts: Sequence[Ragged]) -> Ragged:
@@ -83,7 +84,7 @@ def _rows(parts: Sequence[Ragged]) -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-_ARRAYS = ("pooled", "probabilities", "codes")
+_ARRAYS = ("vectors", "words", "probabilities")
 
 
 def save_pool(pool: Pool, path: Path) -> None:
@@ -124,14 +125,6 @@ def text(pool: Pool, drawn: npt.NDArray[Any]) -> str:
     return " ".join(pool.texts[number] for number in drawn.tolist())
 
 
-def pooled(pool: Pool, drawn: Ragged, rng: np.random.Generator) -> FloatArray:
-    """Vectors that stand for those of passages: of length 1, float32 of shape (n, dim)."""
-    starts = drawn.offsets[:-1]
-    means = unit(np.add.reduceat(pool.pooled[drawn.values], starts, axis=0))
-    noise = rng.standard_normal(means.shape, np.float32)
-    return unit(means + np.float32(NOISE) * unit(noise))
-
-
 def blocks(drawn: Ragged) -> Iterator[tuple[int, Ragged]]:
     """The passages, :data:`BLOCK` at a time, each block with the number of its first one."""
     for begin in range(0, len(drawn), BLOCK):
@@ -165,22 +158,21 @@ class _Growing:
 
 
 def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> None:
-    drawn, rng = draw(pool, n, seed), np.random.default_rng(seed + 1)
+    drawn, (codes, scales) = draw(pool, n, seed), to_half_bytes(pool.vectors)
     kind = np.min_scalar_type(len(passage_encoder.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as beside:  # gigabytes, which fit no memory
         arrays, parts, lengths = _Growing(Path(beside)), [], []
         for begin, some in blocks(drawn):
             terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
-            codes, levels = to_int8(pooled(pool, some, rng))
             lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
             parts.append(postings.count_terms(terms, passage_encoder.encoder.is_term))
             arrays.add(
-                pooled=codes,
-                levels=levels,
+                sentences=codes[some.values],
+                scales=scales[some.values],
+                shares=shares_of(pool.vectors[some.values], pool.words[some.values], some.offsets),
                 probabilities=np.maximum.reduceat(pool.probabilities[some.values], some.offsets[:-1], axis=0),
                 tokens=tokens.values,
-                sentences=pool.codes[some.values],
                 terms=terms.values.astype(kind),
                 records=np.frombuffer(b"".join(lines), np.uint8),
             )
@@ -188,11 +180,9 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
         ends = np.cumsum(np.concatenate([np.zeros((2, 1), np.int64), *lengths], axis=1), axis=1)
         hashes, rows = hash_table(hashes_of([str(number) for number in range(n)]))
         segment = Segment(
-            pooled_codes=arrays.get("pooled"),
-            pooled_levels=arrays.get("levels"),
+            **{name: Ragged(arrays.get(name), drawn.offsets) for name in ("sentences", "scales", "shares")},
             probabilities=arrays.get("probabilities"),
             tokens=Ragged(arrays.get("tokens"), ends[0]),
-            sentences=Ragged(arrays.get("sentences"), drawn.offsets),
             terms=Ragged(arrays.get("terms"), ends[0]),
             postings=postings.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),

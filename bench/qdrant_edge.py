@@ -30,7 +30,13 @@ class EdgeClient:
         self, name: str, *, vectors_config: dict[str, Any], sparse_vectors_config: dict[str, Any]
     ) -> None:
         dense = {
-            key: self.engine.EdgeVectorParams(size=value.size, distance=self.engine.Distance.Dot)
+            key: self.engine.EdgeVectorParams(
+                size=value.size,
+                distance=self.engine.Distance.Dot,
+                multivector_config=None
+                if value.multivector_config is None
+                else self.engine.MultiVectorConfig(comparator=self.engine.MultiVectorComparator.MaxSim),
+            )
             for key, value in vectors_config.items()
         }
         sparse = {key: self.engine.EdgeSparseVectorParams() for key in sparse_vectors_config}

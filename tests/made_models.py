@@ -167,3 +167,26 @@ def _npy(array: np.ndarray) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
+
+
+def random_weights(config, pieces):
+    """A tiny network of random weights, by the names of a BERT weights file."""
+    rng = np.random.default_rng(0)
+    hidden, inner = config.hidden_size, 64
+    shapes = {
+        "embeddings.word_embeddings": (pieces, hidden),
+        "embeddings.position_embeddings": (config.max_position_embeddings, hidden),
+        "embeddings.token_type_embeddings": (2, hidden),
+    }
+    layers = [f"encoder.layer.{index}" for index in range(config.num_hidden_layers)]
+    for layer in layers:
+        for part in ("self.query", "self.key", "self.value", "output.dense"):
+            shapes[f"{layer}.attention.{part}"] = (hidden, hidden)
+        shapes[f"{layer}.intermediate.dense"] = (inner, hidden)
+        shapes[f"{layer}.output.dense"] = (hidden, inner)
+    found = {f"{name}.weight": rng.normal(size=shape) / np.sqrt(shape[-1]) for name, shape in shapes.items()}
+    found |= {f"{name}.bias": rng.normal(size=shape[0]) / 10 for name, shape in shapes.items() if "layer" in name}
+    for name in ("embeddings", *(f"{layer}.{part}" for layer in layers for part in ("attention.output", "output"))):
+        found[f"{name}.LayerNorm.weight"] = 1 + rng.normal(size=hidden) / 10
+        found[f"{name}.LayerNorm.bias"] = rng.normal(size=hidden) / 10
+    return {name: value.astype(np.float32) for name, value in found.items()}

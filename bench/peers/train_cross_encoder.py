@@ -222,7 +222,7 @@ def write_graph(
     """Write the network: `INPUTS` of shape (batch, length) to ``logits`` of shape (batch,)."""
     writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
     g = writer.graph
-    g.op("Cast", ["attention_mask"], "mask", to=onnx.TensorProto.INT32)
+    writer.mask("attention_mask")
     state, last = writer.embeddings(segments=True), config.num_hidden_layers
     for index in range(1, last + 1):
         state = writer.feed_forward(index, writer.attention(index, state, first=index == last))

@@ -13,6 +13,7 @@ import semclass
 from semclass.cli import options
 from semclass.cli.options import shorten, show
 from semclass.core.errors import InputError
+from semclass.heads.questions import HEADS
 
 _texts = click.argument("texts", nargs=-1, metavar="[TEXT]...")
 _file = click.option(
@@ -35,6 +36,7 @@ def classify() -> None:
     default=0.0,
     help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
 )
+@click.option("--head", type=click.Choice(HEADS), default=HEADS[0], help="The tuned head, or the classical one.")
 @options.json_output
 @options.models
 @options.threads
@@ -44,18 +46,20 @@ def classify_questions(
     *,
     fine: bool,
     min_probability: float,
+    head: str,
     as_json: bool,
     models: Path | None,
     threads: int | None,
 ) -> None:
     """Tell which type of answer each question asks for."""
     questions = _read_texts(texts, file)
-    classifier = semclass.QuestionClassifier.load(models, threads=threads or 1)
+    classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
     for found in classifier.predict(questions, min_probability=min_probability):
         label, probability = (found.fine, found.fine_probability) if fine else (found.label, found.probability)
         probabilities = found.fine_probabilities if fine else found.probabilities
         record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
         record |= {"coarse": found.label, "fine": found.fine}
+        record |= {} if found.asked is None else {"asked": found.asked}
         show(record, f"{label:<14} {probability:.3f}  {found.text}", as_json=as_json)
 
 

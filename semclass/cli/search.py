@@ -89,7 +89,7 @@ def search(
     "--passages", "file", type=options.InputPath(), required=True, help="JSON lines with `text`; - for a pipe."
 )
 @click.option("-k", type=int, help="Passages to give; all by default.")
-@click.option("--method", type=click.Choice(RERANKING), default="learned", show_default=True, help="How to rank.")
+@click.option("--method", type=click.Choice(RERANKING), default=DEFAULT, show_default=True, help="How to rank.")
 @options.weight
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @options.json_output
@@ -129,11 +129,15 @@ def _print_hits(hits: Sequence[semclass.Hit], question: semclass.QuestionLabel |
         click.echo(f"asks for {question.label} ({question.probability:.3f})")
     if not as_json and not hits:
         click.echo("no passage matches", err=True)
+    if not as_json and hits and hits[0].asked is not None:
+        click.echo(f"of the question was read: {shorten(hits[0].asked)}", err=True)
     for hit in hits:
         record = asdict(hit)
         record = {"_id": record.pop("id"), **record, "labels": list(hit.labels)}
         if hit.explanation is None:
             del record["explanation"]
+        if hit.asked is None:
+            del record["asked"]
         if question is not None:
             record["question"] = {"label": question.label, "probabilities": dict(question.probabilities)}
         moved = "" if hit.rank == hit.rank_before else f" (was {hit.rank_before})"

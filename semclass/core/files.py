@@ -1,8 +1,8 @@
 """Files of an index, and how they are read.
 
 A process that touches a memory-mapped page beyond the end of its file dies. So what every search looks at is read into
-memory. Token vectors, sentences and texts are read row by row from files that stay open, and every reading checks that
-nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
+memory. Token vectors, texts, and sentences of a large segment are read row by row from files that stay open, and every
+reading checks that nobody wrote into the file since it was opened. Only rare work that copies whole indices maps files.
 """
 
 from __future__ import annotations
@@ -120,9 +120,11 @@ class StoredRagged(Ragged):
     def take(self, rows: IntArray) -> Ragged:
         """Read some rows, as :meth:`semclass.core.types.Ragged.take` copies them; the values are read-only."""
         starts, ends = self.offsets[rows], self.offsets[rows + 1]
+        offsets = offsets_of(ends - starts)
+        if len(rows) and np.array_equal(rows, np.arange(rows[0], rows[0] + len(rows))):  # in one go
+            starts, ends = starts[:1], ends[-1:]
         first, lengths = (self.begin + starts * self._item).tolist(), ((ends - starts) * self._item).tolist()
         with artifacts.reading(self.file.path, REMEDY):
             read = b"".join([self.file.read(at, length) for at, length in zip(first, lengths, strict=True)])
         self.file.check()
-        offsets = offsets_of(ends - starts)
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)

@@ -37,11 +37,15 @@ class Ragged:
 
     def take(self, rows: IntArray) -> Ragged:
         """Copy some rows, int64 of shape (m,), in the order given; a row may come twice."""
+        return Ragged(self.values[self.places(rows)], offsets_of(self.offsets[rows + 1] - self.offsets[rows]))
+
+    def places(self, rows: IntArray) -> IntArray:
+        """Where the items of some rows are in `values`, one row after another."""
         starts = self.offsets[rows]
         lengths = self.offsets[rows + 1] - starts
-        offsets = offsets_of(lengths)
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        return Ragged(self.values[np.repeat(starts, lengths) + within], offsets)
+        ends = np.cumsum(lengths)
+        within: IntArray = np.arange(int(lengths.sum())) + np.repeat(starts - (ends - lengths), lengths)
+        return within
 
 
 def offsets_of(lengths: npt.NDArray[np.integer]) -> IntArray:
@@ -154,7 +158,7 @@ class Encoder(Protocol):
         texts
             The texts.
         views
-            Views to give besides ``terms``: any of those that the encoder has.
+            Views to give besides ``terms``: any of those that the encoder has; none, to split texts into word pieces alone.
 
         Returns
         -------
@@ -202,6 +206,8 @@ class QuestionLabel:
         Of all coarse classes; they sum to 1.
     fine_probabilities
         Of all fine classes; those of a coarse class sum to its probability.
+    asked
+        The sentences of the text that ask, which is what was classified; None if that is all of it.
     """
 
     text: str
@@ -211,6 +217,7 @@ class QuestionLabel:
     fine_probability: float
     probabilities: Mapping[str, float]
     fine_probabilities: Mapping[str, float]
+    asked: str | None = None
 
 
 @dataclass(frozen=True)
@@ -302,6 +309,9 @@ class Hit:
         Calibrated probability of each answer type.
     explanation
         What the score was made of, with ``explain=True``.
+    asked
+        What was read of the question; None if that is all of it. Of a text of several sentences, that is those that ask
+        and those that belong to them.
     """
 
     id: str
@@ -314,6 +324,7 @@ class Hit:
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
     explanation: Explanation | None = None
+    asked: str | None = None
 
     @property
     def index(self) -> int:

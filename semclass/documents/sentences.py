@@ -32,16 +32,16 @@ def split_sentences(text: str) -> list[str]:
     return [" ".join(text[start:end].split()) for start, end in sentence_spans(text)]
 
 
-def sentence_spans(text: str) -> list[Span]:
-    """Tell where the sentences of a text are; between two is at most white space."""
+def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
+    """Tell where the sentences of a text are, of `shortest` characters at least; between two is at most white space."""
     spans: list[Span] = []
-    for start, end, _ in _sentences(text):
+    for start, end, _ in _sentences(text, shortest):
         words = [found.span() for found in _WORD.finditer(text, start, end)]
         spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
     return spans
 
 
-def _sentences(text: str) -> list[tuple[int, int, int]]:
+def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:
     """Give the start and end of each sentence, and its length with one character between the pieces that form it."""
     sentences: list[tuple[int, int, int]] = []
     stripped = text.rstrip()
@@ -55,7 +55,7 @@ def _sentences(text: str) -> list[tuple[int, int, int]]:
             continue
         stop = max(start, end - 12) + len(last)
         length = stop - start
-        if sentences and min(length, sentences[-1][2]) < SHORTEST:
+        if sentences and min(length, sentences[-1][2]) < shortest:
             before = sentences.pop()
             start, length = before[0], before[2] + 1 + length
         sentences.append((start, stop, length))

@@ -128,6 +128,8 @@ class OnnxEncoder:
         terms = self.tokenize(texts)
         # heads that read states classify questions, which are short: one window bounds their time
         lengths = terms.lengths()
+        if not wanted:
+            return Encoding(terms)
         most = 1 if STATES in wanted else MAX_WINDOWS
         windows = cut_windows(lengths, self.max_length - 2, most)
         read = windows.lengths

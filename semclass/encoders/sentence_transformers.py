@@ -2,7 +2,7 @@
 
 Heads must be trained for it, by the same scripts as the shipped ones: ``--encoder hub:NAME_OR_FOLDER``. Vectors keep the
 length that the model gives them: some models are trained for inner products, in which length has a meaning. What an index
-makes of it is up to its similarity, see :func:`semclass.scoring.topk.similarity`; by cosine length plays no part.
+makes of it is up to its similarity, see :func:`semclass.scoring.topk.SIMILARITIES`; by cosine length plays no part.
 Instructions that some models want before a text ("query: ...") are not added.
 """
 
@@ -106,6 +106,8 @@ class SentenceTransformerEncoder:
             np.array(tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)["input_ids"], np.int32)
             for text in checked
         ]
+        if not views:
+            return Encoding(ragged(terms, np.zeros(0, np.int32)))
         pooled = np.zeros((len(checked), self.views["pooled"]), np.float32)
         layers = np.zeros((len(checked), self.views["layers"]), np.float32)
         tokens: list[FloatArray] = [np.zeros((0, self.views["tokens"]), np.float32)] * len(checked)

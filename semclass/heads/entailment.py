@@ -26,6 +26,7 @@ from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragg
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
 from semclass.encoders.onnx_encoder import STATES, open_models
 from semclass.encoders.token_encoder import QUESTION, SENTENCE, BranchVectors, TokenEncoder
+from semclass.heads.asked import find_asked
 
 BATCH = 32  # pairs per run of the head
 
@@ -113,7 +114,7 @@ class EntailmentClassifier:
         found = np.zeros(len(asked))
         for start in range(0, len(asked), CHUNK):
             part = slice(start, start + CHUNK)
-            first, rows = _distinct(asked[part])
+            first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part])])
             second, places = _distinct(given[part])
             found[part] = self._compare(self._encode(first, QUESTION), self._encode(second, SENTENCE), rows, places)
         return found

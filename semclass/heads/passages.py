@@ -10,8 +10,9 @@ import numpy as np
 
 from semclass.core.checks import check_texts
 from semclass.core.types import DoubleArray, Encoder, Encoding, PassageLabels
-from semclass.encoders.batching import classify_in_chunks
+from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.encoders.onnx_encoder import open_models
+from semclass.encoders.sentences import encode_passages
 from semclass.heads.head import Head
 from semclass.heads.inputs import classify, encoder_views, labelled
 
@@ -66,9 +67,18 @@ class PassageClassifier:
 
     def predict_proba(self, passages: Iterable[str]) -> DoubleArray:
         """Class probabilities, each in [0, 1], float64 of shape (n, n_classes); arguments and errors of :meth:`predict`."""
-        texts = check_texts(passages, "passages")
-        return classify_in_chunks(self.encoder, texts, self.encoder_views, self.probabilities)
+        texts, parts, cut = check_texts(passages, "passages"), [], []
+        for start in range(0, max(len(texts), 1), CHUNK):
+            chunk = texts[start : start + CHUNK]
+            encoding, long = encode_passages(self.encoder, chunk, self.encoder_views)
+            parts.append(self.probabilities(chunk, encoding))
+            cut += [start + row for row in long]
+        warn_truncated(cut, len(texts))
+        return np.concatenate(parts)
 
     def probabilities(self, passages: list[str], encoding: Encoding) -> DoubleArray:
-        """As :meth:`predict_proba`, of passages that are encoded already, with the views that `encoder_views` names."""
+        """As :meth:`predict_proba`, of passages that are encoded already, with the views that `encoder_views` names.
+
+        Views of a passage are those of its sentences, see :meth:`semclass.encoders.sentences.Sentences.view`.
+        """
         return classify(self.head, passages, encoding)

@@ -15,11 +15,15 @@ from semclass.core.taxonomy import ABSTAIN, coarse_of
 from semclass.core.types import DoubleArray, Encoder, Encoding, QuestionLabel
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import open_models
+from semclass.heads.asked import questions_of
 from semclass.heads.head import Head
 from semclass.heads.inputs import classify, encoder_views
 from semclass.heads.spelling import WORDS, Speller, with_mark
 
 LEVELS = ("coarse", "fine")
+
+HEADS = ("questions", "questions-svm")
+"""Shipped heads, by their folders: layers of the encoder tuned for questions, and a kernel machine over frozen ones."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,12 @@ class QuestionClassifier:
 
     @classmethod
     def load(
-        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+        cls,
+        models: str | Path | None = None,
+        *,
+        head: str = HEADS[0],
+        encoder: Encoder | None = None,
+        threads: int = 1,
     ) -> QuestionClassifier:
         """Load the classifier.
 
@@ -45,6 +54,8 @@ class QuestionClassifier:
         ----------
         models
             Folder laid out like the shipped ``models/``; the shipped one if None.
+        head
+            ``"questions"``, which is right most often, or ``"questions-svm"``, which is trained in minutes without torch.
         encoder
             An encoder to share; loaded from `models` if None.
         threads
@@ -53,10 +64,13 @@ class QuestionClassifier:
         Raises
         ------
         ArtifactError
-            If a model folder is damaged, or the head was trained for another encoder.
+            If a model folder is missing or damaged, or the head was trained for another encoder.
+        InputError
+            If there is no such `head`.
         """
+        check_choice(head, HEADS, "head")
         root, used = open_models(models, encoder, threads)
-        return cls(used, Head.load(root / "questions", encoder=used.fingerprint))
+        return cls(used, Head.load(root / head, encoder=used.fingerprint))
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -91,13 +105,14 @@ class QuestionClassifier:
         """
         texts = check_texts(questions, "questions")
         least = check_probability(min_probability, "min_probability")
-        fine = self._classify(texts)
+        asked = questions_of(texts)
+        fine = self._classify(asked)
         coarse = self.coarse(fine)
         best = coarse.argmax(axis=1)
         within = np.where(self._membership.T[best] > 0, fine, -1.0).argmax(axis=1)
         labels = []
-        rows = zip(texts, best.tolist(), within.tolist(), coarse.tolist(), fine.tolist(), strict=True)
-        for text, above, below, broad, narrow in rows:
+        rows = zip(texts, asked, best.tolist(), within.tolist(), coarse.tolist(), fine.tolist(), strict=True)
+        for text, question, above, below, broad, narrow in rows:
             sure = broad[above] >= least
             labels.append(
                 QuestionLabel(
@@ -108,6 +123,7 @@ class QuestionClassifier:
                     fine_probability=narrow[below],
                     probabilities=dict(zip(self.classes, broad, strict=True)),
                     fine_probabilities=dict(zip(self.fine_classes, narrow, strict=True)),
+                    asked=None if question == text else question,
                 )
             )
         return labels
@@ -129,28 +145,28 @@ class QuestionClassifier:
         """
         check_choice(level, LEVELS, "level")
         texts = check_texts(questions, "questions")
-        fine = self._classify(texts)
+        fine = self._classify(questions_of(texts))
         return fine if level == "fine" else self.coarse(fine)
 
     def coarse(self, fine: DoubleArray) -> DoubleArray:
         """Coarse class probabilities, float64 of shape (n, coarse classes), from those of the fine classes."""
         return np.asarray(fine @ self._membership)
 
-    def fine_probabilities(self, questions: list[str], encoding: Encoding) -> DoubleArray:
-        """Fine class probabilities of questions that are encoded already, with the views that `encoder_views` names.
+    def fine_probabilities(self, questions: list[str], texts: list[str], encoding: Encoding) -> DoubleArray:
+        """Fine class probabilities of questions, with an encoding of `texts` in the views that `encoder_views` names.
 
-        Those with misspelt words or without question mark are encoded once more, as the head reads them. Without a head
-        there are no columns.
+        Those that are not what was encoded, have misspelt words or no question mark are encoded once more, as the head
+        reads them. Without a head there are no columns.
         """
         meant = questions if self.head is None else self._spelt(questions)
-        changed = [row for row, (text, said) in enumerate(zip(meant, questions, strict=True)) if text != said]
+        changed = [row for row, (text, said) in enumerate(zip(meant, texts, strict=True)) if text != said]
         if not changed:
-            return classify(self.head, questions, encoding)
+            return classify(self.head, texts, encoding)
         corrected = [meant[row] for row in changed]
         found = classify(self.head, corrected, self.encoder.encode(corrected, views=self.encoder_views))
         if len(changed) == len(questions):
             return found
-        everything = classify(self.head, questions, encoding)
+        everything = classify(self.head, texts, encoding)
         everything[changed] = found
         return everything
 

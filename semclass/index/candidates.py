@@ -56,8 +56,13 @@ MORE = 4
 LOOKED_AT = 64
 """Of this many passages one is looked at, at most, by either way: instead of more, all are scored, which is as quick."""
 
-TRUSTED = 4
-"""Of this many passages that reduced vectors find, one is taken to be among the best without exception."""
+TRUSTED = 2
+"""Of this many passages that reduced vectors find, one is taken to be among the best without exception.
+
+Of the ten best by vectors alone of 100,000 made passages (``bench.made_corpus``), a search finds 0.979 for questions that
+they answer (squad4) and 0.858 for foreign ones (pubmedqa), from four times as many passages 0.986 and 0.912; fused with
+BM25 all, from two or four.
+"""
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:
             rows = np.flatnonzero(scores >= max(least, np.finfo(np.float64).min))
             scores = scores[rows]
         else:
-            rows = part.vectors.index.nearest(search.query.pooled, TRUSTED * depth, allowed)
+            rows = part.vectors.nearest(search.query.pooled, TRUSTED * depth, allowed)
             scores = part.vectors.scores_at(search.query.pooled, rows)
             least = float(-np.partition(-scores, depth - 1)[depth - 1]) if len(scores) >= depth else -np.inf
             rows, scores = rows[scores >= least], scores[scores >= least]

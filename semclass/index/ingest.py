@@ -21,16 +21,17 @@ from semclass.encoders.batching import CHUNK
 from semclass.index.column_tables import columns_of
 from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
+from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
-from semclass.scoring.quantisation import Codebook, Codebooks, to_int8
+from semclass.scoring.quantisation import Codebook, Codebooks, from_half_bytes, to_half_bytes
 from semclass.scoring.topk import SIMILARITIES, unit
 
 FORMS = ("standard", "lean", "exact")
 """How much an index stores of each passage.
 
-``"standard"``: pooled vectors in int8, those of sentences and of tokens in the bytes of the codebooks. ``"lean"``: pooled
-vectors in int8, and no more; candidates are read again when they are re-ranked. ``"exact"``: pooled vectors in float32,
-those of sentences and of tokens in int8.
+``"standard"``: vectors of sentences in half bytes, those of tokens in the bytes of the codebook. ``"lean"``: those of
+sentences, and no more; candidates are read again when they are re-ranked. ``"exact"``: vectors of sentences in float32,
+those of tokens in int8.
 """
 
 SCALE = 127
@@ -42,7 +43,7 @@ class IndexConfig:
     """How passages become rows of an index."""
 
     passage_encoder: PassageEncoder
-    similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.similarity
+    similarity: str  # "cosine", "ip" or "l2", see semclass.scoring.topk.SIMILARITIES
     form: str  # one of FORMS
 
     @classmethod
@@ -56,11 +57,13 @@ class IndexConfig:
                 "an index of the form 'standard' needs codebooks for this encoder: make them with "
                 "training/train_codebooks.py, or build it with form='exact'"
             )
+        if form != "exact" and passage_encoder.encoder.views["pooled"] % 2:
+            raise InputError("vectors of an odd number of components have no half bytes; build it with form='exact'")
         return cls(passage_encoder, similarity, form)
 
     @property
     def books(self) -> Codebooks | None:
-        """The codebooks that vectors of tokens and sentences are written with."""
+        """The codebook that vectors of tokens are written with."""
         return self.passage_encoder.codebooks if self.form == "standard" else None
 
     def header(self) -> dict[str, Any]:
@@ -78,19 +81,23 @@ class IndexConfig:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         lines = [line_of(passage) for passage in passages]
-        texts = [searchable(passage) for passage in passages]
-        found, cut = self.passage_encoder.read(texts, sentences=self.form != "lean")
-        vectors = unit(found.pooled) if self.similarity == "cosine" else found.pooled
-        codes, levels = (vectors, np.ones(len(vectors), np.float32)) if self.form == "exact" else to_int8(vectors)
-        is_term, books, lean = self.passage_encoder.encoder.is_term, self.books, self.form == "lean"
+        for passage in passages:
+            searchable(passage)  # there is something to read
+        lean, books = self.form == "lean", self.books
+        found, cut = self.passage_encoder.read(passages, tokens=not lean)
+        vectors, words = found.sentences.values, found.words.values
+        vectors = unit(vectors) if self.similarity == "cosine" else vectors
+        shares = shares_of(vectors, words, found.sentences.offsets)
+        codes, scales = (vectors, np.ones_like(words)) if self.form == "exact" else to_half_bytes(vectors)
+        is_term = self.passage_encoder.encoder.is_term
         kind = np.min_scalar_type(len(is_term))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
         segment = Segment(
-            pooled_codes=codes,
-            pooled_levels=levels,
+            sentences=Ragged(codes, found.sentences.offsets),
+            scales=Ragged(scales, found.sentences.offsets),
+            shares=Ragged(shares, found.sentences.offsets),
             probabilities=found.probabilities,
             tokens=NOTHING if lean else _written(found.tokens, None if books is None else books.tokens),
-            sentences=NOTHING if lean else _written(found.sentences, None if books is None else books.sentences),
             terms=NOTHING if lean else Ragged(found.terms.values.astype(kind), found.terms.offsets),
             postings=count_terms(found.terms, is_term),
             records=records_of(lines),
@@ -102,7 +109,7 @@ class IndexConfig:
 
 
 def _written(vectors: Ragged, book: Codebook | None) -> Ragged:
-    """Vectors of tokens or sentences as an index stores them."""
+    """Vectors of tokens as an index stores them."""
     values = np.rint(vectors.values * SCALE).astype(np.int8) if book is None else book.encode(vectors.values)
     return Ragged(values, vectors.offsets)
 
@@ -110,6 +117,17 @@ def _written(vectors: Ragged, book: Codebook | None) -> Ragged:
 def decoded(codes: npt.NDArray[Any], book: Codebook | None) -> FloatArray:
     """Unit vectors again: rounding changes lengths, and cosines are wanted."""
     return unit(codes.astype(np.float32) if book is None else book.decode(codes))
+
+
+def vectors_of(codes: npt.NDArray[Any]) -> FloatArray:
+    """Unit vectors of sentences, from half bytes or float32; their scales do not matter for cosines."""
+    return unit(codes if codes.dtype == np.float32 else from_half_bytes(codes).astype(np.float32))
+
+
+def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> tuple[Ragged, Ragged, Ragged]:
+    """What re-ranking reads of passages of a lean index: see :meth:`semclass.PassageIndex.evidence`."""
+    found, _ = passage_encoder.read(passages, classes=False)
+    return found.tokens, Ragged(unit(found.sentences.values), found.sentences.offsets), found.terms
 
 
 def line_of(passage: Passage) -> bytes:
@@ -176,7 +194,7 @@ def warn_of_long(cut: Sequence[str], count: int) -> None:
     """Warn once of the passages that were truncated."""
     if cut:
         message = (
-            f"{len(cut)} of {count} passages are longer than the encoder reads (the first is {cut[0]!r}): BM25 "
-            "sees all of them, vectors and classes only their beginning; cut them into shorter passages"
+            f"{len(cut)} of {count} passages have a sentence that is longer than the encoder reads (the first is "
+            f"{cut[0]!r}): BM25 sees all of it, vectors and classes only its beginning; end it with a full stop or a line"
         )
         warn(TruncationWarning(message))

@@ -45,7 +45,7 @@ def write(
 ) -> dict[str, dict[str, Any]]:
     """Join segments, at least one, in a new folder, in bounded memory; the ``bytes`` and ``sha256`` of each file.
 
-    With `durable` all of it survives a loss of power. With `reduced` many passages get reduced vectors, see
+    With `durable` all of it survives a loss of power. With `reduced` many sentences get reduced vectors, see
     :func:`semclass.scoring.reduction.reduce_vectors`.
     """
     folder.mkdir(parents=True)
@@ -55,7 +55,7 @@ def write(
     for name, (values, place) in RAGGED.items():
         offsets = _offsets(parts, name)
         _write(folder / f"{values}.npy", _ragged_blocks(parts, name), int(offsets[-1]))
-        np.save(folder / f"{place}.npy", offsets)
+        np.save(folder / f"{place}.npy", offsets)  # of several arrays they may be the same
     hashes, rows = hash_table(_flat(parts, "row_hashes"))
     np.save(folder / "id_hashes.npy", hashes)
     np.save(folder / "id_rows.npy", rows)
@@ -64,11 +64,10 @@ def write(
         postings.save(parts[0][0].postings, folder / "bm25")
     else:
         postings.merge([segment.postings for segment, _ in parts], [keep for _, keep in parts], folder=folder / "bm25")
-    if reduced and kept >= reduction.MANY and parts[0][0].pooled_codes.dtype == np.int8:
-        codes, levels = (
-            np.load(folder / f"{FLAT[name]}.npy", mmap_mode="r") for name in ("pooled_codes", "pooled_levels")
-        )
-        reduction.save(reduction.reduce_vectors(codes, levels), folder / REDUCED)
+    coded = parts[0][0].sentences.values.dtype == np.uint8
+    if reduced and coded and _offsets(parts, "sentences")[-1] >= reduction.MANY:
+        codes, scales = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in ("sentences", "scales"))
+        reduction.save(reduction.reduce_vectors(codes, scales), folder / REDUCED)
     if durable:
         artifacts.flush_all(folder)
     return {

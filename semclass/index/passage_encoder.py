@@ -5,42 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
-from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import STATES, open_models
+from semclass.encoders.sentences import Sentences
 from semclass.encoders.token_encoder import SENTENCE, TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.scoring.quantisation import Codebooks
-from semclass.scoring.topk import unit
-
-_NOTHING = Ragged(np.zeros((0, 0), np.float32), np.zeros(1, np.int64))
 
 
 @dataclass(frozen=True)
 class PassageFeatures:
-    """The evidence of n passages."""
+    """The evidence of n passages; what was not asked for has empty rows."""
 
-    pooled: FloatArray  #: vectors of the whole passages, as the encoder gives them, (n, dim)
+    sentences: Ragged  #: vectors of each passage's sentences, at least one, as the encoder gives them; float32 (dim,)
+    words: Ragged  #: how many words each of them has without the title, float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    tokens: Ragged  #: unit token vectors, one for each of `terms`, made sentence by sentence; float32
-    sentences: Ragged  #: unit vectors of each passage's sentences, at least one, float32 of item shape (dim,)
-    terms: Ragged  #: word-piece ids of the whole passages
+    tokens: Ragged  #: unit token vectors, one for each of `terms`; float32
+    terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """PassageFeatures of some passages, in the order asked for; a passage may come twice."""
-        return PassageFeatures(
-            pooled=self.pooled[rows],
-            probabilities=self.probabilities[rows],
-            tokens=self.tokens.take(rows),
-            sentences=self.sentences.take(rows),
-            terms=self.terms.take(rows),
-        )
+        parts = {name: getattr(self, name).take(rows) for name in ("sentences", "words", "tokens", "terms")}
+        return PassageFeatures(**parts, probabilities=self.probabilities[rows])
 
 
 @dataclass(frozen=True)
@@ -100,76 +93,46 @@ class PassageEncoder:
         """Dimensions of token vectors."""
         return int(self.encoder.views["tokens"]) if self.token_encoder is None else self.token_encoder.dim
 
-    def read(self, texts: Sequence[str], *, sentences: bool = True) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """PassageFeatures of n texts, see :func:`searchable`, and which of them are longer than the encoder reads.
-
-        The pooled vector of a passage is a mean, in which the sentence that answers a question is diluted by its
-        neighbours; therefore sentences are read again, each by itself. Without `sentences`, which take as long as all else,
-        token and sentence vectors are empty.
-        """
-        items = list(texts)
-        if not sentences:
-            return self._read(items, None, at_once=False)
-        rows = [split_sentences(text) for text in items]
-        # a passage that is one sentence is read once, and not once as either
-        one = np.array([row == [text] for row, text in zip(rows, items, strict=True)], np.bool_)
-        if one.all() or not one.any():
-            return self._read(items, rows, at_once=bool(one.all()))
-        groups = [np.flatnonzero(one), np.flatnonzero(~one)]
-        found = []
-        for group, at_once in zip(groups, (True, False), strict=True):
-            places = group.tolist()
-            found.append(self._read([items[i] for i in places], [rows[i] for i in places], at_once=at_once))
-        cut = sorted(int(group[row]) for group, (_, some) in zip(groups, found, strict=True) for row in some)
-        return _joined([part for part, _ in found]).take(np.argsort(np.concatenate(groups))), tuple(cut)
-
-    def _read(
-        self, items: list[str], rows: Sequence[Sequence[str]] | None, *, at_once: bool
+    def read(
+        self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """Read passages that all are one sentence, or of which none is; without sentences if there are no `rows`."""
-        views = ("pooled", *self.classifier.encoder_views, *((self._view,) if at_once else ()))
-        encoding = self.encoder.encode(items, views=tuple(dict.fromkeys(views)))
-        tokens = sentences = _NOTHING
-        if at_once:
-            tokens, sentences, _ = self._of_sentences(encoding)
-        elif rows is not None:
-            tokens, sentences, _ = self._read_sentences(rows)
+        """PassageFeatures of n passages, and which of them have a sentence that is longer than the encoder reads.
+
+        Each distinct sentence is read once, with its passage's title before it. `vectors` of sentences, vectors of `tokens`
+        and probabilities of `classes` that are not asked for are not computed: their rows are empty.
+        """
+        items = Sentences.of([passage.text for passage in passages], [title_of(passage) for passage in passages])
+        head = self.classifier.encoder_views if classes else ()
+        views = [*(("pooled",) if vectors else ()), *head, *((self._view,) if tokens else ())]
+        rows: dict[str, list[FloatArray]] = {name: [] for name in views if name != self._view}
+        terms, found, cut = [], [], []
+        for start in range(0, max(len(items.texts), 1), CHUNK):
+            encoding = self.encoder.encode(items.texts[start : start + CHUNK], views=tuple(dict.fromkeys(views)))
+            cut += [start + row for row in encoding.truncated]
+            terms.append(encoding.terms)
+            found += [self._tokens(encoding)] if tokens else []
+            for name, parts in rows.items():
+                parts.append(encoding.rows(name))
+        read = {name: np.concatenate(parts) for name, parts in rows.items()}
+        pieces, of_pieces = items.pieces(self.encoder, chained(terms), chained(found) if tokens else None)
+        probabilities = np.zeros((len(items), 0))
+        if classes:
+            given: dict[str, Any] = {name: items.view(name, read[name]) for name in head}
+            encoded = Encoding(pieces, **given)
+            probabilities = self.classifier.probabilities([searchable(passage) for passage in passages], encoded)
         evidence = PassageFeatures(
-            pooled=encoding.rows("pooled"),
-            probabilities=self.classifier.probabilities(items, encoding).astype(np.float32),
-            tokens=tokens if tokens is _NOTHING else _for_each_term(tokens, encoding.terms),
-            sentences=sentences,
-            terms=encoding.terms,
+            sentences=Ragged(read["pooled"][items.which], items.offsets) if vectors else no_rows(len(items)),
+            words=Ragged(items.words, items.offsets),
+            probabilities=probabilities.astype(np.float32),
+            tokens=no_rows(len(items)) if of_pieces is None else of_pieces,
+            terms=pieces,
         )
-        return evidence, tuple(encoding.truncated)
+        return evidence, items.passages(cut)
 
-    def read_sentences(self, texts: Sequence[str]) -> tuple[Ragged, Ragged, Ragged]:
-        """Unit token vectors, unit vectors of the sentences, and word-piece ids of passages, read by sentences."""
-        return self._read_sentences([split_sentences(text) for text in texts])
-
-    def _read_sentences(self, rows: Sequence[Sequence[str]]) -> tuple[Ragged, Ragged, Ragged]:
-        """Read the sentences of passages, each one once however often it comes."""
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(row) for row in rows], dtype=np.int64)])
-        places: dict[str, int] = {}
-        which = np.array([places.setdefault(sentence, len(places)) for row in rows for sentence in row], np.int64)
-        items = list(places)
-        parts = []
-        for start in range(0, len(items), CHUNK):
-            encoding = self.encoder.encode(items[start : start + CHUNK], views=("pooled", self._view))
-            parts.append(self._of_sentences(encoding))
-        tokens, sentences, terms = (chained(found) for found in zip(*parts, strict=True))
-        if len(items) < len(which):
-            tokens, sentences, terms = (found.take(which) for found in (tokens, sentences, terms))
-        words = Ragged(terms.values, terms.offsets[ends])
-        joined = _for_each_term(Ragged(tokens.values, tokens.offsets[ends]), words)
-        return joined, Ragged(sentences.values, ends), words
-
-    def _of_sentences(self, encoding: Encoding) -> tuple[Ragged, Ragged, Ragged]:
-        """Token vectors of texts that are sentences, the vector of each as a row of one, and their terms."""
+    def _tokens(self, encoding: Encoding) -> Ragged:
+        """Vectors of the word pieces of what was read."""
         found = encoding.pieces(self._view)
-        vectors = found if self.token_encoder is None else self.token_encoder.read(found, SENTENCE).vectors
-        pooled = unit(encoding.rows("pooled"))
-        return vectors, Ragged(pooled, np.arange(len(pooled) + 1)), encoding.terms
+        return found if self.token_encoder is None else self.token_encoder.read(found, SENTENCE).vectors
 
     @property
     def _view(self) -> str:
@@ -177,30 +140,21 @@ class PassageEncoder:
         return "tokens" if self.token_encoder is None else STATES
 
 
-def _joined(parts: Sequence[PassageFeatures]) -> PassageFeatures:
-    """PassageFeatures of several groups of passages, one group after another."""
-    return PassageFeatures(
-        pooled=np.concatenate([part.pooled for part in parts]),
-        probabilities=np.concatenate([part.probabilities for part in parts]),
-        tokens=chained([part.tokens for part in parts]),
-        sentences=chained([part.sentences for part in parts]),
-        terms=chained([part.terms for part in parts]),
-    )
+def no_rows(n: int) -> Ragged:
+    """Vectors of n passages that nothing will look at: empty rows."""
+    return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
 
 
-def _for_each_term(tokens: Ragged, terms: Ragged) -> Ragged:
-    """Token vectors for all terms: pieces beyond what the encoder read of a sentence take the passage's last vector."""
-    if np.array_equal(tokens.offsets, terms.offsets):
-        return tokens
-    within = np.arange(len(terms.values)) - np.repeat(terms.offsets[:-1], terms.lengths())
-    last = np.repeat(np.maximum(tokens.lengths() - 1, 0), terms.lengths())
-    return Ragged(
-        tokens.values[np.repeat(tokens.offsets[:-1], terms.lengths()) + np.minimum(within, last)], terms.offsets
-    )
+def title_of(passage: Passage) -> str:
+    """The title that is read before each sentence of a passage, as ``metadata`` has it; empty for none."""
+    title = passage.metadata.get("title")
+    return title if isinstance(title, str) and title.strip() else ""
 
 
 def searchable(passage: Passage) -> str:
-    """Text of a passage that is encoded: its title, if ``metadata`` has one, and its text, as BEIR does."""
+    """Title and text of a passage, as BEIR joins them; an InputError if there is neither."""
+    title = title_of(passage)
+    if title and isinstance(passage.text, str) and not passage.text.strip():
+        return title
     text = check_text(passage.text, f"text of passage {passage.id!r}")
-    title = passage.metadata.get("title")
-    return f"{title} {text}" if isinstance(title, str) and title.strip() else text
+    return f"{title} {text}" if title else text

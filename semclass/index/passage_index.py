@@ -23,12 +23,12 @@ from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import IndexConfig, chunks, decoded, in_order, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, decoded, evidence_of, in_order, vectors_of, warn_of_long
 from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
-from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
 from semclass.index.records import FOLDER, Candidates, Query, Scoring
 from semclass.index.segment import Part
@@ -54,11 +54,11 @@ class PassageIndex(PassageRows):
     thresholds
         Probability from which a passage has a class, float64 of shape (n_classes,).
     similarity
-        How `pooled` is compared with a question's vector, see :func:`semclass.scoring.topk.similarity`.
+        How vectors of sentences are compared with a question's, see :func:`semclass.scoring.topk.SIMILARITIES`.
     form
         One of :data:`semclass.index.ingest.FORMS`.
     codebooks
-        Fingerprint of the codebooks that `tokens` and `sentences` were written with; empty if with none.
+        Fingerprint of the codebook that `tokens` were written with; empty if with none.
     segments
         The passages, at least one segment.
     deleted
@@ -83,36 +83,33 @@ class PassageIndex(PassageRows):
     def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> tuple[Ragged, Ragged, Ragged]:
         """Unit token vectors, unit vectors of the sentences, and word-piece ids of some passages, read or decoded."""
         if self.form == "lean":
-            return passage_encoder.read_sentences([searchable(passage) for passage in self.passages(rows)])
+            return evidence_of(passage_encoder, self.passages(rows))
         books = passage_encoder.codebooks if self.codebooks else None
         tokens, sentences, terms = (self._take(name, rows) for name in ("tokens", "sentences", "terms"))
         if int(terms.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the terms of the index are not those of its encoder; {REMEDY}")
         return (
             Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
-            Ragged(decoded(sentences.values, None if books is None else books.sentences), sentences.offsets),
+            Ragged(vectors_of(sentences.values), sentences.offsets),
             terms,
         )
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
-        views, books = passage_encoder.encoder.views, passage_encoder.codebooks if self.codebooks else None
-        wanted = {"pooled_codes": views["pooled"]}
-        if books is not None:
-            wanted |= {"tokens": books.tokens.parts, "sentences": books.sentences.parts}
-        elif self.form == "exact":
-            wanted |= {"tokens": passage_encoder.token_dim, "sentences": views["pooled"]}
+        dim, books = passage_encoder.encoder.views["pooled"], passage_encoder.codebooks if self.codebooks else None
+        wanted = {"sentences": dim if self.form == "exact" else dim // 2}
+        if self.form != "lean":
+            wanted["tokens"] = passage_encoder.token_dim if books is None else books.tokens.parts
         vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
             terms = len(segment.postings.is_term)
             if terms != vocabulary:
                 raise ArtifactError(f"the index has {terms} terms, its encoder {vocabulary}; {REMEDY}")
-            for name, dim in wanted.items():
-                held = getattr(segment, name)
-                values = held.values if isinstance(held, Ragged) else held
-                if len(values) and values.shape[1:] != (dim,):
+            for name, columns in wanted.items():
+                values = getattr(segment, name).values
+                if len(values) and values.shape[1:] != (columns,):
                     raise ArtifactError(
-                        f"{name} of the index are of {values.shape[1:]} numbers, those of its encoder of {dim}; "
+                        f"{name} of the index are of {values.shape[1:]} numbers, those of its encoder of {columns}; "
                         f"{REMEDY}"
                     )
 
@@ -177,13 +174,13 @@ class PassageIndex(PassageRows):
         Parameters
         ----------
         passages
-            At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before the
-            text, as BEIR does.
+            At least one; ids must be unique, texts not empty. A title in ``metadata["title"]`` is encoded before each
+            sentence of the text, or in the place of a text that is empty.
         passage_encoder
             What reads passages; that of the shipped models if None.
         similarity
             ``"cosine"``, ``"ip"`` or ``"l2"``: the one that the encoder was trained for, see
-            :func:`semclass.scoring.topk.similarity`.
+            :func:`semclass.scoring.topk.SIMILARITIES`.
         form
             One of :data:`semclass.index.ingest.FORMS`; if None, ``"standard"``, or ``"exact"`` without codebooks.
         progress

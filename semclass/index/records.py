@@ -14,7 +14,7 @@ import numpy.typing as npt
 from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, no_rows
 from semclass.scoring.fusion import ALPHA
 
 
@@ -29,6 +29,7 @@ class Query:
     tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
     weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
+    asked: str | None = None  #: what was read of the text, see :mod:`semclass.heads.asked`; None: all of it
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
         """Raise an InputError if the question was encoded without what is needed: its ranking would be another."""
@@ -57,12 +58,12 @@ class Candidates:
     """n passages, in the order of the first stage. A ranking of them fills `order`, `components` and `features`."""
 
     rows: IntArray  #: number of each in its index, or its place in the list that was handed in, (n,)
-    dense: DoubleArray  #: similarity of the vectors, as the index has it, (n,)
+    dense: DoubleArray  #: similarity of the vectors, see :mod:`semclass.scoring.dense`, (n,)
     bm25: DoubleArray  #: BM25 score, (n,)
     match: DoubleArray | None  #: class match in the first stage, (n,); None without
     parts: dict[str, DoubleArray]  #: what `score` is the sum of, weights included, each (n,); empty for a head's score
     score: DoubleArray  #: what they are ranked by, (n,)
-    probabilities: FloatArray  #: P(class | passage), (n, n_classes)
+    probabilities: FloatArray  #: P(class | passage), (n, n_classes); without columns where it was not asked for
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
     sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
@@ -85,8 +86,7 @@ class Candidates:
 
 def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
     """Tokens, sentences and terms of n candidates that nothing will look at: empty rows."""
-    nothing = Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
-    return nothing, nothing, nothing
+    return no_rows(n), no_rows(n), no_rows(n)
 
 
 FOLDER = "folder"
@@ -115,11 +115,11 @@ class SearchIndex(Protocol):
 
     @property
     def similarity(self) -> str:
-        """How vectors are compared, see :func:`semclass.scoring.topk.similarity`."""
+        """How vectors are compared, see :func:`semclass.scoring.topk.SIMILARITIES`."""
 
     @property
     def codebooks(self) -> str:
-        """Fingerprint of the codebooks that token and sentence vectors were written with; empty if with none."""
+        """Fingerprint of the codebook that token vectors were written with; empty if with none."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:
@@ -162,14 +162,20 @@ def make_hits(
     classes: Sequence[str],
     k: int,
     explanations: Sequence[Explanation] | None = None,
+    *,
+    asked: str | None = None,
 ) -> list[Hit]:
-    """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k."""
+    """The first k hits of a ranking; `passages` are those of `found`, `explanations` those of the first k.
+
+    `asked` is what was read of the question, None for all of it.
+    """
     columns = {"dense": found.dense, "bm25": found.bm25, **found.components}
     if found.match is not None:
         columns.setdefault("match", found.match)
     places = found.places[:k]
     signals = np.array([*columns.values()])[:, places].T.tolist()
-    labelled = (found.probabilities >= found.thresholds)[places].tolist()
+    classes = classes[: found.probabilities.shape[1]]
+    labelled = (found.probabilities >= found.thresholds[: len(classes)])[places].tolist()
     probabilities, scores = found.probabilities[places].tolist(), found.score[places].tolist()
     return [
         Hit(
@@ -183,6 +189,7 @@ def make_hits(
             labels=tuple(compress(classes, labelled[row])),
             probabilities=dict(zip(classes, probabilities[row], strict=True)),
             explanation=None if explanations is None else explanations[row],
+            asked=asked,
         )
         for row, place in enumerate(places.tolist())
     ]

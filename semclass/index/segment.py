@@ -28,7 +28,7 @@ from semclass.scoring.reduction import Reduced
 from semclass.scoring.vectors import Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""The tokens, sentences and terms of a lean index."""
+"""The tokens and terms of a lean index."""
 
 REDUCED = "reduced"
 """Folder of the reduced vectors, within that of a segment."""
@@ -37,16 +37,18 @@ PREFIX = "segment-"
 """Names of segments on the disk begin with it; a hash of their files follows."""
 
 # fields that are arrays, and that are ragged arrays, with their files
-FLAT = {"pooled_codes": "pooled", "pooled_levels": "pooled_levels", "probabilities": "probabilities"}
+FLAT = {"probabilities": "probabilities"}
 RAGGED = {
-    "tokens": ("tokens", "token_offsets"),
     "sentences": ("sentences", "sentence_offsets"),
+    "scales": ("scales", "sentence_offsets"),
+    "shares": ("shares", "sentence_offsets"),
+    "tokens": ("tokens", "term_offsets"),
     "terms": ("terms", "term_offsets"),
     "records": ("records", "record_offsets"),
 }
 
 FILES = (
-    *(f"{name}.npy" for name in (*FLAT.values(), *chain(*RAGGED.values()), "id_hashes", "id_rows")),
+    *(f"{name}.npy" for name in dict.fromkeys((*FLAT.values(), *chain(*RAGGED.values()), "id_hashes", "id_rows"))),
     *(f"bm25/{name}.npy" for name in postings.PARTS),
     column_files.VALUES,
     column_files.DIRECTORY,
@@ -61,30 +63,31 @@ MORE = tuple(f"{REDUCED}/{name}.npy" for name in reduction.PARTS)
 class Segment:
     """n passages, in memory or in files. Read-only; many threads and many indices may share one."""
 
-    pooled_codes: npt.NDArray[Any]  # (n, dim), float32 or int8; of unit length where the similarity is "cosine"
-    pooled_levels: FloatArray  # (n,), what an int8 row is multiplied with; ones for float32
+    sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.vectors.Vectors`
+    scales: Ragged  # what each is multiplied with, float32
+    shares: Ragged  # what each counts in the mean of its passage, float32
     probabilities: FloatArray  # P(class | passage), (n, n_classes)
     tokens: Ragged  # unit vectors, one for each of `terms`: codes (uint8), or int8 with components times 127
-    sentences: Ragged  # unit vectors of the sentences, written likewise
-    terms: Ragged  # word-piece ids of whole passages; it, `tokens` and `sentences` have no rows in a lean index
+    terms: Ragged  # word-piece ids of whole passages; it and `tokens` have no rows in a lean index
     postings: Postings
     records: Ragged  # passages as JSON lines, uint8
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
     id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
-    near: Reduced | None = None  # for many int8 vectors, see `MANY` of semclass.scoring.reduction
+    near: Reduced | None = None  # for many vectors of half bytes, see `MANY` of semclass.scoring.reduction
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:
         """Count the passages."""
-        return len(self.pooled_codes)
+        return len(self.sentences)
 
     def vectors(self, similarity: str) -> Vectors:
-        """`pooled_codes`, laid out to be compared with questions; kept, as that takes time and memory."""
+        """The sentences, laid out to be compared with questions; kept, as that takes time and memory."""
         if similarity not in self._vectors:
             # what is near by a distance is not always near by products
             index = None if similarity == "l2" else self.near
-            self._vectors.setdefault(similarity, Vectors(self.pooled_codes, self.pooled_levels, similarity, index))
+            found = Vectors(self.sentences, self.scales.values, self.shares.values, similarity, index)
+            self._vectors.setdefault(similarity, found)
         return self._vectors[similarity]
 
     @cached_property
@@ -146,8 +149,14 @@ class Segment:
     def open(cls, files: Files, name: str = "") -> Segment:
         """Open a segment, and everything of it now: it can be read after its files were removed."""
         flat: dict[str, Any] = {field: files.array(f"{file}.npy") for field, file in FLAT.items()}
+        reduced = f"{REDUCED}/axes.npy" in files
+        # what a search reads of every passage is held in memory
+        held = {"scales", "shares"} if reduced else {"scales", "shares", "sentences"}
+        ends = {name: files.array(f"{name}.npy") for _, name in RAGGED.values()}
         rows: dict[str, Any] = {
-            field: files.rows(f"{values}.npy", files.array(f"{offsets}.npy"))
+            field: Ragged(files.array(f"{values}.npy"), ends[offsets])
+            if field in held
+            else files.rows(f"{values}.npy", ends[offsets])
             for field, (values, offsets) in RAGGED.items()
         }
         try:
@@ -158,7 +167,7 @@ class Segment:
                 columns=column_files.load(files),
                 id_hashes=files.array("id_hashes.npy"),
                 id_rows=files.array("id_rows.npy"),
-                near=reduction.load(files, f"{REDUCED}/") if f"{REDUCED}/axes.npy" in files else None,
+                near=reduction.load(files, f"{REDUCED}/") if reduced else None,
                 name=name,
             )
         except ArtifactError:

@@ -44,14 +44,14 @@ def check_header(header: Mapping[str, Any], where: Path) -> None:
 
 def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Path) -> None:
     """Refuse a segment whose arrays do not fit together, naming the first file that is wrong."""
-    found = segment.postings
-    require(segment.pooled_codes.ndim == 2, where / "pooled.npy", f"the shape is {segment.pooled_codes.shape}")
+    found, ends = segment.postings, segment.sentences.offsets
+    require(ends.ndim == 1 and ends.size, where / "sentence_offsets.npy", f"the shape is {ends.shape}")
     require(len(segment) == passages, where, f"it holds {len(segment)} passages where {passages} belong")
-    n, dim, exact = len(segment), segment.pooled_codes.shape[1], header["form"] == "exact"
+    n, exact = len(segment), header["form"] == "exact"
     postings, vocabulary = found.counts.size, found.is_term.size
     shapes: Mapping[str, tuple[npt.NDArray[Any], tuple[int, ...], tuple[str, ...]]] = {
-        "pooled.npy": (segment.pooled_codes, (n, dim), ("f4",) if exact else ("i1",)),
-        "pooled_levels.npy": (segment.pooled_levels, (n,), ("f4",)),
+        "scales.npy": (segment.scales.values, (len(segment.sentences.values),), ("f4",)),
+        "shares.npy": (segment.shares.values, (len(segment.sentences.values),), ("f4",)),
         "probabilities.npy": (segment.probabilities, (n, len(header["classes"])), ("f4",)),
         "id_hashes.npy": (segment.id_hashes, (n,), ("u8",)),
         "id_rows.npy": (segment.id_rows, (n,), ("u",)),
@@ -61,17 +61,16 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         "bm25/counts.npy": (found.counts, (postings,), ("u",)),
         "bm25/passages.npy": (found.passages, (postings,), ("u",)),
     }
+    _check_rows(segment, lean=header["form"] == "lean", exact=exact, where=where)
     for name, (array, shape, kinds) in shapes.items():
         _check_array(array, shape, kinds, where / name)
-    _check_rows(segment, lean=header["form"] == "lean", exact=exact, where=where)
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "it does not rise")
     _check_postings(segment, where / "bm25")
     _check_reduced(segment, where / REDUCED)
-    require(
-        len(segment.columns) == n, where / column_files.DIRECTORY, f"it is of {len(segment.columns)} passages, not {n}"
-    )
+    of = segment.columns.n  # which may be more than a length can be
+    require(of == n, where / column_files.DIRECTORY, f"it is of {of} passages, not {n}")
     try:
         column_files.check(segment.columns)
     except ValueError as error:
@@ -88,11 +87,11 @@ def _check_array(array: npt.NDArray[Any], shape: tuple[int, ...], kinds: tuple[s
 
 
 def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> None:
-    """Whether ragged arrays have a row for each passage, one after another; a lean index has only records."""
+    """Whether ragged arrays have a row for each passage, one after another; a lean index has no tokens."""
     n, kept = len(segment), 0 if lean else len(segment)
     for name, rows, count, kinds, dimensions in (
+        ("sentences", segment.sentences, n, ("f4" if exact else "u1",), 2),
         ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
-        ("sentences", segment.sentences, kept, ("i1" if exact else "u1",), 2 - lean),
         ("terms", segment.terms, kept, ("u",), 1),
         ("records", segment.records, n, ("u1",), 1),
     ):
@@ -103,8 +102,10 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         require(values.ndim == dimensions and offsets[-1] == len(values), path, "its offsets do not end where it does")
         kind = values.dtype.str[1:]
         require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
-    same = np.array_equal(segment.tokens.offsets, segment.terms.offsets)
-    require(same, where / "tokens.npy", "it does not fit the terms")
+        if kind == "f4" and values.size:
+            require(np.isfinite([values.min(), values.max()]).all(), path, "it holds numbers that are not finite")
+    empty = n and not segment.sentences.lengths().all()
+    require(not empty, where / "sentence_offsets.npy", "there is a passage without a sentence")
 
 
 def _check_postings(segment: Segment, where: Path) -> None:
@@ -120,12 +121,13 @@ def _check_postings(segment: Segment, where: Path) -> None:
 
 
 def _check_reduced(segment: Segment, where: Path) -> None:
-    """Whether each passage has reduced vectors once, in a cell; a small segment has none."""
-    near, n = segment.near, len(segment)
+    """Whether each sentence has reduced vectors once, in a cluster; a small segment has none."""
+    near, n = segment.near, len(segment.sentences.values)
     if near is None:
         return
-    dim = segment.pooled_codes.shape[1]
+    dim = 2 * segment.sentences.values.shape[1]
     _check_array(near.axes, (dim, DIMENSIONS), ("f4",), where / "axes.npy")
+    _check_array(near.mean, (dim,), ("f4",), where / "mean.npy")
     _check_array(near.levels, (n, DIMENSIONS // 2), ("u1",), where / "levels.npy")
     starts = near.starts
     rising = starts.dtype == np.int64 and starts.ndim == 1 and len(starts) > 1
@@ -133,7 +135,7 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     require(rising, where / "starts.npy", f"it does not rise from 0 to {n}")
     _check_array(near.places, (n,), ("i4",), where / "places.npy")
     places = np.sort(near.places)
-    require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each passage once")
+    require(np.array_equal(places, np.arange(n)), where / "places.npy", "it does not name each sentence once")
     for name, array in vars(near.clusters).items():
         _check_array(array, (len(near.starts) - 1, DIMENSIONS), ("f4",), where / f"{name}.npy")
     require((near.clusters.variances >= 0).all(), where / "variances.npy", "it holds numbers below 0")
@@ -165,7 +167,6 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     first = segments[0]
     for other in segments[1:]:
         where = folder / other.name
-        require(other.pooled_codes.shape[1] == first.pooled_codes.shape[1], where, "its vectors have other dimensions")
         require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
         for name in ("tokens", "sentences"):
             kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}

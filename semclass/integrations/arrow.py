@@ -35,6 +35,7 @@ TYPES: Mapping[str, tuple[str, pa.DataType]] = {
     "fine_probability": ("double", pa.float64()),
     "fine_probabilities": ("map<string,double>", pa.map_(pa.string(), pa.float64())),
     "vector": ("array<float>", pa.list_(pa.float32())),
+    "asked": ("string", pa.string()),
     "truncated": ("boolean", pa.bool_()),
     "error": ("string", pa.string()),
 }
@@ -48,6 +49,7 @@ OUTPUTS: Mapping[str, tuple[str, ...]] = {
         "fine_probability",
         "probabilities",
         "fine_probabilities",
+        "asked",
         "truncated",
     ),
     "passages": ("labels", "probabilities", "truncated"),

@@ -29,7 +29,7 @@ _VALUES: Mapping[str, Callable[[Any], Any]] = {
     "probabilities": lambda item: [(str(name), value) for name, value in item.probabilities.items()],
     "fine_probabilities": lambda item: list(item.fine_probabilities.items()),
     "vector": lambda row: row,
-    **{name: attrgetter(name) for name in ("probability", "fine", "fine_probability")},
+    **{name: attrgetter(name) for name in ("probability", "fine", "fine_probability", "asked")},
 }
 
 

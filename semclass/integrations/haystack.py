@@ -97,7 +97,7 @@ class SemclassRanker(HaystackComponent):
         threads: int = 1,
         top_k: int = 10,
         score_threshold: float | None = None,
-        method: str = "learned",
+        method: str = DEFAULT,
         meta_fields_to_embed: list[str] | None = None,
         details: bool = False,
     ) -> None:

@@ -1,6 +1,7 @@
 """An index that Qdrant keeps, for corpora that outgrow one machine: the server finds candidates, re-ranking is done here.
 
-A passage is a point with three vectors, compared by inner product: ``dense``; ``bm25``, sparse, by word piece tf * (k1 + 1)
+A passage is a point with vectors that are compared by inner product: the ``mean`` of its ``sentences``, and these as a
+multi-vector of which the best counts; ``bm25``, sparse, by word piece tf * (k1 + 1)
 / (tf + k1 * (1 - b + b * |d| / avgdl)), for a question's inverse document frequencies; and ``classes``, P(class | passage)
 and then the labels of 0 and 1. The statistics of the corpus (N, document frequencies) live in the metadata of the
 collection, and follow ``add`` and ``delete``. The average length stays that of the upload, as every sparse vector holds it:
@@ -165,12 +166,19 @@ class QdrantIndex:
             codebooks=index.codebooks if codes else "",
         )
         models = stored.client_models()
-        dims = {"dense": index.segments[0].pooled_codes.shape[1] + (made.similarity == "l2")}
+        columns = index.segments[0].sentences.values.shape[1] * (1 if index.form == "exact" else 2)
+        dims = dict.fromkeys(("mean", "sentences"), columns + (made.similarity == "l2"))
         dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
+        best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
         made._server.create_collection(
             collection,
             vectors_config={
-                name: models.VectorParams(size=size, distance=models.Distance.DOT) for name, size in dims.items()
+                name: models.VectorParams(
+                    size=size,
+                    distance=models.Distance.DOT,
+                    multivector_config=best if name == "sentences" else None,
+                )
+                for name, size in dims.items()
             },
             sparse_vectors_config={"bm25": models.SparseVectorParams()},
             **(settings or {}),

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, InputError, import_extra
-from semclass.core.types import FloatArray, IntArray, Passage, Ragged
+from semclass.core.types import IntArray, Passage, Ragged
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.quantisation import from_int8
+from semclass.scoring.quantisation import from_half_bytes
 
 _KIND = "qdrant-index"
 _RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
@@ -151,7 +151,7 @@ def batches(index: PassageIndex, average: float, *, codes: bool) -> Iterator[Any
         terms, values = bm25.impacts(segment.postings, first, first + _BLOCK, average)
         for begin in range(0, len(rows), BATCH):
             here = rows[begin : begin + BATCH]
-            vectors: dict[str, Any] = {"dense": _dense(segment, here, index.similarity).tolist(), "bm25": []}
+            vectors: dict[str, Any] = {**_dense(segment, here, index.similarity), "bm25": []}
             for row in here - first:
                 span = slice(terms.offsets[row], terms.offsets[row + 1])
                 sparse = models.SparseVector(indices=terms.values[span].tolist(), values=values[span].tolist())
@@ -177,14 +177,20 @@ def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
             yield segment, first, first + np.flatnonzero(there[first : first + _BLOCK])
 
 
-def _dense(segment: Segment, rows: IntArray, similarity: str) -> FloatArray:
-    """Vectors as the index compares them, rounded and not normalised again, (m, dim), or (m, dim + 1) for ``"l2"``."""
-    codes = segment.pooled_codes[rows]
-    vectors = codes if codes.dtype == np.float32 else from_int8(codes, segment.pooled_levels[rows])
-    if similarity != "l2":
-        return np.asarray(vectors)
-    squares = np.einsum("nd,nd->n", vectors, vectors)
-    return np.concatenate([vectors, squares[:, None] / 2], axis=1)
+def _dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
+    """Means and sentences of passages as the index compares them, rounded, with one component more for ``"l2"``."""
+    found, places = segment.sentences.take(rows), segment.sentences.places(rows)
+    codes = found.values if found.values.dtype == np.float32 else from_half_bytes(found.values)
+    vectors, shares = codes * segment.scales.values[places, None], segment.shares.values[places, None]
+    means = np.add.reduceat(vectors * shares, found.offsets[:-1])
+    if similarity == "l2":
+        lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]
+        vectors = np.concatenate([vectors, lengths**2 / 2], axis=1)
+        # shares are as weights of the sentences: the length of the mean is the mean of the lengths
+        mean = np.add.reduceat(shares * lengths, found.offsets[:-1]) / np.add.reduceat(shares, found.offsets[:-1])
+        means = np.concatenate([means, mean**2 / 2], axis=1)
+    ends = zip(found.offsets[:-1].tolist(), found.offsets[1:].tolist(), strict=True)
+    return {"mean": means.tolist(), "sentences": [vectors[begin:end].tolist() for begin, end in ends]}
 
 
 def _put_codes(payloads: Sequence[dict[str, Any]], segment: Segment, rows: IntArray) -> None:

@@ -23,13 +23,19 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range
-from semclass.index.ingest import decoded
-from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.index.ingest import decoded, evidence_of, vectors_of
+from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Query, Scoring, sum_of
 from semclass.integrations.qdrant_collection import Server, client_models, point_id
 from semclass.scoring import fusion
-from semclass.scoring.quantisation import Codebook
+from semclass.scoring.dense import MEAN
 from semclass.scoring.topk import class_match, unit
+
+DENSE = ("mean", "sentences")
+"""Vectors that the dense score is the weighted sum of; of sentences the best one's product counts."""
+
+WIDER = 4
+"""How many times as many points as the list by vectors has are looked at, by their means and by their best sentences."""
 
 _SEGMENTS = 4  # of a path in a filter, at most
 _EXACT = 2**53
@@ -48,9 +54,9 @@ def routes_of(query: Query, scoring: Scoring, idf: FloatArray, similarity: str) 
     """What the question is compared with, and what the results are multiplied with."""
     models = client_models()
     pooled = unit(query.pooled) if similarity == "cosine" else query.pooled
-    # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): passages bring |p|**2 / 2 as one component more
-    dense = np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled
-    routes = [Route("dense", dense.tolist(), 1.0)]
+    # 1 - |q - p|**2 / 2 = q.p - |p|**2 / 2 + (1 - |q|**2 / 2): vectors bring |p|**2 / 2 as one component more
+    vector = (np.append(pooled, np.float32(-1)) if similarity == "l2" else pooled).tolist()
+    routes = [Route("mean", vector, MEAN), Route("sentences", [vector], 1 - MEAN)]
     terms, counts = np.unique(query.terms, return_counts=True)
     known = idf[terms] > 0
     if known.any():
@@ -82,7 +88,9 @@ class Search:
         query = models.NearestQuery(nearest=route.vector)
         return models.QueryRequest(query=query, using=route.using, filter=where, limit=limit, params=params, **shown)
 
-    def best(self, routes: Sequence[Route], depth: int, where: Any, n: int) -> list[Any]:
+    def best(
+        self, routes: Sequence[Route], depth: int, where: Any, n: int, payload: Sequence[str] | None = None
+    ) -> list[Any]:
         """The one request that scores: points with payload and class vector, best first."""
         models = client_models()
         params = models.SearchParams(exact=True) if self.exact else None
@@ -107,7 +115,7 @@ class Search:
                 prefetch=nested,
                 query=models.FormulaQuery(formula=models.SumExpression(sum=terms), defaults=dict.fromkeys(names, 0.0)),
                 limit=n,
-                with_payload=self.payload,
+                with_payload=self.payload if payload is None else list(payload),
                 with_vectors=self.vectors,
             ).points
         )
@@ -115,10 +123,14 @@ class Search:
     def lists(self, routes: Sequence[Route], depth: int, where: Any) -> list[Any]:
         """The first points of each list, by vector and by BM25, with id and class vector, in order of the ids."""
         shown = {"with_payload": ["_id"], "with_vector": self.vectors}
-        finding = [route for route in routes if route.using != "classes"]
-        requests = [self._near(route, where, depth, exact=self.exact, **shown) for route in finding]
-        responses = self.server.query_batch_points(self.collection, requests)
-        found = {point.id: point for response in responses for point in response.points}
+        dense = [route for route in routes if route.using in DENSE]
+        points = self.best(dense, WIDER * depth, where, depth, ["_id"])
+        requests = [
+            self._near(route, where, depth, exact=self.exact, **shown) for route in routes if route.using == "bm25"
+        ]
+        for response in self.server.query_batch_points(self.collection, requests) if requests else ():
+            points += response.points
+        found = {point.id: point for point in points}
         return sorted(found.values(), key=lambda point: point.payload["_id"])
 
     def read(self, points: Sequence[Any]) -> tuple[list[Any], list[int]]:
@@ -132,7 +144,7 @@ class Search:
         """Similarity and BM25 score of some points, by name and point; a point without any of the terms has no BM25."""
         models = client_models()
         read: dict[str, dict[int, float]] = {"dense": {}, "bm25": {}}
-        scored = [route for route in routes if route.using in read]
+        scored = [route for route in routes if route.using != "classes"]
         if not points:
             return read
         these = models.Filter(must=[models.HasIdCondition(has_id=list(points))])
@@ -140,7 +152,9 @@ class Search:
         requests = [self._near(route, these, len(points), exact=True) for route in scored]
         responses = self.server.query_batch_points(self.collection, requests)
         for route, response in zip(scored, responses, strict=True):
-            read[route.using] = {point.id: point.score for point in response.points}
+            name, weight = ("dense", route.weight) if route.using in DENSE else ("bm25", 1.0)
+            for point in response.points:
+                read[name][point.id] = read[name].get(point.id, 0.0) + weight * point.score
         return read
 
 
@@ -181,14 +195,18 @@ def read_evidence(
 ) -> tuple[Ragged, Ragged, Ragged]:
     """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
     if form == "lean":
-        return passage_encoder.read_sentences([searchable(passage) for passage in passages])
-    views, reads = passage_encoder.encoder.views, passage_encoder.token_encoder
-    books = passage_encoder.codebooks if quantised else None
+        return evidence_of(passage_encoder, passages)
+    dim, books = passage_encoder.encoder.views["pooled"], passage_encoder.codebooks if quantised else None
     terms = _bytes(points, "terms", np.dtype("<u4"), 1)
-    dim = views["tokens"] if reads is None else reads.dim
-    tokens = _vectors(points, "tokens", None if books is None else books.tokens, dim)
-    sentences = _vectors(points, "sentences", None if books is None else books.sentences, views["pooled"])
-    return tokens, sentences, Ragged(terms.values[:, 0], terms.offsets)
+    kind, width = ("i1", passage_encoder.token_dim) if books is None else ("u1", books.tokens.parts)
+    tokens = _bytes(points, "tokens", np.dtype(kind), width)
+    kind, width = ("<f4", dim) if form == "exact" else ("u1", dim // 2)
+    sentences = _bytes(points, "sentences", np.dtype(kind), width)
+    return (
+        Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
+        Ragged(vectors_of(sentences.values), sentences.offsets),
+        Ragged(terms.values[:, 0], terms.offsets),
+    )
 
 
 def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -> Ragged:
@@ -197,13 +215,6 @@ def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -
     lengths = np.array([len(piece) // (dtype.itemsize * width) for piece in pieces], np.int64)
     values = np.frombuffer(b"".join(pieces), dtype).reshape(-1, width)
     return Ragged(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]))
-
-
-def _vectors(points: Sequence[Any], name: str, book: Codebook | None, dim: int) -> Ragged:
-    """Unit vectors from codes, as the index decodes them."""
-    dtype, width = (np.dtype(np.int8), dim) if book is None else (np.dtype(np.uint8), book.parts)
-    found = _bytes(points, name, dtype, width)
-    return Ragged(decoded(found.values, book), found.offsets)
 
 
 def to_qdrant(condition: Filter) -> Any:

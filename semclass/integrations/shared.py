@@ -136,8 +136,9 @@ def search_by_texts(
     if method.rerank is None and options.get("explain"):
         raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
     encode, weights, where = retriever.models.encode, retriever.used(options.get("weights")), options.get("where")
-    vectors = [read.pooled for read in encode([check_text(each) for each in texts], classes=False, tokens=False)]
-    mean = np.asarray(np.mean([unit(vector) for vector in vectors], axis=0), np.float32)
+    # they are answers, of which all is read
+    vectors = retriever.models.encoder.encode([check_text(each) for each in texts]).rows("pooled")
+    mean = np.asarray(np.mean(unit(vectors), axis=0), np.float32)
     (read,) = encode([question], classes=method.match is not None, tokens=False)
     query, given = replace(read, pooled=mean), options.get("candidates")
     wanted = method.candidates if given is None else check_positive(given, "candidates")
@@ -146,7 +147,7 @@ def search_by_texts(
     passages = retriever.index.passages(found.rows) if found.passages is None else found.passages
     if method.rerank is None:
         ranked = retriever.models.order(query, found, method)
-        return make_hits(passages, ranked, retriever.index.classes, k)
+        return make_hits(passages, ranked, retriever.index.classes, k, asked=query.asked)
     ids = [passage.id for passage in passages]
     return retriever.search(question, k, **{**options, "where": {"_id": {"$in": ids}}})
 
@@ -212,13 +213,14 @@ def details_of(hit: Hit | None, *, wanted: bool) -> dict[str, Any]:
     """Give the other fields of a hit as metadata, if they are `wanted` or there is an explanation."""
     if hit is None or not (wanted or hit.explanation):
         return {}
-    details = {
+    details: dict[str, Any] = {
         "labels": list(hit.labels),
         "probabilities": dict(hit.probabilities),
         "components": dict(hit.components),
         "rank": hit.rank,
         "rank_before": hit.rank_before,
     }
+    details |= {} if hit.asked is None else {"asked": hit.asked}
     return {DETAILS: details if hit.explanation is None else {**details, "explanation": asdict(hit.explanation)}}
 
 

@@ -76,8 +76,8 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     The columns are :data:`PAIR_FEATURES`. From the two texts alone:
 
     ``dense``
-        Similarity of the pooled vectors, as the index has it: their cosine, or their inner product or distance, of which a
-        head is then trained.
+        Similarity of the vectors, see :mod:`semclass.scoring.dense`: of cosines, or of inner products or distances, with
+        which a head is then trained.
     ``sentence``
         Largest cosine of the question's vector with that of a sentence of the passage; 0 if it has none.
     ``cosine``, ``cosine_rarity``

@@ -296,7 +296,10 @@ class Models:
         return self.pair_heads is not None and (self.has_classes or not method.uses_classes)
 
     def needs(self, method: Method, *, explain: bool = False) -> dict[str, bool]:
-        """What a method looks at of a question, as arguments for :meth:`encode`."""
+        """What a method looks at of a question and of passages, as arguments for :meth:`encode`, and for ``read``.
+
+        That of a :class:`semclass.index.passage_encoder.PassageEncoder` also takes ``vectors``: BM25 alone needs none.
+        """
         near = method.rerank == "integrated" and not method.hard and self.placed is not None
         return {
             "classes": explain or method.uses_classes or self._weighs_classes(method),

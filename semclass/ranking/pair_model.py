@@ -13,9 +13,9 @@ from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 
-CONVEX_WEIGHT = 1.0
+CONVEX_WEIGHT = 0.6
 """Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
-nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 1.0 or 1.2.
+nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 0.4 to 0.8.
 ``python -m bench retrieval``."""
 
 
@@ -96,7 +96,7 @@ class PairModel:
     words
         What makes words of word pieces.
     similarity
-        How vectors were compared there, see :func:`semclass.scoring.topk.similarity`: heads and weights fit scores of
+        How vectors were compared there, see :func:`semclass.scoring.topk.SIMILARITIES`: heads and weights fit scores of
         its scale.
     """
 

@@ -9,6 +9,7 @@ from semclass.core.types import Encoder, Encoding, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
 from semclass.encoders.onnx_encoder import STATES
 from semclass.encoders.token_encoder import QUESTION, TokenEncoder
+from semclass.heads.asked import find_asked
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.records import Query
 
@@ -21,23 +22,25 @@ def read_questions(
     *,
     tokens: bool = True,
 ) -> list[Query]:
-    """Encode and classify questions."""
+    """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`."""
+    asked = find_asked(encoder, texts)
+    read = [each.text for each in asked]
     wanted = (
         "pooled",
         *((_token_view(token_encoder),) if tokens else ()),
         *(() if classifier is None else classifier.encoder_views),
     )
-    encoding = encoder.encode(texts, views=tuple(dict.fromkeys(wanted)))
+    encoding = encoder.encode(read, views=tuple(dict.fromkeys(wanted)))
     warn_truncated(encoding.truncated, len(texts), encoding)
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
-        text = texts[int(finite.argmin())]
+        text = read[int(finite.argmin())]
         raise InputError(
             f"the encoder gives a vector with NaN or infinity for {text!r}; use one whose numbers are finite"
         )
     classes = fine = np.zeros((len(texts), 0))
     if classifier is not None:
-        fine = classifier.fine_probabilities(texts, encoding)
+        fine = classifier.fine_probabilities([each.question for each in asked], read, encoding)
         classes = classifier.coarse(fine)
     vectors, weights = _token_vectors(encoding, token_encoder) if tokens else _no_tokens(len(texts))
     return [
@@ -49,6 +52,7 @@ def read_questions(
             tokens=vectors.row(row),
             weights=_softmax(weights.row(row)),
             terms=encoding.terms.row(row),
+            asked=None if read[row] == text else read[row],
         )
         for row, text in enumerate(texts)
     ]

@@ -11,15 +11,17 @@ import numpy as np
 from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts, check_unique, short
 from semclass.core.errors import InputError, InputTypeError
-from semclass.core.types import Encoder, Hit, Passage
+from semclass.core.types import Encoder, Hit, Passage, Ragged
 from semclass.encoders.batching import CHUNK, warn_truncated
-from semclass.index.passage_encoder import searchable
+from semclass.index.passage_encoder import searchable, title_of
 from semclass.index.records import Candidates, Query, make_hits, sum_of
-from semclass.ranking.methods import Method, check_weights, find_method
+from semclass.ranking.methods import DEFAULT, Method, check_weights, find_method
 from semclass.ranking.models import Models
 from semclass.scoring import bm25
+from semclass.scoring.dense import shares_of
 from semclass.scoring.fusion import fused
-from semclass.scoring.topk import similarity, unit
+from semclass.scoring.topk import unit
+from semclass.scoring.vectors import Vectors
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Reranker:
         passages: Sequence[Passage | str],
         *,
         k: int | None = None,
-        method: str = "learned",
+        method: str = DEFAULT,
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
@@ -110,7 +112,7 @@ class Reranker:
         passages: Sequence[Sequence[Passage | str]],
         *,
         k: int | None = None,
-        method: str = "learned",
+        method: str = DEFAULT,
         fusion: str | None = None,
         weights: Mapping[str, float] | None = None,
         explain: bool = False,
@@ -165,7 +167,7 @@ class Reranker:
             # a turn for each stretch, so that other threads get theirs in between
             with self.models.turns:
                 queries = self.models.encode([questions[row] for row in rows], **needed)
-                candidates, long = self._candidates(queries, items, options)
+                candidates, long = self._candidates(queries, items, options, needed)
                 for row, query, some, found in zip(rows, queries, items, candidates, strict=True):
                     results[row] = self._hits(query, some, found, options)
             cut += [read + place for place in long]
@@ -177,29 +179,35 @@ class Reranker:
         ranked = self.models.order(query, candidates, options.method, weights=options.weights)
         limit = len(passages) if options.k is None else options.k
         explanations = self.models.explain(query, ranked, limit) if options.explain else None
-        return make_hits(passages, ranked, self.models.passages.classes, limit, explanations)
+        return make_hits(passages, ranked, self.models.passages.classes, limit, explanations, asked=query.asked)
 
     def _candidates(
-        self, queries: list[Query], passages: list[list[Passage]], options: _Options
+        self, queries: list[Query], passages: list[list[Passage]], options: _Options, needed: Mapping[str, bool]
     ) -> tuple[list[Candidates], list[int]]:
         """Encode passages, and score them as an index would, with the word statistics of general text.
 
-        Also gives the places, the passages of all questions one after another, of those that are longer than the encoder
-        reads.
+        Also gives the places, the passages of all questions one after another, of those with a sentence that is longer than
+        the encoder reads.
         """
-        places: dict[str, int] = {}
+        places: dict[tuple[str, str], int] = {}
         which = np.array(
-            [places.setdefault(searchable(item), len(places)) for items in passages for item in items], np.int64
+            [places.setdefault((title_of(item), item.text), len(places)) for some in passages for item in some],
+            np.int64,
         )
-        evidence, cut = self.models.passage_encoder.read(list(places))
+        distinct = [Passage("", text, {"title": title}) for title, text in places]
+        evidence, cut = self.models.passage_encoder.read(distinct, **needed)
         method, weights, compared = options.method, options.weights, self.models.pairs.similarity
-        pooled = unit(evidence.pooled) if compared == "cosine" else evidence.pooled
+        offsets = evidence.sentences.offsets
+        units = Ragged(unit(evidence.sentences.values), offsets)
+        vectors = units.values if compared == "cosine" else evidence.sentences.values
+        shares = shares_of(vectors, evidence.words.values, offsets)
+        found_vectors = Vectors(Ragged(vectors, offsets), np.ones_like(shares), shares, compared)
         ends = np.cumsum([0, *map(len, passages)])
         found = []
         for query, first, end in zip(queries, ends[:-1].tolist(), ends[1:].tolist(), strict=True):
             rows = which[first:end]
             own = evidence.take(rows)
-            dense = similarity(pooled[rows], query.pooled, compared)
+            dense = found_vectors.scores_at(query.pooled, rows)
             lexical = bm25.score_few(own.terms, query.terms, self.models.pairs.idf)
             parts = fused(dense, lexical, method.fusion, weight=weights["bm25"], alpha=weights["alpha"]).parts
             found.append(
@@ -213,7 +221,7 @@ class Reranker:
                     probabilities=own.probabilities,
                     thresholds=self.models.passages.thresholds,
                     tokens=own.tokens,
-                    sentences=own.sentences,
+                    sentences=units.take(rows),
                     terms=own.terms,
                     idf=self.models.pairs.idf,
                 )

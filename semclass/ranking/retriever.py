@@ -217,7 +217,7 @@ class HybridRetriever:
                 ranked = self.models.order(query, found, how, weights=own)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
                 explanations = self.models.explain(query, ranked, limit) if explain else None
-                results.append(make_hits(passages, ranked, self.index.classes, limit, explanations))
+                results.append(make_hits(passages, ranked, self.index.classes, limit, explanations, asked=query.asked))
         return results
 
     asearch = in_thread(search)

@@ -1,4 +1,4 @@
-"""Vectors in few bytes: product quantisation, and int8 with a scale for each row.
+"""Vectors in few bytes: product quantisation, and half a byte for each component with a scale for each row.
 
 Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
 number of the nearest of 256 centroids: a byte a part. The centroids belong to the encoder, and ship with the models.
@@ -6,7 +6,6 @@ number of the nearest of 256 centroids: a byte a part. The centroids belong to t
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,8 @@ from semclass.core.types import FloatArray
 CENTROIDS = 256
 """Centroids of a part: what a byte can number."""
 
-INT8_LEVELS = 127
-"""Largest absolute value of a component in int8."""
+LEVELS, LEVEL = 16, 0.335
+"""Levels of a component, and the width of one in standard deviations: the best for normal values (Max 1960)."""
 
 BLOCK = 128
 """Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
@@ -64,11 +63,10 @@ class Codebook:
 
 @dataclass(frozen=True)
 class Codebooks:
-    """The codebooks of token vectors and of sentence vectors that belong to an encoder."""
+    """The codebook of token vectors that belongs to an encoder."""
 
-    fingerprint: str  # SHA-256 over the tables, cut to 12 digits
+    fingerprint: str  # SHA-256 of the table, cut to 12 digits
     tokens: Codebook
-    sentences: Codebook
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
@@ -80,21 +78,32 @@ class Codebooks:
                 f"the codebooks in {artifact.folder} belong to encoder {made_with[0]} with token vectors of "
                 f"{made_with[1]}, but are used with {used[0]} and {used[1]}; make others with training/train_codebooks.py"
             )
-        names = ("tokens.npy", "sentences.npy")
-        hashes = " ".join(str(artifact.manifest["files"][name]["sha256"]) for name in names)
-        tokens, sentences = (Codebook(artifact.array(name).astype(np.float32)) for name in names)
-        return cls(hashlib.sha256(hashes.encode()).hexdigest()[:12], tokens, sentences)
+        table = Codebook(artifact.array("tokens.npy").astype(np.float32))
+        return cls(str(artifact.manifest["files"]["tokens.npy"]["sha256"])[:12], table)
 
 
-def to_int8(vectors: FloatArray) -> tuple[npt.NDArray[np.int8], FloatArray]:
-    """Round vectors (n, dim) to 255 levels of their largest component: int8 (n, dim), and a level's value, float32 (n,)."""
-    largest = np.abs(vectors).max(axis=1, initial=0.0)
-    level = np.where(largest > 0, largest / INT8_LEVELS, 1.0).astype(np.float32)
-    # a subnormal row may have a level of 0, and all of its components are as good as 0
-    safe = np.where(level > 0, level, np.float32(1))
-    return np.rint(vectors / safe[:, None]).astype(np.int8), safe
+def to_half_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
+    """Round vectors (n, dim) to :data:`LEVELS` levels: uint8 (n, dim / 2), and a scale for each, float32 (n,).
+
+    A byte holds a component of the first half and, above it, one of the second; `dim` is even. Vectors keep their lengths.
+    """
+    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
+    steps = LEVEL * lengths / np.float32(max(vectors.shape[1], 1) ** 0.5)
+    steps = np.where(steps > 0, steps, np.float32(1))
+    levels = (np.floor(vectors / steps[:, None]) + LEVELS // 2).clip(0, LEVELS - 1).astype(np.uint8)
+    half = levels.shape[1] // 2
+    codes = levels[:, :half] | levels[:, half:] << 4
+    odd = from_half_bytes(codes).astype(np.float32)
+    return codes, np.asarray(lengths / np.sqrt(np.einsum("nd,nd->n", odd, odd)), np.float32)
 
 
-def from_int8(values: npt.NDArray[Any], level: FloatArray) -> FloatArray:
-    """Vectors, float32 (n, dim), from what :func:`to_int8` gave."""
-    return values.astype(np.float32) * level[:, None]
+def from_half_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+    """What the scales of :func:`to_half_bytes` are multiplied with: odd numbers within +-15, int8 (n, dim)."""
+    half = codes.shape[-1]
+    found = np.empty((*codes.shape[:-1], 2 * half), np.uint8)
+    np.bitwise_and(codes, LEVELS - 1, out=found[..., :half])
+    np.right_shift(codes, 4, out=found[..., half:])
+    numbers = found.view(np.int8)
+    numbers *= 2
+    numbers -= LEVELS - 1
+    return numbers

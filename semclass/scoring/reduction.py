@@ -1,4 +1,4 @@
-"""Vectors in fewer dimensions, to find the passages of a large segment that are worth an exact comparison.
+"""Sentence vectors in fewer dimensions, to find the sentences of a large segment that are worth an exact comparison.
 
 Comparing takes as long as reading them from memory does: half a byte for each of a few dimensions finds more than a byte
 for each of half as many. Only the clusters that are likely to hold the nearest passages are compared.
@@ -18,26 +18,24 @@ from semclass.core.files import Files
 from semclass.core.types import FloatArray, IntArray, offsets_of
 from semclass.scoring.clusters import CELL, Clusters, centres_of, nearest_of
 from semclass.scoring.matmul import half_byte_product_with
+from semclass.scoring.quantisation import LEVEL, LEVELS, from_half_bytes
 from semclass.scoring.topk import nth_at_least
-from semclass.scoring.vectors import ROWS, Once
+from semclass.scoring.vectors import BLOCK, CLUSTERED, Once
 
 MANY = 200_000
-"""Passages of a segment from which reduced vectors are kept: comparing all of fewer takes some milliseconds."""
+"""Sentences of a segment from which reduced vectors are kept: comparing all of fewer takes some milliseconds."""
 
 DIMENSIONS = 64
 """Dimensions of reduced vectors."""
 
-LEVELS, LEVEL = 16, 0.335
-"""Levels of a component, and the width of one in standard deviations: the best for normal values (Max 1960)."""
-
 WIDER = 3
-"""How many times as many passages as requested are given, so that as many of the nearest are among them."""
+"""How many times as many sentences as requested are given, so that as many of the nearest are among them."""
 
 SAMPLE = 50_000
-"""Passages from which the axes and the clusters are found."""
+"""Sentences from which the axes and the clusters are found."""
 
 SPARING = 16
-"""Clusters are left out if at most one of so many passages is looked for: the n best of more are in nearly all clusters."""
+"""Clusters are left out if at most one of so many sentences is looked for: more are in nearly all clusters."""
 
 NEARLY_ALL = 0.97
 """Share of the passages from which the allowed ones are where all are: some were removed, none filtered out.
@@ -49,18 +47,29 @@ question in one direction, and 0.843 where it kept 20 %; comparing all finds 0.9
 
 @dataclass(frozen=True)
 class Reduced:
-    """The n passages of a segment, cluster by cluster; many threads may share one."""
+    """The n sentences of a segment, cluster by cluster; many threads may share one."""
 
     # principal components times the width of a level, float32 of shape (dim, DIMENSIONS); zeros where there are no more
     axes: FloatArray
+    mean: FloatArray  # of the vectors, float32 of shape (dim,): what is reduced is the difference from it
     # two in a byte, as ``half_byte_product_with`` takes them, uint8 of shape (n, DIMENSIONS // 2)
     levels: npt.NDArray[np.uint8]
     starts: IntArray  # where each cluster begins, and n, int64 of shape (n_cells + 1,); no cluster is empty
-    places: npt.NDArray[np.int32]  # which passage each row of `levels` is, rising within a cluster, int32 of shape (n,)
+    places: npt.NDArray[
+        np.int32
+    ]  # which sentence each row of `levels` is, rising within a cluster, int32 of shape (n,)
     clusters: Clusters  # statistics of the vectors of each cluster
 
+    def products(self, question: FloatArray) -> FloatArray:
+        """Nearly the products of all sentences with a question's vector, float32 of shape (n,)."""
+        query = np.einsum("d,dk->k", question, self.axes)
+        # a level stands for what is half a level above it
+        common = np.float32(np.einsum("d,d->", question, self.mean) + query.sum() / 2)
+        found = np.concatenate([session.run(["c"], {"a": query[None]})[0][0] for session in self._sessions])
+        return np.asarray(found + common if len(found) < CLUSTERED else found[self._row_of] + common)
+
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
-        """Places of WIDER * n passages or a few more, by the largest products, rising; fewer where fewer are allowed."""
+        """Places of WIDER * n sentences or a few more, by the largest products, rising; fewer where fewer are allowed."""
         query = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
@@ -86,7 +95,7 @@ class Reduced:
         return np.asarray(best + (self.starts[clusters + 1] - ends)[np.searchsorted(ends, best, side="right")])
 
     def _among(self, clusters: IntArray, allowed: npt.NDArray[np.bool_]) -> IntArray:
-        """Which of the passages of some clusters, one cluster after another, are allowed."""
+        """Which of the sentences of some clusters, one cluster after another, are allowed."""
         if len(clusters) == len(self.starts) - 1:
             return np.asarray(self._row_of[np.flatnonzero(allowed)], np.int64)
         spans = [self.places[slice(*self.starts[cluster : cluster + 2].tolist())] for cluster in clusters.tolist()]
@@ -95,7 +104,7 @@ class Reduced:
 
     @Once
     def _row_of(self) -> npt.NDArray[np.int32]:
-        """The row of `levels` of each passage, int32 of shape (n,); made for the first filter."""
+        """The row of `levels` of each sentence, int32 of shape (n,); made for the first filter."""
         found = np.empty(len(self.levels), np.int32)
         found[self.places] = np.arange(len(found), dtype=np.int32)
         return found
@@ -106,31 +115,37 @@ class Reduced:
         return [half_byte_product_with(self.levels[begin:end]) for begin, end in pairwise(ends)]
 
 
-def reduce_vectors(codes: npt.NDArray[np.int8], levels: FloatArray) -> Reduced:
-    """Reduce the vectors of a segment, at least one; arguments as in :class:`semclass.scoring.vectors.Vectors`, int8."""
+def reduce_vectors(codes: npt.NDArray[np.uint8], scales: FloatArray) -> Reduced:
+    """Reduce the vectors of a segment, at least one, as :class:`semclass.scoring.vectors.Vectors` holds them."""
     n = len(codes)
-    some = np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64)
-    sample = codes[some] * levels[some, None]
-    # what all passages have in common changes every product with a question by the same
+
+    def vectors(rows: slice | IntArray) -> FloatArray:
+        return np.asarray(from_half_bytes(codes[rows]) * scales[rows, None])
+
+    sample = vectors(np.linspace(0, n - 1, min(n, SAMPLE)).astype(np.int64))
+    # what all sentences have in common changes every product with a question by the same
     mean = sample.mean(axis=0)
     sample -= mean
     variances, directions = np.linalg.eigh(sample.T @ sample / len(sample))
     directions = directions[:, ::-1][:, :DIMENSIONS]
     widths = LEVEL * np.sqrt(np.maximum(variances[::-1][:DIMENSIONS], np.finfo(np.float32).tiny))
-    kept, centres = len(widths), centres_of(sample @ directions, max(round(n / CELL), 1))
-    rows, clusters = np.empty((n, DIMENSIONS // 2), np.uint8), np.empty(n, np.int32)
-    for begin in range(0, n, ROWS):
-        end = min(begin + ROWS, n)
-        reduced = (codes[begin:end] * levels[begin:end, None] - mean) @ directions
-        clusters[begin:end] = nearest_of(centres, reduced)
+    kept, rows = len(widths), np.empty((n, DIMENSIONS // 2), np.uint8)
+    # those of which all are looked at stay in their order
+    clusters = np.arange(n, dtype=np.int32) // CELL
+    centres = centres_of(sample @ directions, max(round(n / CELL), 1)) if n >= CLUSTERED else None
+    for begin in range(0, n, BLOCK):
+        end = min(begin + BLOCK, n)
+        reduced = (vectors(slice(begin, end)) - mean) @ directions
+        if centres is not None:
+            clusters[begin:end] = nearest_of(centres, reduced)
         found = np.full((end - begin, DIMENSIONS), LEVELS // 2, np.uint8)
         found[:, :kept] = (np.floor(reduced / widths) + LEVELS // 2).clip(0, LEVELS - 1)
         rows[begin:end] = found[:, ::2] | found[:, 1::2] << 4
-    axes = np.zeros((codes.shape[1], DIMENSIONS), np.float32)
+    axes = np.zeros((2 * codes.shape[1], DIMENSIONS), np.float32)
     axes[:, :kept] = directions * widths
     places, counts = np.argsort(clusters, kind="stable").astype(np.int32), np.bincount(clusters)
     rows, starts = rows[places], offsets_of(counts[counts > 0])
-    return Reduced(axes, rows, starts, places, _known(rows, starts))
+    return Reduced(axes, mean, rows, starts, places, _known(rows, starts))
 
 
 def _known(rows: npt.NDArray[np.uint8], starts: IntArray) -> Clusters:
@@ -143,7 +158,7 @@ def _known(rows: npt.NDArray[np.uint8], starts: IntArray) -> Clusters:
     return Clusters(means, variances)
 
 
-PARTS = ("axes", "levels", "starts", "places", "means", "variances")
+PARTS = ("axes", "mean", "levels", "starts", "places", "means", "variances")
 """Arrays of reduced vectors, each a file."""
 
 
@@ -157,5 +172,5 @@ def save(found: Reduced, folder: Path) -> None:
 
 def load(files: Files, folder: str = "") -> Reduced:
     """Read reduced vectors from a folder among some files."""
-    axes, levels, starts, places, means, variances = (files.array(f"{folder}{name}.npy") for name in PARTS)
-    return Reduced(axes, levels, starts, places, Clusters(means, variances))
+    axes, mean, levels, starts, places, means, variances = (files.array(f"{folder}{name}.npy") for name in PARTS)
+    return Reduced(axes, mean, levels, starts, places, Clusters(means, variances))

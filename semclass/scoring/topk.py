@@ -16,29 +16,18 @@ GROUPS, LARGEST = 8, 64
 """Groups of scores for each one that is wanted, and the largest size of a group."""
 
 SIMILARITIES = ("cosine", "ip", "l2")
-"""How vectors may be compared, under the names that vector stores use; see :func:`similarity`."""
+"""How a question's vector q is compared with that of a sentence, p, under the names that vector stores use.
+
+``"cosine"`` is ``q.p / (|q| |p|)``; an index keeps p of length 1. ``"ip"`` is the inner product q.p, ``"l2"`` is
+``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all three are the same number, so that
+weights found with one serve the others.
+"""
 
 
 def unit(vectors: FloatArray) -> FloatArray:
     """Vectors of length 1, along the last axis; a vector of zeros stays one."""
     norm = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))
     return np.asarray(vectors / np.maximum(norm, np.float32(1e-12))[..., None])
-
-
-def similarity(passages: FloatArray, question: FloatArray, kind: str) -> DoubleArray:
-    """Compare passages, float32 (n, dim), with a question, float32 (dim,); float64 (n,), larger is more alike.
-
-    ``"cosine"`` is ``q.p / (|q| |p|)``, for passages of length 1, as an index keeps them; ``"ip"`` the inner product q.p;
-    ``"l2"`` is ``1 - |q - p|**2 / 2``, which falls as the distance grows. For vectors of length 1 all three are the same
-    number, so that weights found with one serve the others.
-    """
-    if kind == "cosine":
-        question = unit(question)
-    product = (passages @ question).astype(np.float64)
-    if kind != "l2":
-        return product
-    squares = np.einsum("nd,nd->n", passages, passages).astype(np.float64)
-    return np.asarray(1 + product - (squares + float(question @ question)) / 2)
 
 
 def top_k(scores: npt.NDArray[np.floating], k: int) -> IntArray:

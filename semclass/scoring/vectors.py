@@ -1,8 +1,8 @@
 """Similarity of passages with a question, as products of integers.
 
-Vectors of passages are int8 with a scale for each. A question's vector is rounded to 20 bits, written as three rows of 7
-bits each, so that its products with all passages are sums of integers: exact, and the same by every route and in every
-order of the sums. What the rounding changes of a cosine is about 1e-7, as much as that of float32.
+Vectors of sentences are odd numbers within +-15 with a scale for each. A question's vector is rounded to 20 bits, written
+as three rows of 7 bits each, so that its products with all sentences are sums of integers: exact, and the same by every
+route and in every order of the sums. What the rounding changes of a cosine is about 1e-7, as much as that of float32.
 """
 
 from __future__ import annotations
@@ -11,27 +11,33 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
+from semclass.scoring.dense import dense_scores
 from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
-from semclass.scoring.topk import is_most, unit
+from semclass.scoring.quantisation import from_half_bytes
+from semclass.scoring.topk import is_most, nth_at_least, unit
 
 if TYPE_CHECKING:
     from semclass.scoring.reduction import Reduced
 
-BLOCK = 16_384
-"""Passages of one product with weights that are laid out for it: the result stays in the cache."""
+WIDE = 16_384
+"""Sentences of one product with weights that are laid out for it: the result stays in the cache."""
 
-ROWS = 2_048
-"""Passages of one product with weights as they are."""
+BLOCK = 2_048
+"""Sentences of one product with weights as they are."""
 
 LAID_OUT = 4_096
-"""Passages of a segment from which its vectors are laid out for products: once, in a millisecond a thousand."""
+"""Sentences of a segment from which their vectors are laid out for products: once, in some milliseconds a thousand."""
+
+CLUSTERED = 2_000_000
+"""Sentences of a segment from which only clusters of them are looked at, and their passages scored: of 400,000, comparing
+the reduced vectors of all takes two milliseconds, and finds more."""
 
 LARGEST = 63
 """Largest absolute value of a digit of a question's components."""
@@ -56,74 +62,119 @@ class Once(cached_property[T]):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Vectors of the passages of a segment, ready to be compared with questions; many threads may share one."""
+    """Vectors of the sentences of n passages, ready to be compared with questions; many threads may share one.
 
-    codes: npt.NDArray[Any]  # int8 or float32 of shape (n, dim); for cosine of unit length once multiplied by `levels`
-    levels: FloatArray  # scale of each row, float32 of shape (n,)
-    similarity: str = "cosine"  # see :func:`semclass.scoring.topk.similarity`
-    index: Reduced | None = None  # finds similar passages without comparing all; None to compare all
+    A passage's similarity is the dense score (:mod:`semclass.scoring.dense`). That of its mean is the sum of those of its
+    sentences times their shares, so that no mean is kept.
+    """
+
+    sentences: (
+        Ragged  # half bytes or float32 of item shape (dim,); for cosine of unit length once multiplied by `scales`
+    )
+    scales: FloatArray  # of each sentence, float32 of shape (m,)
+    shares: (
+        FloatArray  # of each sentence in the mean, float32 of shape (m,), see :func:`semclass.scoring.dense.shares_of`
+    )
+    similarity: str = "cosine"  # see :data:`semclass.scoring.topk.SIMILARITIES`
+    index: Reduced | None = None  # finds similar sentences without comparing all; None to compare all
 
     def __len__(self) -> int:
         """Count the passages."""
-        return len(self.codes)
+        return len(self.sentences)
 
     def scores(self, question: FloatArray) -> DoubleArray:
         """Similarity of every passage with a question's vector (dim,), float64 of shape (n,)."""
         question = self._prepared(question)
-        # a graph for each block costs as many bytes again as the vectors: where there is an index, all are seldom compared
-        if self.codes.dtype == np.int8 and self.index is None and len(self.codes) >= LAID_OUT:
+        # a graph for each block costs more bytes than the vectors: where there is an index, all are seldom compared
+        if self._coded and self.index is None and len(self.scales) >= LAID_OUT:
             digits, step = digits_of(question)
             rows = (digits + np.int8(SMALL_ZERO)).astype(np.uint8)
             parts = [value_of(session.run(None, {"a": rows})[0], step) for session in self._sessions]
         else:
             parts = self._products(question, self._blocks())
-        return self._similarity(question, parts, slice(None))
+        return self._scores(question, parts, slice(None), self.sentences.offsets)
 
     def scores_at(self, question: FloatArray, rows: IntArray) -> DoubleArray:
         """Similarity of some passages, float64 of shape (m,): the same numbers as of :meth:`scores`, to the last bit."""
         # of most passages, taking them together takes longer than to compare with all; not so where none are laid out
         if len(rows) == len(self) or (self.index is None and is_most(len(rows), len(self))):
             return self.scores(question)[rows]
-        question = self._prepared(question)
-        blocks = (self.codes[rows[begin : begin + ROWS]] for begin in range(0, len(rows), ROWS))
-        return self._similarity(question, self._products(question, blocks), rows)
+        question, found = self._prepared(question), self.sentences.take(rows)
+        places = self.sentences.places(rows)
+        blocks = (found.values[begin : begin + BLOCK] for begin in range(0, len(places), BLOCK))
+        parts = self._products(question, blocks)
+        return self._scores(question, parts, places, found.offsets)
+
+    def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None) -> IntArray:
+        """Rows of about 3 n passages, rising, among which the n most similar to a question's vector are likely to be.
+
+        They are those with the best scores by reduced vectors of all sentences, or with the nearest of very many sentences.
+        """
+        index, offsets = cast("Reduced", self.index), self.sentences.offsets
+        if len(self.scales) < CLUSTERED:
+            products = index.products(self._prepared(question))
+            scores = dense_scores(np.add.reduceat(products * self.shares, offsets[:-1]), products, offsets)
+            if allowed is not None:
+                scores[~allowed] = -np.inf
+            return np.flatnonzero(scores >= max(nth_at_least(scores, 3 * n), np.finfo(scores.dtype).min))
+        among = None if allowed is None else np.repeat(allowed, np.diff(offsets))
+        places = index.nearest(question, n, among)
+        return np.unique(np.searchsorted(offsets, places, side="right") - 1)
+
+    @property
+    def _coded(self) -> bool:
+        return self.sentences.values.dtype == np.uint8
 
     def _prepared(self, question: FloatArray) -> FloatArray:
         return unit(question) if self.similarity == "cosine" else question
 
     def _blocks(self) -> Iterable[npt.NDArray[Any]]:
-        return (self.codes[begin : begin + ROWS] for begin in range(0, len(self.codes), ROWS))
+        rows, n = max(BLOCK * len(self) // max(len(self.scales), 1), 1), len(self)
+        return (self.sentences.take(np.arange(begin, min(begin + rows, n))).values for begin in range(0, n, rows))
 
     def _products(self, question: FloatArray, blocks: Iterable[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-        """Products of blocks of codes with a question."""
-        if self.codes.dtype != np.int8:
+        """Products of blocks of sentences with a question."""
+        if not self._coded:
             # not of BLAS: the same number for a row however many there are
             return [np.einsum("nd,d->n", block, question) for block in blocks]
         digits, step = digits_of(question)
         columns = digits.T.copy()
-        return [value_of(int_products(block, columns).T, step) for block in blocks]
+        return [value_of(int_products(from_half_bytes(block), columns).T, step) for block in blocks]
 
-    def _similarity(
-        self, question: FloatArray, products: Iterable[npt.NDArray[Any]], rows: slice | IntArray
+    def _scores(
+        self,
+        question: FloatArray,
+        products: Iterable[npt.NDArray[Any]],
+        places: slice | IntArray,
+        offsets: IntArray,
     ) -> DoubleArray:
-        scores = np.asarray(np.concatenate([np.zeros(0), *products]) * self.levels[rows], np.float64)
-        if self.similarity != "l2":
-            return scores
-        return np.asarray(1 + scores - (self._squares[rows] + float(question @ question)) / 2)
+        """Scores of passages from the products with their sentences, which are at some places."""
+        if len(offsets) < 2:
+            return np.zeros(0)
+        similar = np.asarray(np.concatenate([np.zeros(0), *products]) * self.scales[places], np.float64)
+        shares, starts = self.shares[places], offsets[:-1]
+        means = np.add.reduceat(similar * shares, starts)
+        if self.similarity == "l2":
+            lengths, square = self._lengths[places], float(question @ question)
+            similar += 1 - (lengths**2 + square) / 2
+            # within a passage shares are as weights of the sentences: the length of the mean is the mean of the lengths
+            total = np.maximum(np.add.reduceat(shares, starts), np.finfo(np.float32).tiny)
+            means += 1 - ((np.add.reduceat(shares * lengths, starts) / total) ** 2 + square) / 2
+        return dense_scores(means, similar, offsets)
 
     @Once
-    def _squares(self) -> DoubleArray:
-        """Squared lengths, float64 of shape (n,)."""
-        floats = (block.astype(np.float32) for block in self._blocks())
-        parts = [np.einsum("nd,nd->n", block, block) for block in floats]
-        return np.asarray(np.concatenate([np.zeros(0), *parts]) * self.levels.astype(np.float64) ** 2)
+    def _lengths(self) -> DoubleArray:
+        """Lengths of the sentences' vectors, float64 of shape (m,)."""
+        floats = ((from_half_bytes(block) if self._coded else block).astype(np.float32) for block in self._blocks())
+        parts = [np.sqrt(np.einsum("nd,nd->n", block, block)) for block in floats]
+        return np.asarray(np.concatenate([np.zeros(0), *parts]) * self.scales)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
-        """Products with each block of passages, which are laid out for it: half a second for 100,000."""
-        return [
-            product_with(transposed(self.codes[begin : begin + BLOCK])) for begin in range(0, len(self.codes), BLOCK)
-        ]
+        """Products with each block of sentences, which are laid out for it: half a second for 100,000."""
+        values = self.sentences.values
+        blocks = (from_half_bytes(values[begin : begin + WIDE]) for begin in range(0, len(values), WIDE))
+        return [product_with(transposed(block)) for block in blocks]
 
 
 def digits_of(vector: FloatArray) -> tuple[npt.NDArray[np.int8], float]:

@@ -10,6 +10,7 @@ from semclass.core.checks import check_text, check_texts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
+from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
@@ -33,12 +34,16 @@ SEARCHED_TEXT = 64
 HITS = 10
 """Hits of a search that gives no number, as in :meth:`semclass.ranking.retriever.HybridRetriever.search`."""
 
-SHORT, WINDOW, WINDOWS = 16, 1250, 20_000
+SHORT, WINDOW = 16, 1250
 """What is read of a text, in characters: so many more than it has, and at most so many where the encoder reads one window
-of it, or as many as it ever reads (:data:`semclass.encoders.onnx_encoder.MAX_WINDOWS`).
+of it. Of passages every sentence is read.
 
 Measured with one thread: 20 µs a character of 50 to 20,000, in texts of 50 characters 26 µs.
 """
+
+
+QUESTION = LAST + WINDOW
+"""Characters of a question that are read at most: its sentences, see :mod:`semclass.heads.asked`, and what is left."""
 
 
 class Engine(Queue):
@@ -92,7 +97,7 @@ class Engine(Queue):
         """See :meth:`semclass.heads.passages.PassageClassifier.predict`."""
         items = check_texts(texts, "passages")
         kind = Kind("passages", "", self.models.passages.predict)
-        return await self.do(kind, [(item, 1, len(item), _read(item, WINDOWS)) for item in items])
+        return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in items])
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
         """See :meth:`semclass.heads.entailment.EntailmentClassifier.predict`."""
@@ -101,7 +106,7 @@ class Engine(Queue):
         kind = Kind("pairs", "", self.entailment.predict)
         items = check_pairs(pairs)
         return await self.do(
-            kind, [(item, 2, sum(map(len, item)), sum(_read(text, WINDOW) for text in item)) for item in items]
+            kind, [(item, 2, sum(map(len, item)), _read(item[0], QUESTION) + _read(item[1], WINDOW)) for item in items]
         )
 
     async def rerank(self, question: str, passages: Sequence[Passage], **options: Any) -> list[Hit]:
@@ -113,8 +118,7 @@ class Engine(Queue):
 
         texts = 1 + len(item[1]) + _explained(min(options.get("k") or len(item[1]), len(item[1])), options)
         lengths = [len(searchable(passage)) for passage in item[1]]
-        # passages are read as a whole, and sentence by sentence
-        cost = _read(question, WINDOW) + sum(length + min(length, WINDOWS) + SHORT for length in lengths)
+        cost = _read(question, QUESTION) + sum(lengths) + SHORT * len(lengths)
         kind = Kind("rerank", _key(options), call)
         hits: list[Hit] = (await self.do(kind, [(item, texts, len(question) + sum(lengths), cost)]))[0]
         return hits

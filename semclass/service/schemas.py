@@ -85,7 +85,7 @@ class RerankRequest(Request):
     question: Text
     passages: Annotated[list[Text | PassageIn], FailFast(), Field(min_length=1, json_schema_extra=TEXTS)]
     k: Count | None = None
-    method: Literal[RERANKING] = "learned"  # type: ignore[valid-type]
+    method: Literal[RERANKING] = DEFAULT  # type: ignore[valid-type]
     fusion: Literal["linear", "convex", "rrf"] | None = None
     weights: Weights | None = None
     explain: bool = False
@@ -93,7 +93,7 @@ class RerankRequest(Request):
 
 
 class Question(BaseModel):
-    """A question and its classes."""
+    """A question and its classes; `asked`: the sentences of it that ask, null where that is all."""
 
     text: str
     label: str
@@ -102,6 +102,7 @@ class Question(BaseModel):
     fine_probability: float
     probabilities: dict[str, float]
     fine_probabilities: dict[str, float]
+    asked: str | None
 
 
 class PassageClasses(BaseModel):
@@ -141,7 +142,7 @@ class ExplanationOut(BaseModel):
 
 
 class HitOut(BaseModel):
-    """A passage in a ranking."""
+    """A passage in a ranking; `asked`: what was read of the question, null where that is all of it."""
 
     id: str
     text: str
@@ -153,6 +154,7 @@ class HitOut(BaseModel):
     labels: list[str]
     probabilities: dict[str, float]
     explanation: ExplanationOut | None
+    asked: str | None
 
 
 class QuestionsAnswer(BaseModel):

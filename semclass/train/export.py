@@ -117,7 +117,7 @@ def _ngrams(writer: _Writer, ngrams: Ngrams, length: int) -> str:
     hashes = op("Concat", "hashes", unigram, bigram, position, axis=1)
     slots = op("Mod", "slots", op("Mod", "hashes.prime", hashes, fitted.HASH_PRIME), fitted.NGRAM_SLOTS)
     valid = op("Greater", "valid", op("Concat", "grams", shifted, shifted, first, axis=1), 1)
-    row = op("Gather", "rows", constant("ngram_rows", ngrams.rows, np.int32), slots)
+    row = op("Cast", "rows", op("Gather", "rows16", constant("ngram_rows", ngrams.rows, np.uint16), slots), to=6)
     used = op("Where", "used_rows", valid, row, constant("no_row", 0, np.int32))
     found = op("Gather", "found", constant("ngram_weights", ngrams.weights.values, np.int16), used)
     total = op("ReduceSum", "ngram_sum", op("Cast", "found32", found, to=1), (1,), keepdims=0)

@@ -26,7 +26,7 @@ from semclass.heads.head import LINKS
 from semclass.train.calibration import calibrate, expected_calibration_error, log_loss, probabilities_of
 from semclass.train.data import Fold, Problem, folds_of, problem_of
 from semclass.train.fitted import FittedHead, head_scores, merged
-from semclass.train.solvers import KINDS, Candidate, candidates_of, solve, space_of
+from semclass.train.solvers import KINDS, Candidate, Limits, candidates_of, solve, space_of
 
 COMPARED = 2000  # held-out texts at least that choices are compared on; the best one is then fitted in the other folds
 
@@ -51,6 +51,7 @@ def fit_head(
     groups: Sequence[str] | None = None,  # n names; texts of one group, such as near-duplicates, are kept in one fold
     sample_weight: npt.NDArray[Any] | None = None,  # n numbers, at least 0: as how many examples a text counts
     choices: Sequence[Choice] | None = None,  # what cross-validation chooses among; None: all views, of this kind
+    limits: Limits | None = None,  # of kernel machines
     folds: int | Sequence[tuple[npt.NDArray[Any], npt.NDArray[Any]]] = 5,  # how many, or rows to fit on and to score
     seed: int = 0,  # of the folds
     progress: Callable[[str], object] | None = None,  # called with one line of text per finished step
@@ -73,7 +74,7 @@ def fit_head(
     if choices is not None:
         first = min(int(np.searchsorted(np.cumsum([len(scored) for _, scored in splits]), COMPARED)) + 1, first)
     held_out = [np.zeros(problem.targets.shape) for _ in trials]
-    _cross_validate(trials, held_out, splits, range(first), say)
+    _cross_validate(trials, held_out, splits, range(first), limits, say)
     compared = _scored(splits[:first])
     rows: list[dict[str, Any]] = []
     for (_, candidate), scores in zip(trials, held_out, strict=True):
@@ -84,13 +85,13 @@ def fit_head(
     ranks = [(0.0 if by_loss else -round(row["accuracy"], 9), round(row["log_loss"], 6)) for row in rows]
     best = ranks.index(min(ranks))
     (over, candidate), scores = trials[best], held_out[best]
-    _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), say)
+    _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), limits, say)
     scored = _scored(splits)
     judged, calibration, figures = _judge(problem, scores, scored)
     uncalibrated = probabilities_of(merged(scores[scored], problem.merge), link)
     say(f"fitting {candidate} to all")
     everything = problem.used(np.arange(len(problem.labels)))
-    head = solve(over, everything, candidate, space_of(over, everything, candidate.kind == "svm"))
+    head = solve(over, everything, candidate, space_of(over, everything, candidate.kind == "svm", limits))
     probabilities = np.full((len(problem.labels), len(problem.classes)), np.nan)
     probabilities[scored] = judged
     report = {
@@ -133,6 +134,7 @@ def _cross_validate(
     held_out: Sequence[DoubleArray],
     splits: Sequence[Fold],
     folds: range,
+    limits: Limits | None,
     say: Callable[[str], object],
 ) -> None:
     """Write each setting's scores of some folds into its array of `held_out`, float64 of shape (n, scores)."""
@@ -142,7 +144,7 @@ def _cross_validate(
             together = list(some)
             problem = together[0][0][0]
             kernel = any(candidate.kind == "svm" for (_, candidate), _ in together)
-            space = space_of(problem, fitted, kernel)
+            space = space_of(problem, fitted, kernel, limits)
             views = {view: values[scored] for view, values in problem.views.items()}
             for (_, candidate), scores in together:
                 scores[scored] = head_scores(solve(problem, fitted, candidate, space), views)

@@ -40,6 +40,8 @@ cannot say which is better: on 8 questions of each coarse TREC class, accuracy o
 alone and 0.732 with both. With many, a kernel machine takes memory by the square and time by the cube of their number."""
 
 COMPONENTS = 384  # principal components at most, of each view if it has its own
+NGRAMS = 65_535  # n-grams at most, so that 16 bits number them
+JITTER = 1e-5  # on the diagonal of the landmarks' kernel, as near-duplicates make it singular
 
 NGRAM_WEIGHT = 0.4  # of the n-gram kernel beside the Gaussian one, which is 1 for a text with itself
 
@@ -85,7 +87,6 @@ class NgramSpace:
 
     rows: npt.NDArray[np.int32]  # (NGRAM_SLOTS,), see Ngrams
     features: Any  # sparse (n, 1 + n-grams)
-    kernel: DoubleArray  # (n, n)
     scale: float  # the kernel of a text with itself is NGRAM_WEIGHT on average
 
 
@@ -94,24 +95,41 @@ class Space:
     """n training texts in the coordinates that all settings share."""
 
     projection: Projection
-    landmarks: Quantised  # (n, components)
-    squared: DoubleArray  # distances (n, n) where a kernel head is fitted, or empty
+    landmarks: Quantised  # (m, components): of every text, or of m that stand for all
+    squared: DoubleArray  # distances (n, m) where a kernel head is fitted, or empty
     ngrams: NgramSpace | None
 
 
-def space_of(problem: Problem, chosen: IntArray, kernel: bool) -> Space:
+@dataclass(frozen=True)
+class Limits:
+    """How large a kernel machine may get."""
+
+    components: int = COMPONENTS
+    landmarks: int | None = None  # texts that others are compared with; None: all
+    ngrams: int = NGRAMS  # the most frequent ones
+
+
+def space_of(problem: Problem, chosen: IntArray, kernel: bool, limits: Limits | None = None) -> Space:
     """Compute what every setting shares, from the chosen texts alone."""
-    projection = project(problem.dense[chosen], problem.blocks, problem.weight_of(chosen))
-    landmarks = Quantised.of(projection(problem.dense[chosen]))
+    limits = limits or Limits()
+    projection = project(problem.dense[chosen], problem.blocks, problem.weight_of(chosen), limits.components)
+    texts = Quantised.of(projection(problem.dense[chosen]))
     if not kernel:
-        return Space(projection, landmarks, np.zeros((0, 0)), None)
-    points = landmarks.dense()
+        return Space(projection, texts, np.zeros((0, 0)), None)
+    # evenly spaced, so that every source of the texts has its share
+    count = min(limits.landmarks or len(chosen), len(chosen))
+    landmarks = Quantised(texts.values[np.linspace(0, len(chosen) - 1, count).astype(np.int64)], texts.scale)
     pieces = problem.views.get(PIECES)
-    ngrams = None if pieces is None else _ngram_space(pieces[chosen].astype(np.int64))
-    return Space(projection, landmarks, squared_distances(points, points), ngrams)
+    ngrams = None if pieces is None else _ngram_space(pieces[chosen].astype(np.int64), limits.ngrams)
+    return Space(projection, landmarks, squared_distances(texts.dense(), landmarks.dense()), ngrams)
 
 
-def project(dense: FloatArray, blocks: Sequence[tuple[slice, float]], weight: DoubleArray | None = None) -> Projection:
+def project(
+    dense: FloatArray,
+    blocks: Sequence[tuple[slice, float]],
+    weight: DoubleArray | None = None,
+    components: int = COMPONENTS,
+) -> Projection:
     """Standardise, rotate each block of columns to its principal axes, and scale to a mean squared distance of 1."""
     if weight is None:
         mean, spread = dense.mean(axis=0, dtype=np.float64), dense.std(axis=0, dtype=np.float64)
@@ -122,7 +140,7 @@ def project(dense: FloatArray, blocks: Sequence[tuple[slice, float]], weight: Do
     standard = (dense - mean) / spread
     matrices, variance = [], 0.0
     for part, length in blocks:
-        axes, variances = _principal_axes(standard[:, part], weight)
+        axes, variances = _principal_axes(standard[:, part], weight, components)
         rows = np.zeros((dense.shape[1], len(axes)))
         rows[part] = axes.T / spread[part, None] * length
         matrices.append(rows)
@@ -133,10 +151,12 @@ def project(dense: FloatArray, blocks: Sequence[tuple[slice, float]], weight: Do
     return Projection(matrix, (mean @ matrix.dense()).astype(np.float32))
 
 
-def _principal_axes(standard: DoubleArray, weight: DoubleArray | None) -> tuple[DoubleArray, DoubleArray]:
+def _principal_axes(
+    standard: DoubleArray, weight: DoubleArray | None, components: int
+) -> tuple[DoubleArray, DoubleArray]:
     """Principal axes, (components, columns), and their variances; directions in which nothing varies are left out."""
     rows, columns = standard.shape
-    count = min(COMPONENTS, columns, rows - 1)
+    count = min(components, columns, rows - 1)
     if weight is None:
         pca = import_extra("sklearn.decomposition", "train").PCA
         fitted = pca(count, svd_solver="covariance_eigh" if rows > columns else "full").fit(standard)
@@ -152,11 +172,14 @@ def _principal_axes(standard: DoubleArray, weight: DoubleArray | None) -> tuple[
     return axes[kept], variances[kept]
 
 
-def _ngram_space(pieces: IntArray) -> NgramSpace:
-    """Count the n-grams that enough texts hold, and scale them."""
+def _ngram_space(pieces: IntArray, most: int) -> NgramSpace:
+    """Count the n-grams that enough texts hold, `most` at most, and scale them."""
     slots, valid = ngram_slots(pieces)
     own = [np.unique(row[there]) for row, there in zip(slots, valid, strict=True)]
-    seen = np.bincount(np.concatenate(own), minlength=NGRAM_SLOTS) >= NGRAM_TEXTS
+    held = np.bincount(np.concatenate(own), minlength=NGRAM_SLOTS)
+    seen = np.zeros(NGRAM_SLOTS, np.bool_)
+    seen[np.argsort(-held, kind="stable")[:most]] = True
+    seen &= held >= NGRAM_TEXTS
     rows = np.where(seen, np.cumsum(seen), 0).astype(np.int32)
     # counts, divided by the root of the text's number of n-grams
     value = 1 / np.sqrt(np.maximum(valid.sum(axis=1), 1))
@@ -167,8 +190,7 @@ def _ngram_space(pieces: IntArray) -> NgramSpace:
     raw = sparse.csr_matrix((value[texts[kept]], (texts[kept], columns[kept])), (len(slots), int(rows.max()) + 1))
     norm = raw.multiply(raw).sum() / len(pieces)
     scale = float(np.sqrt(NGRAM_WEIGHT / norm)) if norm > 0 else 0.0
-    features = raw * scale
-    return NgramSpace(rows, features, (features @ features.T).toarray(), scale)
+    return NgramSpace(rows, raw * scale, scale)
 
 
 def solve(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
@@ -232,27 +254,58 @@ def _yes_or_no(
 
 def _kernel(problem: Problem, chosen: IntArray, candidate: Candidate, space: Space) -> FittedHead:
     """Solve the kernel machine; the n-gram kernel is linear, so its part becomes one weight per n-gram."""
-    ridge = import_extra("sklearn.kernel_ridge", "train").KernelRidge
-    kernel = np.exp(-candidate.gamma * space.squared)
-    if space.ngrams is not None:
-        kernel += space.ngrams.kernel
+    kernel, ngrams = np.exp(-candidate.gamma * space.squared), space.ngrams
     targets, weight = problem.targets[chosen], problem.weight_of(chosen)
     bias = np.average(targets, axis=0, weights=weight)
-    dual = ridge(alpha=candidate.strength, kernel="precomputed").fit(kernel, targets - bias, weight).dual_coef_
-    ngrams = None
-    if space.ngrams is not None:
-        linear = space.ngrams.scale * (space.ngrams.features.T @ dual)
-        ngrams = Ngrams(space.ngrams.rows, Quantised.of(linear, np.int16))
+    solved = _dual if kernel.shape[0] == kernel.shape[1] else _primal
+    weights, linear = solved(kernel, space, candidate, targets - bias, weight)
     return FittedHead(
         kind="svm",
         link=problem.link,
         classes=problem.classes,
         inputs={view: values.shape[1] for view, values in problem.views.items()},
-        weights=dual,
+        weights=weights,
         bias=bias,
         projection=space.projection,
         landmarks=space.landmarks,
         gamma=candidate.gamma,
-        ngrams=ngrams,
+        ngrams=None if ngrams is None else Ngrams(ngrams.rows, Quantised.of(ngrams.scale * linear, np.int16)),
         merge=problem.merge,
     )
+
+
+_Solution = tuple[DoubleArray, DoubleArray]  # weights of landmarks and of n-grams, (m, scores) and (n-grams, scores)
+
+
+def _dual(
+    kernel: DoubleArray, space: Space, candidate: Candidate, targets: DoubleArray, weight: DoubleArray | None
+) -> _Solution:
+    """Every text is a landmark: kernel ridge regression."""
+    ridge = import_extra("sklearn.kernel_ridge", "train").KernelRidge(alpha=candidate.strength, kernel="precomputed")
+    if space.ngrams is None:
+        return ridge.fit(kernel, targets, weight).dual_coef_, np.zeros((0, 0))
+    features = space.ngrams.features
+    dual = ridge.fit(kernel + (features @ features.T).toarray(), targets, weight).dual_coef_
+    return dual, features.T @ dual
+
+
+def _primal(
+    kernel: DoubleArray, space: Space, candidate: Candidate, targets: DoubleArray, weight: DoubleArray | None
+) -> _Solution:
+    """Some texts are landmarks: ridge regression on what they tell of the others (Williams and Seeger 2001) and n-grams."""
+    linalg, sparse = import_extra("scipy.linalg", "train"), import_extra("scipy.sparse", "train")
+    points = space.landmarks.dense()
+    between = np.exp(-candidate.gamma * squared_distances(points, points)) + JITTER * np.eye(len(points))
+    root = np.linalg.cholesky(between)
+    seen = linalg.solve_triangular(root, kernel.T, lower=True).T.astype(np.float32)
+    ngrams = sparse.csr_matrix((len(seen), 0)) if space.ngrams is None else space.ngrams.features
+    if weight is not None:
+        root_weight = np.sqrt(weight)[:, None]
+        seen, targets = seen * root_weight.astype(np.float32), targets * root_weight
+        ngrams = sparse.diags(root_weight[:, 0]) @ ngrams
+    mixed = ngrams.T @ seen
+    gram = np.block([[seen.T @ seen, mixed.T], [mixed, (ngrams.T @ ngrams).toarray()]])
+    gram[np.diag_indices(len(gram))] += candidate.strength
+    right = np.concatenate([seen.T @ targets, ngrams.T @ targets])
+    found = linalg.cho_solve(linalg.cho_factor(gram, overwrite_a=True), right)
+    return linalg.solve_triangular(root, found[: len(points)], lower=True, trans=1), found[len(points) :]

@@ -8,6 +8,8 @@ from conftest import MODELS
 pytest.importorskip("onnx")
 pytest.importorskip("safetensors")
 
+from made_models import random_weights
+
 import bert_graph
 import pair_domains
 from bench.peers import cross_encoder, pair_task, train_cross_encoder
@@ -19,29 +21,10 @@ CONFIG = bert_graph.BertConfig(
 
 @pytest.fixture(scope="module")
 def weights():
-    """A tiny network of random weights, by the names of a BERT weights file."""
-    rng = np.random.default_rng(0)
-    hidden, inner = CONFIG.hidden_size, 64
-    shapes = {
-        "embeddings.word_embeddings": (50, hidden),
-        "embeddings.position_embeddings": (40, hidden),
-        "embeddings.token_type_embeddings": (2, hidden),
-        "score": (1, hidden),
+    return random_weights(CONFIG, pieces=50) | {
+        "score.weight": np.full((1, CONFIG.hidden_size), 0.2, np.float32),
+        "score.bias": np.zeros(1, np.float32),
     }
-    for index in range(CONFIG.num_hidden_layers):
-        layer = f"encoder.layer.{index}"
-        for part in ("self.query", "self.key", "self.value", "output.dense"):
-            shapes[f"{layer}.attention.{part}"] = (hidden, hidden)
-        shapes[f"{layer}.intermediate.dense"] = (inner, hidden)
-        shapes[f"{layer}.output.dense"] = (hidden, inner)
-    found = {f"{name}.weight": rng.normal(size=shape) / np.sqrt(shape[-1]) for name, shape in shapes.items()}
-    linear = [name for name in shapes if not name.startswith("embeddings.")]
-    found |= {f"{name}.bias": rng.normal(size=shapes[name][0]) / 10 for name in linear}
-    norms = [f"encoder.layer.{index}.{part}" for index in range(2) for part in ("attention.output", "output")]
-    for name in ("embeddings", *norms):
-        found[f"{name}.LayerNorm.weight"] = 1 + rng.normal(size=hidden) / 10
-        found[f"{name}.LayerNorm.bias"] = rng.normal(size=hidden) / 10
-    return {name: value.astype(np.float32) for name, value in found.items()}
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,15 @@ def test_fine_classes(run):
     assert run("classify", "questions", "--fine", "When did it end?")[1].startswith("NUM:date ")
 
 
+def test_the_classical_head_answers_on_demand(run):
+    given = ("classify", "questions", "Who wrote Hamlet?", "How tall is it?", "--json")
+    code, out, _ = run(*given, "--head", "questions-svm")
+    assert code == 0
+    assert [record["label"] for record in json_lines(out)] == ["HUM", "NUM"]
+    assert out != run(*given)[1]
+    assert run(*given, "--head", "questions-mlp")[0] == 2
+
+
 def test_unsure_answers_can_be_declined(run):
     _, out, _ = run("classify", "questions", "--min-probability", 0.9, "When did it end?", "amber")
     assert [line.split()[0] for line in out.splitlines()] == ["NUM", "ABSTAIN"]
@@ -358,11 +367,11 @@ def test_unknown_options_exit_with_2(run):
 @pytest.mark.filterwarnings("default")
 def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     source = tmp_path / "long.jsonl"
-    source.write_text(json.dumps({"text": "word " * 4200}) + "\n")
+    source.write_text(json.dumps({"text": "\u4e00" * 300}) + "\n")
     code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
     assert code == 0
     assert err.count("warning:") == 1
-    assert "1 of 1 passages are longer" in err
+    assert "1 of 1 passages have a sentence" in err
     assert json_lines(out)[0]["passages"] == 1
 
 

@@ -9,6 +9,7 @@ from conftest import MODELS
 from semclass import ABSTAIN, InputError, InputTypeError, QuestionClassifier, TruncationWarning
 from semclass.core.taxonomy import COARSE, coarse_of
 from semclass.encoders import batching
+from semclass.heads.questions import HEADS
 
 QUESTIONS = {
     "What does NASA stand for?": "ABBR:exp",
@@ -95,8 +96,8 @@ def test_what_is_no_question_is_refused(classifier, texts, error):
 
 
 def test_more_texts_than_fit_in_memory_are_classified_in_parts_with_one_warning(classifier, monkeypatch):
-    texts = [f"Who wrote book {number}?" for number in range(9)] + ["word " * 300, "What? " * 200]
-    with pytest.warns(TruncationWarning, match="than the 254 word pieces .*number 10, with 301") as caught:
+    texts = [f"Who wrote book {number}?" for number in range(9)] + ["word-" * 300, "What?" * 200]
+    with pytest.warns(TruncationWarning, match="than the 254 word pieces .*number 10, with 600") as caught:
         at_once = classifier.predict_proba(texts)
     assert [(item.filename, item.message.rows) for item in caught] == [(__file__, (9, 10))]
     monkeypatch.setattr(batching, "CHUNK", 4)
@@ -120,7 +121,9 @@ def test_labels_are_the_classes_that_reach_their_threshold(models, corpus):
         assert set(found.labels) == {name for name, p in found.probabilities.items() if p >= thresholds[name]}
 
 
-def test_trec_test_questions_reach_what_the_manifest_says(classifier, data_folder):
+@pytest.mark.parametrize("head", HEADS)
+def test_trec_test_questions_reach_what_the_manifest_says(encoder, data_folder, head):
+    classifier = QuestionClassifier.load(MODELS, head=head, encoder=encoder)
     rows = [line.split("\t") for line in (data_folder / "trec" / "test.tsv").read_text().splitlines()[1:]]
     found = classifier.predict([row[2] for row in rows])
     coarse = np.mean([item.label == row[0] for item, row in zip(found, rows, strict=True)])
@@ -128,3 +131,13 @@ def test_trec_test_questions_reach_what_the_manifest_says(classifier, data_folde
     stated = classifier.head.artifact.manifest["metrics"]["test"]
     assert coarse == pytest.approx(stated["coarse"]["accuracy"], abs=0.005)
     assert fine == pytest.approx(stated["fine"]["accuracy"], abs=0.005)
+
+
+def test_the_classical_head_is_small_and_right(encoder):
+    classifier = QuestionClassifier.load(MODELS, head="questions-svm", encoder=encoder)
+    files = classifier.head.artifact.manifest["files"]
+    assert sum(item["bytes"] for item in files.values()) <= 2e6
+    assert [item.label for item in classifier.predict(QUESTIONS)] == [*map(coarse_of, QUESTIONS.values())]
+    assert "states" not in classifier.encoder_views
+    with pytest.raises(InputError, match="head is 'svm'"):
+        QuestionClassifier.load(MODELS, head="svm", encoder=encoder)

@@ -112,7 +112,7 @@ def test_questions_that_are_encoded_already_get_the_same_answer(
     classifier: QuestionClassifier, questions: list[str]
 ) -> None:
     encoding = classifier.encoder.encode(questions, views=classifier.encoder_views)
-    found = classifier.fine_probabilities(questions, encoding)
+    found = classifier.fine_probabilities(questions, questions, encoding)
     assert np.allclose(found, classifier.predict_proba(questions, level="fine"), atol=1e-3)
     assert np.allclose(classifier.coarse(found), classifier.predict_proba(questions), atol=1e-3)
 

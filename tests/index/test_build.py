@@ -119,7 +119,7 @@ def test_the_size_of_a_stopped_build_is_shown(tmp_path):
     assert describe(tmp_path)["unfinished"] == size, "it can still go on"
 
 
-@pytest.mark.parametrize("damaged", ["manifest.json", "segment-*/pooled.npy"])
+@pytest.mark.parametrize("damaged", ["manifest.json", "segment-*/sentences.npy"])
 def test_a_damaged_part_of_a_stopped_build_is_made_again(tmp_path, damaged):
     stopped_build(tmp_path, 27)
     next((tmp_path / AREA).glob(damaged)).write_bytes(b"{}")
@@ -162,8 +162,8 @@ def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_
 
 
 def test_long_passages_are_named_once_however_many_threads_read(tmp_path, models):
-    items = [Passage(str(number), "word " * (4200 if number % 4 == 1 else 1)) for number in range(9)]
-    with pytest.warns(TruncationWarning, match="2 of 9 passages are longer .*'1'") as caught:
+    items = [Passage(str(number), "\u4e00" * (300 if number % 4 == 1 else 1)) for number in range(9)]
+    with pytest.warns(TruncationWarning, match="2 of 9 passages have a sentence .*'1'") as caught:
         build_index(tmp_path / "index", items, passage_encoder=models.passage_encoder, workers=3)
     assert len(caught) == 1
 

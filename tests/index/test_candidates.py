@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from semclass.core.types import ragged
+from semclass.core.types import Ragged, ragged
 from semclass.index import candidates
 from semclass.index.candidates import Search, SearchedSegment, find
 from semclass.index.records import Query, Scoring
 from semclass.scoring import bm25
 from semclass.scoring import vectors as dense
+from semclass.scoring.dense import shares_of
 from semclass.scoring.fusion import fused
 from semclass.scoring.postings import count_terms
-from semclass.scoring.quantisation import to_int8
+from semclass.scoring.quantisation import to_half_bytes
 from semclass.scoring.reduction import reduce_vectors
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
 from semclass.scoring.vectors import Vectors
@@ -27,17 +28,20 @@ THRESHOLDS = np.full(CLASSES, 0.5)
 def part(
     n: int, seed: int, *, reduced: bool = False, similarity: str = "cosine", exact: bool = False, alike: int = 1
 ) -> SearchedSegment:
-    """Passages of which `alike` each have the same vector, and as many the same terms; one vector is zero."""
+    """Passages of two sentences; `alike` each have the same vectors, and as many the same terms; some vectors are zero."""
     rng = np.random.default_rng(seed)
     different = -(-n // alike)
-    pooled = rng.normal(size=(different, DIM)).astype(np.float32)
-    pooled[0] = 0
-    pooled = (unit(pooled) if similarity == "cosine" else pooled)[rng.permutation(n) // alike]
-    codes, levels = (pooled, np.ones(n, np.float32)) if exact else to_int8(pooled)
+    found = rng.normal(size=(different, 2, DIM)).astype(np.float32)
+    found[0] = 0
+    found = (unit(found) if similarity == "cosine" else found)[rng.permutation(n) // alike].reshape(-1, DIM)
+    offsets = np.arange(0, 2 * n + 1, 2)
+    shares = shares_of(found, np.ones(2 * n, np.float32), offsets)
+    codes, scales = (found, np.ones(2 * n, np.float32)) if exact else to_half_bytes(found)
     terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(different)]
     terms = [terms[place] for place in rng.permutation(n) // alike]
     postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
-    vectors = Vectors(codes, levels, similarity, index=reduce_vectors(codes, levels) if reduced else None)
+    index = reduce_vectors(codes, scales) if reduced else None
+    vectors = Vectors(Ragged(codes, offsets), scales, shares, similarity, index)
     # some probabilities are at the threshold, and many are equal
     return SearchedSegment(vectors, postings, rng.choice([0, 0.25, 0.5, 1], (n, CLASSES)).astype(np.float32))
 

@@ -141,7 +141,7 @@ def first(values):
 
 
 DAMAGES = {
-    "no bytes": lambda values: first(values)["files"].update({"pooled.npy": {}}),
+    "no bytes": lambda values: first(values)["files"].update({"sentences.npy": {}}),
     "a file is not listed": lambda values: first(values)["files"].pop("records.npy"),
     "a name that leads away": lambda values: first(values).update(name="../index"),
     "more removed than there are": lambda values: first(values)["removed"].update(passages=99),

@@ -4,16 +4,54 @@ import numpy as np
 import pytest
 from conftest import FAKE, Counting, passage_encoder_of
 
+from semclass import InputError, Passage, PassageIndex
+from semclass.encoders.sentences import Sentences
+from semclass.index.passage_encoder import searchable
+
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 
 
+def read(passage_encoder, *texts, title=None, **wanted):
+    metadata = {} if title is None else {"title": title}
+    return passage_encoder.read([Passage(str(place), text, metadata) for place, text in enumerate(texts)], **wanted)
+
+
 def test_every_sentence_is_read_by_itself(models):
-    evidence, cut = models.passage_encoder.read([f"{FIRST} {SECOND}", SECOND])
+    evidence, cut = read(models.passage_encoder, f"{FIRST} {SECOND}", SECOND)
     assert cut == ()
     assert evidence.sentences.lengths().tolist() == [2, 1]
+    assert evidence.words.values.tolist() == [10, 8, 8]
     np.testing.assert_allclose(evidence.sentences.row(0)[1], evidence.sentences.row(1)[0], atol=1e-5)
     own = evidence.tokens.row(1)
     np.testing.assert_allclose(evidence.tokens.row(0)[-len(own) :], own, atol=1e-5)
+
+
+def test_the_title_is_read_before_each_sentence_and_its_terms_count_once(models):
+    title = "Lighthouses of the north-east (a list)"
+    evidence, _ = read(models.passage_encoder, f"{FIRST} {SECOND}", "", title=title)
+    whole, alone = (read(models.passage_encoder, text)[0] for text in (f"{title} {FIRST}", title))
+    np.testing.assert_allclose(evidence.sentences.row(0)[0], whole.sentences.row(0)[0], atol=1e-5)
+    np.testing.assert_allclose(evidence.sentences.row(1), alone.sentences.row(0), atol=1e-5)
+    assert evidence.words.values.tolist() == [10, 8, 6]
+    assert evidence.terms.row(0).tolist() == models.encoder.tokenize([f"{title} {FIRST} {SECOND}"]).values.tolist()
+    assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
+    np.testing.assert_allclose(evidence.tokens.row(0)[: len(whole.tokens.row(0))], whole.tokens.row(0), atol=1e-5)
+
+
+def test_what_is_not_asked_for_is_not_computed(models):
+    everything = {"vectors": False, "tokens": False, "classes": False}
+    for name, found in {"vectors": "sentences", "tokens": "tokens", "classes": "probabilities", "": ""}.items():
+        evidence, _ = read(models.passage_encoder, FIRST, **{**everything, **({name: True} if name else {})})
+        sizes = {part: np.size(getattr(evidence, part)) for part in ("probabilities",)}
+        sizes |= {part: getattr(evidence, part).values.size for part in ("sentences", "tokens")}
+        assert [part for part, size in sizes.items() if size] == ([found] if found else [])
+        assert len(evidence.terms.row(0)) > 5
+
+
+def test_the_text_is_classified_as_the_classifier_does(models):
+    texts = [f"{FIRST} {SECOND}", SECOND]
+    evidence, _ = read(models.passage_encoder, *texts)
+    np.testing.assert_allclose(evidence.probabilities, models.passages.predict_proba(texts), atol=1e-5)
 
 
 def test_weights_of_a_question_sum_to_one(models):
@@ -24,25 +62,47 @@ def test_weights_of_a_question_sum_to_one(models):
 
 def test_there_is_a_token_vector_for_each_term_however_long_a_word(models):
     # a "word" of 600 pieces is one sentence that the encoder reads only the beginning of
-    evidence, _ = models.passage_encoder.read([FIRST, "x" + "\u4e00" * 600, SECOND])
+    evidence, cut = read(models.passage_encoder, FIRST, "x" + "\u4e00" * 600, SECOND, title="On lamps")
     assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
+    assert cut == (1,)
 
 
 def test_without_a_branch_the_view_tokens_is_read():
-    evidence, _ = FAKE.read(["the red boat", "a green hill"])
+    evidence, _ = read(FAKE, "the red boat", "a green hill")
     assert FAKE.interaction == "tokens"
     assert evidence.tokens.lengths().tolist() == [3, 3]
-    np.testing.assert_allclose(np.linalg.norm(evidence.sentences.values, axis=1), 1, atol=1e-5)
 
 
-def test_passages_of_one_sentence_are_encoded_once():
+def test_each_sentence_is_encoded_once():
     encoder = Counting()
     passage_encoder = passage_encoder_of(encoder)
-    texts = ["a red boat", "the first sentence is this one. the second sentence is that one.", "a green hill"]
-    found, _ = passage_encoder.read(texts)
-    assert encoder.seen.count("a red boat") == encoder.seen.count("a green hill") == 1
+    two = "the first sentence is this one. the second sentence is that one."
+    texts = ["a red boat", two, "a green hill", two]
+    found, _ = read(passage_encoder, *texts)
+    assert sorted(encoder.seen) == sorted(set(encoder.seen))
+    assert len(encoder.seen) == 4
     for row, text in enumerate(texts):
-        alone, _ = passage_encoder.read([text])
+        alone, _ = read(passage_encoder, text)
         for name in ("tokens", "sentences", "terms"):
             np.testing.assert_array_equal(getattr(found, name).row(row), getattr(alone, name).row(0))
-        np.testing.assert_array_equal(found.pooled[row], alone.pooled[0])
+
+
+def test_views_of_passages_are_means_by_words_and_entities_the_most():
+    items = Sentences.of(["one two three four, and the rest of nine words. this is a sentence of some seven.", "x"])
+    rows = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    weights = np.sqrt(items.words[:2] / 1)
+    np.testing.assert_array_equal(items.view("entities", rows)[0], rows[:2].max(axis=0))
+    np.testing.assert_allclose(items.view("layers", rows)[0], weights @ rows[:2] / weights.sum(), rtol=1e-5)
+    direction = weights @ rows[:2]
+    length = weights @ np.linalg.norm(rows[:2], axis=1) / weights.sum()
+    np.testing.assert_allclose(items.view("pooled", rows)[0], direction / np.linalg.norm(direction) * length, rtol=1e-5)
+    for name in ("entities", "layers", "pooled"):
+        np.testing.assert_allclose(items.view(name, rows)[1], rows[2], rtol=1e-5)
+
+
+def test_a_title_alone_is_a_passage():
+    passage = Passage("a", " ", {"title": "the red boat"})
+    assert searchable(passage) == "the red boat"
+    assert PassageIndex.build([passage], passage_encoder=FAKE).terms.lengths().tolist() == [3]
+    with pytest.raises(InputError, match="text of passage 'b' is empty"):
+        searchable(Passage("b", " ", {"title": " "}))

@@ -27,8 +27,7 @@ def test_a_saved_index_is_loaded_as_it_was(index, saved):
     loaded = PassageIndex.load(saved, encoder=index.encoder)
     np.testing.assert_array_equal(loaded.probabilities, index.probabilities)
     np.testing.assert_array_equal(loaded.idf, index.idf)
-    np.testing.assert_array_equal(loaded.segments[0].pooled_codes, index.segments[0].pooled_codes)
-    for name in ("tokens", "sentences", "terms", "records"):
+    for name in ("tokens", "sentences", "scales", "shares", "terms", "records"):
         ours, theirs = (getattr(found.segments[0], name).take(np.array([2, 0, 2])) for found in (loaded, index))
         np.testing.assert_array_equal(ours.values, theirs.values)
         np.testing.assert_array_equal(ours.offsets, theirs.offsets)
@@ -56,7 +55,7 @@ def test_each_form_gives_the_same_evidence_in_fewer_bytes(models, corpus, tmp_pa
         found[form] = PassageIndex.load(tmp_path / form).evidence(np.array([7, 0, 3]), models.passage_encoder)
         similarities[form] = built.dense_scores(models.encoder.encode([corpus[0].text]).pooled[0])
     assert sizes["lean"] < sizes["standard"] < sizes["exact"]
-    np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.01)
+    np.testing.assert_allclose(similarities["standard"], similarities["exact"], atol=0.02)
     tokens, sentences, terms = found["exact"]
     assert all(part[2].values.tolist() == terms.values.tolist() for part in found.values())
     for form, least in (("lean", 0.999), ("standard", 0.8)):
@@ -84,7 +83,7 @@ def test_reduced_vectors_are_written_only_where_they_are_used(models, corpus, tm
     assert segment.vectors(similarity).index is segment.near
 
 
-@pytest.mark.parametrize("name", ["pooled.npy", "records.npy", "bm25/counts.npy"])
+@pytest.mark.parametrize("name", ["sentences.npy", "records.npy", "bm25/counts.npy"])
 def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
     (path,) = saved.glob(f"segment-*/{name}")
     data = bytearray(path.read_bytes())
@@ -103,7 +102,7 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
 def test_a_manifest_of_another_protocol_or_without_a_field_is_refused(saved):
     path = saved / "manifest.json"
     manifest = json.loads(path.read_text())
-    for protocol in (1, 3):
+    for protocol in (2, 4):
         path.write_text(json.dumps({**manifest, "protocol": protocol}))
         with pytest.raises(ArtifactError, match=f"protocol {protocol}"):
             PassageIndex.load(saved)

@@ -68,9 +68,11 @@ def first(value):
 @pytest.mark.parametrize(
     ("name", "change", "says"),
     [
-        ("pooled_levels", shorter, r"pooled_levels.npy: the shape is \(11,\), not \(12,\)"),
+        ("scales", shorter, r"scales.npy: the shape is \(11,\), not \(12,\)"),
+        ("shares", first(np.nan), "shares.npy: it holds numbers that are not finite"),
+        ("sentence_offsets", shorter, "it holds 11 passages where 12 belong"),
         ("probabilities", lambda values: np.zeros((12, 2), np.float32), "probabilities.npy: the shape"),
-        ("token_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
+        ("term_offsets", shorter, "tokens.npy: it has 11 rows, not 12"),
         ("record_offsets", first(5), "records.npy: its offsets do not rise from 0"),
         ("terms", shorter, "terms.npy: its offsets do not end where it does"),
         ("terms", first(1000), "there is a term 1000 of 1000"),
@@ -82,7 +84,7 @@ def first(value):
         ("terms", first(77), "lengths.npy|starts.npy: it is not what the terms say"),
         ("reduced/starts", shorter, "does not rise from 0 to 12"),
         ("reduced/levels", shorter, "levels.npy: the shape"),
-        ("reduced/places", np.zeros_like, "does not name each passage once"),
+        ("reduced/places", np.zeros_like, "does not name each sentence once"),
     ],
 )
 def test_the_first_damage_is_named(tmp_path, monkeypatch, name, change, says):

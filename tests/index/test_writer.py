@@ -82,7 +82,7 @@ def test_only_new_texts_are_encoded(index_folder):
 @pytest.mark.parametrize("form", FORMS)
 def test_an_index_of_each_form_is_updated(tmp_path, form):
     book = Codebook(np.random.default_rng(0).normal(size=(16, 256, 1)).astype(np.float32))
-    passage_encoder = passage_encoder_of(FakeEncoder(), Codebooks("books", book, book))
+    passage_encoder = passage_encoder_of(FakeEncoder(), Codebooks("books", book))
     items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
     PassageIndex.build(items, passage_encoder=passage_encoder, form=form).save(tmp_path)
     with IndexWriter.open(tmp_path, passage_encoder=passage_encoder) as index:

@@ -158,11 +158,12 @@ def test_vectors_are_those_of_the_encoder_in_chunks_too(encoder, monkeypatch):
 
 
 def test_texts_that_are_cut_are_said_by_row_or_by_a_warning():
-    rows = table(text=["Who?", None, LONG])
+    rows = table(text=["Who?", None, LONG.replace(" ", "-"), "The cat sat on the mat. " * 80 + "Who?"])
     with pytest.warns(TruncationWarning):
         classify_job("questions").table(rows)
-    found = classify_job("questions", outputs=["label", "truncated"]).table(rows)
-    assert found["truncated"].to_pylist() == [False, None, True]
+    found = classify_job("questions", outputs=["label", "asked", "truncated"]).table(rows)
+    assert found["truncated"].to_pylist() == [False, None, True, False]
+    assert found["asked"].to_pylist() == [None, None, None, "Who?"]
 
 
 def test_a_job_is_small_and_runs_where_it_is_sent():

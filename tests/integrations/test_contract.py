@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from copy import deepcopy
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -214,11 +215,12 @@ def test_copies_keep_what_they_had_and_originals_do_not_change(adapter, document
 
 
 def test_k_and_threshold(adapter, documents):
-    assert adapter.rank(adapter.models(), WHEN, []) == []
-    every = scored(adapter, adapter.rank(adapter.models(), WHEN, documents))
-    assert scored(adapter, adapter.rank(adapter.models(k=2), WHEN, documents)) == every[:2]
-    assert scored(adapter, adapter.rank(adapter.models(threshold=every[1][1]), WHEN, documents)) == every[:2]
-    assert adapter.rank(adapter.models(threshold=1.1), WHEN, documents) == []
+    models = partial(adapter.models, method="learned")  # its scores are the probabilities that a threshold is of
+    assert adapter.rank(models(), WHEN, []) == []
+    every = scored(adapter, adapter.rank(models(), WHEN, documents))
+    assert scored(adapter, adapter.rank(models(k=2), WHEN, documents)) == every[:2]
+    assert scored(adapter, adapter.rank(models(threshold=every[1][1]), WHEN, documents)) == every[:2]
+    assert adapter.rank(models(threshold=1.1), WHEN, documents) == []
 
 
 def test_documents_without_text_have_no_score(adapter, documents):
@@ -230,7 +232,7 @@ def test_documents_without_text_have_no_score(adapter, documents):
 
 
 def test_details_say_how_a_document_came_to_its_place(adapter, documents):
-    found = adapter.rank(adapter.models(details=True), WHEN, documents)
+    found = adapter.rank(adapter.models(details=True, method="class-integrated"), WHEN, documents)
     best = adapter.read(found[0])
     details = best.metadata["semclass"]
     assert set(details) == {"rank", "rank_before", "labels", "probabilities", "components"}

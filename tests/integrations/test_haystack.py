@@ -79,7 +79,7 @@ class TestRanker:
     def test_of_documents_with_one_id_the_best_stays(self, documents):
         twice = [replace(documents[1], score=0.1, meta={"from": "bm25"}), *documents]
         twice.append(replace(documents[1], score=0.9, meta={"from": "vectors"}))
-        found = SemclassRanker(MODELS).run(WHEN, twice)["documents"]
+        found = SemclassRanker(MODELS, method="learned").run(WHEN, twice)["documents"]
         assert sorted(item.id for item in found) == ["red", "when", "who"]
         assert found[0].meta == {"from": "vectors"}
 

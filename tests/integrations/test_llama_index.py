@@ -270,7 +270,8 @@ def test_a_postprocessor_is_written_and_read(reranker):
     made = SemclassRerank(top_n=2, score_threshold=0.1, models=str(ROOT / "models"), options={"method": "learned"})
     assert json.loads(made.to_json()) == made.to_dict()
     assert made.to_dict()["class_name"] == "SemclassRerank"
-    expected = SemclassRerank(reranker, top_n=2, score_threshold=0.1).postprocess_nodes(found(), query_str=QUESTION)
+    same = SemclassRerank(reranker, top_n=2, score_threshold=0.1, options={"method": "learned"})
+    expected = same.postprocess_nodes(found(), query_str=QUESTION)
     for again in (
         SemclassRerank.from_dict(made.to_dict()),
         pickle.loads(pickle.dumps(made)),  # noqa: S301 - its own bytes

@@ -20,7 +20,7 @@ def test_parts_add_up_to_the_score(retriever, method):
 
 
 def test_parts_of_passages_from_elsewhere_add_up_too(models, corpus):
-    for hit in Reranker(models).rerank(QUESTION, corpus[:5], explain=True):
+    for hit in Reranker(models).rerank(QUESTION, corpus[:5], method="learned", explain=True):
         assert hit.score == pytest.approx(1 / (1 + math.exp(-sum(hit.explanation.parts.values()))), abs=1e-5)
 
 

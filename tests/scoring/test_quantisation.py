@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, EncoderMismatchError
-from semclass.scoring.quantisation import CENTROIDS, Codebook, Codebooks, from_int8, to_int8
+from semclass.scoring.quantisation import CENTROIDS, LEVELS, Codebook, Codebooks, from_half_bytes, to_half_bytes
 
 
 def make_codebook(seed: int, parts: int = 3, width: int = 2) -> Codebook:
@@ -53,19 +53,31 @@ def test_many_vectors_are_encoded_in_blocks():
     np.testing.assert_array_equal(codes[8500:], codebook.encode(vectors[8500:]))
 
 
+@given(seeds, st.floats(1e-3, 1e3))
+def test_half_bytes_keep_lengths_and_directions(seed, length):
+    vectors = np.random.default_rng(seed).normal(size=(20, 64)).astype(np.float32) * np.float32(length)
+    codes, scales = to_half_bytes(vectors)
+    assert (codes.dtype, codes.shape, scales.dtype, scales.shape) == (np.uint8, (20, 32), np.float32, (20,))
+    found = from_half_bytes(codes) * scales[:, None]
+    own, lengths = (np.linalg.norm(each, axis=1) for each in (vectors, found))
+    np.testing.assert_allclose(lengths, own, rtol=1e-5)
+    cosines = (found * vectors).sum(axis=1) / own**2
+    assert cosines.min() > 0.9  # a vector may have a component beyond the last level
+    assert cosines.mean() > 0.98
+
+
 @given(matrices)
-def test_int8_moves_no_component_by_more_than_half_a_level(vectors):
-    values, level = to_int8(vectors)
-    assert (values.dtype, level.dtype, level.shape) == (np.int8, np.float32, (len(vectors),))
-    assert (np.isfinite(level) & (level > 0)).all()
-    error = np.abs(from_int8(values, level) - vectors)
-    assert (error <= 0.501 * level[:, None] + 1e-30).all()
+def test_half_bytes_of_any_vectors_are_numbers(vectors):
+    codes, scales = to_half_bytes(np.repeat(vectors, 2, axis=1))
+    assert np.isfinite(scales).all()
+    assert np.abs(from_half_bytes(codes)).max() < LEVELS
+    assert (scales[~vectors.any(axis=1)] == 0).all()
 
 
 def write(folder, codebook, *, encoder="fake", interaction="tokens", tokens=None):
     buffer = io.BytesIO()
     np.save(buffer, codebook.centroids.astype(np.float16))
-    files = {"tokens.npy": buffer.getvalue() if tokens is None else tokens, "sentences.npy": buffer.getvalue()}
+    files = {"tokens.npy": buffer.getvalue() if tokens is None else tokens}
     artifacts.save(folder, "codebooks", files, {"encoder": encoder, "interaction": interaction})
 
 
@@ -77,7 +89,7 @@ def test_codebooks_come_back_from_disk(tmp_path):
     codebook = make_codebook(0)
     write(tmp_path, codebook)
     loaded = load(tmp_path)
-    assert loaded.tokens.parts == loaded.sentences.parts == 3
+    assert loaded.tokens.parts == 3
     np.testing.assert_allclose(loaded.tokens.centroids, codebook.centroids, atol=2e-3)
 
 

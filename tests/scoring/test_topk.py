@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from semclass.scoring import topk
-from semclass.scoring.topk import SIMILARITIES, class_match, similarity, stable_partition, top_k, unit
+from semclass.scoring.topk import class_match, stable_partition, top_k
 
 
 @given(
@@ -38,22 +38,6 @@ def test_soft_match_is_the_inner_product_of_the_probabilities():
     question = np.array([0.2, 0.7, 0.1])
     passages = np.array([[0.9, 0.6, 0.0], [0.9, 0.4, 0.9]])
     np.testing.assert_allclose(class_match(question, passages, np.zeros(3), "soft"), [0.60, 0.55], atol=1e-12)
-
-
-@given(st.integers(0, 2**31))
-def test_unit_vectors_are_alike_by_every_similarity(seed):
-    rng = np.random.default_rng(seed)
-    passages, question = unit(rng.normal(size=(5, 8)).astype(np.float32)), unit(rng.normal(size=8).astype(np.float32))
-    cosine, product, distance = (similarity(passages, question, kind) for kind in SIMILARITIES)
-    np.testing.assert_allclose(product, cosine, atol=1e-6)
-    np.testing.assert_allclose(distance, cosine, atol=1e-6)
-
-
-def test_similarities_of_vectors_of_any_length():
-    passages, question = np.array([[3, 0], [1, 1]], np.float32), np.array([2, 0], np.float32)
-    assert similarity(unit(passages), question, "cosine").tolist() == pytest.approx([1, 0.5**0.5])
-    assert similarity(passages, question, "ip").tolist() == [6, 2]
-    assert similarity(passages, question, "l2").tolist() == [0.5, 0]
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=300), st.integers(1, 20))

@@ -233,11 +233,11 @@ async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
     work = Work(held=False)
     passages = [Passage(str(place), "x" * 1000) for place in range(100)]
     async with started(work, request_seconds=30) as engine:
-        engine.pace = paced(rerank=1e-4)
+        engine.pace = paced(rerank=2e-4)
         with pytest.raises(ServiceError, match=r"about 20 s.* 74,000 of its 100,001 characters"):
             await engine.rerank("a", passages)
         await engine.rerank("a", passages[:70])
-        engine.pace = paced(rerank=1e-4, slowness=2.0)
+        engine.pace = paced(rerank=2e-4, slowness=2.0)
         with pytest.raises(OverloadedError, match=r"37,000 of its 70,001 characters"):
             await engine.rerank("a", passages[:70])
         await engine.rerank("a", passages[:35])
@@ -248,7 +248,7 @@ async def test_what_never_could_be_done_in_time_is_refused_with_what_could():
 async def test_long_texts_make_a_request_large_and_no_more_is_counted_than_is_read():
     work = Work()
     async with started(work, workers=2, batch_texts=64, constants={"BATCH_CHARACTERS": 5000}) as engine:
-        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 3000)])) for name in "ab"]
+        large = [asyncio.create_task(engine.rerank(name, [Passage("0", "x" * 6000)])) for name in "ab"]
         await work.begun()
         small = await asked(engine, ["d" * 100_000] * 3)
         await work.begun()

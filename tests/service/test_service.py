@@ -530,3 +530,9 @@ def test_white_space_is_what_the_library_takes_for_it():
     said, read = re.compile(WRITTEN), TypeAdapter(Annotated[str, Field(pattern=WRITTEN)]).validator
     for letter in map(chr, (*range(0xD800), *range(0xE000, 0x110000))):
         assert bool(said.search(letter)) == read.isinstance_python(letter) == bool(letter.strip()), ascii(letter)
+
+
+def test_an_answer_says_what_was_read_of_a_long_question(client):
+    before = "The ferry was late again, and the cafe at the pier was closed when we came. " * 3
+    answer = client.post("/api/search", {"question": before + QUESTION}).json()
+    assert {answer["question"]["asked"], *(hit["asked"] for hit in answer["hits"])} == {QUESTION}

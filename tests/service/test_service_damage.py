@@ -15,9 +15,10 @@ import httpx
 from serving import address, serving
 
 from semclass import PassageIndex
+from semclass.scoring import reduction
 
 QUESTION = {"question": "Who designed the lighthouse?", "method": "learned", "where": {"page": {"$gte": 0}}}
-BY_POSITION = {"records.npy", "tokens.npy", "sentences.npy", "terms.npy"}
+BY_POSITION = {"records.npy", "tokens.npy", "terms.npy"}
 AT_ONCE = 4
 """Searches while a file is another."""
 
@@ -38,7 +39,12 @@ def damaged(path, data):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(models, corpus, tmp_path):
+@pytest.mark.parametrize(("many", "more"), [(reduction.MANY, set()), (20, {"sentences.npy"})], ids=["small", "large"])
+def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(
+    models, corpus, tmp_path, monkeypatch, many, more
+):
+    monkeypatch.setattr(reduction, "MANY", many)
+    by_position = BY_POSITION | more
     folder = tmp_path / "index"
     passages = [type(one)(one.id, one.text, {"page": place}) for place, one in enumerate(corpus)]
     PassageIndex.build(passages, passage_encoder=models.passage_encoder).save(folder)
@@ -62,11 +68,11 @@ def test_a_service_lives_while_each_file_is_overwritten_and_cut_short(models, co
                     status, found = ask()
                     assert process.poll() is None, path
                     # what is in memory answers as it did
-                    assert (status == 503) if path.name in BY_POSITION else (status, found) == right, path
+                    assert (status == 503) if path.name in by_position else (status, found) == right, path
                     answers = [one.result() for one in running]
                     assert all(one == right or one[0] == 503 for one in answers), path
                 assert ask() == right, path
         assert client.get("/health").status_code == 200
     refused = [line for line in told if line["event"] == "request" and line["status"] == 503]
-    assert {Path(line["file"]).name for line in refused} == BY_POSITION
+    assert {Path(line["file"]).name for line in refused} == by_position
     assert not [line for line in told if line.get("status") == 500]

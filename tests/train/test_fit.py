@@ -12,13 +12,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 from semclass.core.errors import InputError, MissingExtraError
 from semclass.heads.head import LINKS
 from semclass.heads.inputs import PIECES
-from semclass.train import fit, solvers
+from semclass.train import fit
 from semclass.train.calibration import probabilities_of
 from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
 from semclass.train.fit import Choice, fit_head
 from semclass.train.fitted import NGRAM_SLOTS, head_probabilities, merged, ngram_slots
-from semclass.train.solvers import KINDS, LOGISTIC_STRENGTHS, project, space_of
+from semclass.train.solvers import KINDS, LOGISTIC_STRENGTHS, Limits, project, space_of
 
 CLASSES = ("LOC:city", "LOC:other", "NUM:date")
 PARENTS = {label: label[:3] for label in CLASSES}
@@ -87,12 +87,31 @@ def test_kernel_machine_is_scikit_learns():
     head = fit_head(views, labels, kind="svm", folds=3)
     space = space_of(problem_of(views, labels), np.arange(150), kernel=True)
     points, texts = head.landmarks.dense(), head.projection(np.concatenate([views["a"], views["b"]], axis=1))
-    fitted, asked = (rbf_kernel(rows, points, gamma=head.gamma) + space.ngrams.kernel for rows in (points, texts))
+    ngrams = (space.ngrams.features @ space.ngrams.features.T).toarray()
+    fitted, asked = (rbf_kernel(rows, points, gamma=head.gamma) + ngrams for rows in (points, texts))
     ridge = float(head.report["chosen"].partition("ridge=")[2].partition(" ")[0])
     targets = np.array([[label == name for name in CLASSES] for label in labels], np.float64)
     model = KernelRidge(alpha=ridge, kernel="precomputed").fit(fitted, targets - targets.mean(axis=0))
     scores = model.predict(asked) + targets.mean(axis=0)
     np.testing.assert_allclose(run(head, views), probabilities_of(head.slope * scores, "softmax"), atol=1e-4)
+
+
+@pytest.mark.parametrize("with_pieces", [True, False])
+def test_a_machine_with_fewer_landmarks_is_smaller_and_nearly_the_same(with_pieces):
+    views, labels = questions()
+    views = views if with_pieces else without_pieces(views)
+    whole, small = (
+        fit_head(views, labels, kind="svm", folds=3, limits=limits)
+        for limits in (None, Limits(components=12, landmarks=149, ngrams=100))
+    )
+    assert small.landmarks.values.shape == (149, 12)
+    assert not with_pieces or len(small.ngrams.weights.values) <= 101
+    new, _ = questions(seed=1)
+    found = head_probabilities(small, new)
+    np.testing.assert_allclose(run(small, new), found, atol=1e-4)
+    assert np.mean(found.argmax(axis=1) == head_probabilities(whole, new).argmax(axis=1)) > 0.8
+    every, one_less = (fit_head(views, labels, kind="svm", folds=3, limits=Limits(landmarks=n)) for n in (150, 149))
+    np.testing.assert_allclose(head_probabilities(one_less, new), head_probabilities(every, new), atol=0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -288,13 +307,12 @@ def test_a_class_for_every_two_texts_is_no_cause_for_warnings():
 # -- a choice of views --------------------------------------------------------------------------------------------------
 
 
-def test_each_view_of_a_choice_has_its_length_and_components_of_its_own(monkeypatch):
+def test_each_view_of_a_choice_has_its_length_and_components_of_its_own():
     views, labels = questions()
     over = problem_of(views, labels).over({"a": 4.0, "b": 2.0})
     spread = project(over.dense, over.blocks)(over.dense).var(axis=0)
     assert spread[:12].sum() / spread[12:].sum() == pytest.approx(4.0, rel=0.05)
-    monkeypatch.setattr(solvers, "COMPONENTS", 3)
-    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")])
+    few = fit_head(views, labels, folds=3, choices=[Choice({"a": 1.0, "b": 1.0}, "svm")], limits=Limits(components=3))
     assert few.landmarks.values.shape == (150, 6)  # three of each view
 
 

@@ -1,0 +1,207 @@
+"""What a text of several sentences asks: its questions, and the sentences that belong to them.
+
+People say what they have before they ask: "I have a Lumo router. Its light is red. How do I reset it?". What belongs to
+the question helps to answer it; what does not, such as a forwarded message, drowns it. Rules find the sentences that
+ask, and what they refer to ("it"); of the others stay those whose vector is near one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from semclass.core.types import Encoder
+from semclass.documents.sentences import LONGEST, Span, sentence_spans
+from semclass.scoring.topk import unit
+
+SHORT = 25
+"""Words up to which a text is read whole: little can be beside its question, and a heading such as "Breast cancer clinics.
+Do they work?" is one."""
+
+SHORTEST = 4
+"""Characters of a sentence: "Why?", but not a mark that stands alone."""
+
+NEAREST = 0.225
+"""Cosine with a sentence that asks from which another one belongs to it; ``training/tune_asked.py`` found it."""
+
+NEAR = 30
+"""Words between two questions that are asked together, whatever they are about."""
+
+LAST = 5_000
+"""Characters at the end in which sentences are compared with those that ask: bounds the time of a long text."""
+
+PIECES = 254
+"""Word pieces that are read of what belongs to a question, or fewer if the encoder reads fewer."""
+
+LITTLE = 0.1
+"""Share of the words up to which what does not seem to belong to the question stays: names, as of authors, do not."""
+
+GLUED = 4
+"""Words before a question in one sentence with it that may be the end of something else."""
+
+# none of these takes quadratic time for long runs of white space or of marks
+_SEVERAL = re.compile(r"[.?!][\"')\]”’]*\s|[。！？\n]")
+_ITEM = re.compile(
+    r"(?<!\s)\s+(?:[-*•–]|\d{1,2}[.)])\s"
+)  # in a line of its own: an item of a list stays with the sentence before
+_WRAP = re.compile(r"\n(?=[^\S\n]*[a-z])")  # a sentence goes on in the next line
+_INITIALS = re.compile(r"\b(?:\w\.){2,}(?=\s)")  # "G.M.T." ends no sentence
+_MARK = re.compile(r"\w\W{0,3}[?？](?!\w)")
+_AUXILIARY = r"(?:is|are|was|were|do|does|did|can|could|should|would|will|has|have|had)"
+_PREPOSITION = r"(?:(?:about|at|by|for|from|in|of|on|to|under|with)\s+)?"
+_BEGIN = rf"{_PREPOSITION}(?:who|whom|whose|what|which|why|how|(?:when|where)\s+{_AUXILIARY})\b"
+_REQUEST = re.compile(
+    r"\W*(?:(?:and|but|so|then|also|now|please|kindly|hello|hi)\W+)*"
+    rf"(?:{_BEGIN}"
+    rf"|{_AUXILIARY}\s+(?:i|you|we|he|she|it|they|there|the|this|that|these|those|an?|any|my|your|our|someone|anyone)"
+    r"|tell|explain|describe|list|name|find|give|show|help|compare|summari[sz]e|looking for|interested in"
+    r"|(?:any|some)?\s*(?:articles?|details|documents?|information|papers?|references?)\s+(?:about|concerning|on|that|which)"
+    r"|(?:i|we)\s+(?:need|seek|want|wish|wonder|would)|(?:i|we)'d\s+(?:like|rather)"
+    r"|(?:i|we)(?:'m|'re|\s+am|\s+are)\s+(?:\w+\s+)?(?:interested|looking|searching|trying|wondering))\b",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(rf"\b{_BEGIN}", re.IGNORECASE)
+# a question behind words that end no sentence, as where a text was cut; not in "..., what is it?", "is beside which house?"
+_INSIDE = re.compile(
+    rf"(?<=[^\s,;:-])\s(?=(?i:{_BEGIN})(?:\s+\S+){{5}}"
+    r"|(?-i:Tell|Explain|Describe|Please|Is|Are|Do|Does|Did|Can|Could)\s+[a-z])"
+)
+_CLOSING = re.compile(
+    r"\W*(?:thanks|thank you|thx|cheers|best|kind|warm|regards|yours|sincerely|greetings)\b", re.IGNORECASE
+)
+_WORD = re.compile(r"[^\W_]+(?:'\w+)?")
+_REFERRING = "he him his she her it its they them their theirs this that these those one ones so"
+_EMPTY = (
+    "a about advice an and any anybody anyone are as at be been best but by can could did do does for from get go "
+    "going had happen happened happening happens has have help how i idea ideas if in is know may me mean means "
+    "might must my need of on or other our please should somebody someone suggestions the then there think thoughts "
+    "to us was we were what when where which who whom whose why will with would wrong you your"
+)
+_REFERENCES = frozenset(_REFERRING.split())
+_SAY_LITTLE = _REFERENCES.union(_EMPTY.split())
+_MOST = 3  # other words of a sentence that refers to the one before
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is read of a text."""
+
+    text: str  #: what is searched with: the sentences that ask and those that belong to them
+    question: str  #: the sentences that ask, whose classes are those of the question
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The sentences of a text, by their places."""
+
+    sentences: list[str]
+    asks: list[int]  #: those that ask
+    needed: list[int]  #: those, and what they refer to
+
+    @property
+    def question(self) -> str:
+        """Those that ask, `LONGEST` words from the end at most, but for one."""
+        counts = np.cumsum([len(self.sentences[place].split()) for place in reversed(self.asks)])
+        last = max(int(np.searchsorted(counts, LONGEST, side="right")), 1)
+        return " ".join(self.sentences[place] for place in self.asks[-last:])
+
+
+def questions_of(texts: Sequence[str]) -> list[str]:
+    """Give of each text the sentences that ask; a short text, or one of one sentence, as it is."""
+    parts = [_parts(text) for text in texts]
+    return [text if each is None else each.question for text, each in zip(texts, parts, strict=True)]
+
+
+def find_asked(encoder: Encoder, texts: Sequence[str]) -> list[Asked]:
+    """Find what each text asks; the encoder is run only for texts of several sentences and more than `SHORT` words."""
+    parts = [_parts(text) for text in texts]
+    found = [Asked(text, text if each is None else each.question) for text, each in zip(texts, parts, strict=True)]
+    for row, each in enumerate(parts):
+        if each is not None:
+            kept = _belonging(encoder, each)
+            if len(kept) < len(each.sentences):
+                found[row] = Asked(" ".join(each.sentences[place] for place in kept), found[row].question)
+    return found
+
+
+def _parts(text: str) -> _Parts | None:
+    """The sentences of a text and which of them ask; None for a single one, or a short text."""
+    count = len(text.split())
+    if count <= SHORT or (count <= LONGEST and not _SEVERAL.search(text.strip())):
+        return None  # the common case, and the one where microseconds count
+    hidden = _ITEM.sub(lambda found: "," * len(found[0]) if "\n" in found[0] else found[0], text)
+    hidden = _WRAP.sub(" ", hidden)
+    hidden = _INITIALS.sub(lambda found: "," * len(found[0]), hidden)
+    spans = [part for span in sentence_spans(hidden, shortest=SHORTEST) for part in _unglued(text, *span)]
+    sentences = [" ".join(text[start:end].split()) for start, end in spans]
+    if len(sentences) < 2:
+        return None
+    marked = [place for place, sentence in enumerate(sentences) if _MARK.search(sentence)]
+    behind = range(marked[-1] + 1 if marked else 0, len(sentences))
+    asks = marked + [place for place in behind if _REQUEST.match(sentences[place])]
+    if not asks:
+        said = [place for place in behind if not _CLOSING.match(sentences[place])]
+        asks = [(said or behind)[-1]]
+    lengths = [len(sentence.split()) for sentence in sentences]
+    apart = [number for number, (one, other) in enumerate(pairwise(asks), 1) if sum(lengths[one + 1 : other]) > NEAR]
+    asks = asks[apart[-1] if apart else 0 :]
+    needed = set(asks)
+    for place in asks:
+        while place > 0 and place - 1 not in needed and _refers_back(sentences[place]):
+            place -= 1
+            needed.add(place)
+    return _Parts(sentences, asks, sorted(needed))
+
+
+def _unglued(text: str, start: int, end: int) -> list[Span]:
+    """Cut a sentence before a question that begins behind `GLUED` words or more, if there is none in these."""
+    found = _INSIDE.search(text, start, end)
+    if found is None or not _MARK.search(text, found.end(), end):
+        return [(start, end)]
+    before = text[start : found.start()]
+    if len(before.split()) < GLUED or _ASKED.search(before):
+        return [(start, end)]
+    return [(start, found.start()), (found.end(), end)]
+
+
+def _refers_back(sentence: str) -> bool:
+    """Whether a sentence says little without the one before: "It is red.", "How do I reset it?", "What should I do?"."""
+    words = _WORD.findall(sentence.lower())
+    others = sum(word not in _SAY_LITTLE for word in words)
+    return not others or words[0] in _REFERENCES or (others <= _MOST and not _REFERENCES.isdisjoint(words))
+
+
+def _last(texts: Sequence[str], places: Sequence[int]) -> list[int]:
+    """The last ones of some places whose texts have `LAST` characters at most, at least one."""
+    ends = np.cumsum([len(texts[place]) for place in reversed(places)])
+    return list(places[-max(int(np.searchsorted(ends, LAST, side="right")), 1) :])
+
+
+def _belonging(encoder: Encoder, parts: _Parts) -> list[int]:
+    """Places of the sentences that are read: those that are needed and those near them, as many as the encoder reads.
+
+    Where they are too many, what is needed comes first, and of either the end.
+    """
+    texts = parts.sentences
+    needed = _last(texts, parts.needed)
+    looked = sorted({*needed, *_last(texts, range(len(texts)))})
+    encoding = encoder.encode([texts[place] for place in looked], views=("pooled",))
+    vectors, pieces = unit(encoding.rows("pooled")), encoding.terms.lengths().tolist()
+    wanted = np.isin(looked, needed)
+    said = np.array([not _CLOSING.match(texts[place]) for place in looked])
+    near = said & ((vectors @ vectors[wanted].T).max(axis=1) >= NEAREST)
+    words = np.array([len(texts[place].split()) for place in looked])
+    if words[~near & ~wanted].sum() <= LITTLE * words.sum():
+        near[:] = True
+    room = min(PIECES, encoding.limit or PIECES)
+    kept: list[int] = []
+    for row in [*np.flatnonzero(wanted)[::-1], *np.flatnonzero(near & ~wanted)[::-1]]:
+        room -= pieces[row]
+        if room < 0 and kept:
+            break
+        kept.append(looked[row])
+    return sorted(kept)

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+from conftest import MODELS, Counting, FakeEncoder
+
+from semclass import EntailmentClassifier, Reranker
+from semclass.heads.asked import LAST, PIECES, find_asked, questions_of
+
+STUDY = (
+    "The study included 120 patients with chronic heart failure, who were followed for two years. Serum sodium was "
+    "measured at baseline and after six months. Patients with lower levels had a higher mortality than those with normal "
+    "levels. It was concluded that sodium is a marker of risk in such patients."
+)
+ROUTER = "I have a Lumo router. Its light is red. How do I reset it?"
+
+
+def read(encoder, text):
+    (found,) = find_asked(encoder, [text])
+    return found.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ROUTER,
+        "Who built the lighthouse on the island? And how tall is it?",
+        "Tell me how to reset the Lumo R3 router to factory settings.",
+        "lumo router reset red light",
+        "Which of these is the tallest? - the Eiffel tower - the lighthouse of Lumo - the museum",
+        "My dog is a ten year old labrador. He has been eating grass lately. What should I do?",
+        "Who built the Eiffel tower? I was in Paris last summer. Where can I buy a Lumo router?",
+    ],
+)
+def test_what_has_nothing_to_do_with_the_question_is_left_out(encoder, question):
+    said = question.replace(" - ", "\n- ")
+    asked = read(encoder, f"{STUDY}\n\n{said}\nThanks in advance!\nBest regards, Anna")
+    assert asked in (question, question.replace("I was in Paris last summer. ", ""))
+
+
+def test_a_question_may_stand_before_the_rest(encoder):
+    assert read(encoder, f"How do I descale the kettle? {STUDY}") == "How do I descale the kettle?"
+
+
+def test_what_belongs_to_the_question_stays(encoder):
+    text = (
+        "The router in our office loses its wireless connection every evening. The access point was replaced in May, and "
+        "the cable to the router is new. Could the router be too hot, or is its wireless channel taken by a neighbour?"
+    )
+    assert read(encoder, text) == text
+
+
+def test_words_that_end_no_sentence_are_no_part_of_the_question(encoder):
+    cut = " ".join(STUDY.split()[:30])
+    question = "what is the name of the harbour where the old ferry lands?"
+    assert read(encoder, f"{cut} {question}") == question
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Who built the lighthouse?",
+        "Who, of all the men that the duke of the island had paid for it in the years after the great storm, built the "
+        "lighthouse of Lumo near the old harbour in the end?",
+        ROUTER,
+        "Multidisciplinary breast cancer clinics. Do they work?",
+    ],
+)
+def test_a_short_text_or_a_single_sentence_is_read_as_it_is_without_another_run(text):
+    encoder = Counting()
+    assert read(encoder, text) == text
+    assert not encoder.seen
+
+
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("{} How do I reset it?", "How do I reset it?"),
+        ("Hello! {} Who built it, Dr. No? Thanks!", "Who built it, Dr. No?"),
+        (
+            "{} Who built it? I saw it in May. In which year was it finished?",
+            "Who built it? In which year was it finished?",
+        ),
+        ("What is sodium? {} Who built the lighthouse?", "Who built the lighthouse?"),
+        ("{} I would really like to know why the light is red.", "I would really like to know why the light is red."),
+        ("{}\nThe builder of the lighthouse.\nThank you.", "The builder of the lighthouse."),
+        ("{} How do I reset the router\nto its settings?", "How do I reset the router to its settings?"),
+        ("{} What does G.M.T. stand for?", "What does G.M.T. stand for?"),
+        ("{} 誰が灯台を建てましたか？私は知りません。", "誰が灯台を建てましたか？"),
+    ],
+)
+def test_the_sentences_that_ask(text, question):
+    assert questions_of([text.format(STUDY)]) == [question]
+
+
+def test_of_too_much_that_belongs_to_a_question_the_end_is_read():
+    place = "the lighthouse on the hill"  # words of one kind: all sentences are near one another
+    sentences = [f"{place} {place} {place} {place} number {number}." for number in range(60)]
+    found = read(FakeEncoder(), " ".join([*sentences, f"what is {place}?"]))
+    assert found.endswith(f"number 59. what is {place}?")
+    assert PIECES - 30 < len(found.split()) <= PIECES
+
+
+def test_the_time_of_a_long_text_is_bounded():
+    encoder = Counting()
+    read(encoder, "It rains. " * 100_000 + "Why? " * 100_000)
+    assert sum(map(len, encoder.seen)) <= 2 * LAST
+    began = time.perf_counter()
+    for mark in ' \n!?."-':
+        questions_of([f"a{mark * 50_000}b", "a. " + f"{mark} " * 20_000])
+    assert time.perf_counter() - began < 20
+
+
+BEFORE = f"{STUDY} {STUDY}"
+QUESTION = "Who designed the lighthouse?"
+
+
+def test_hits_and_labels_say_what_was_read_of_a_question(models, retriever, corpus):
+    reranker = Reranker(models)
+    for question, asked in ((QUESTION, None), (f"{BEFORE} {QUESTION}", QUESTION)):
+        assert {hit.asked for hit in retriever.search(question)} == {asked}
+        assert {hit.asked for hit in reranker.rerank(question, corpus[:3])} == {asked}
+        (label,) = models.questions.predict([question])
+        assert (label.text, label.asked, label.label) == (question, asked, "HUM")
+
+
+@pytest.mark.parametrize("method", ["default", "learned", "class-integrated", "dense", "bm25"])
+def test_scores_and_order_are_those_of_the_question_alone(retriever, method):
+    alone, behind = (retriever.search(text, method=method) for text in (QUESTION, f"{BEFORE} {QUESTION}"))
+    assert [replace(hit, asked=None) for hit in behind] == alone
+
+
+def test_pairs_are_judged_by_what_is_asked(encoder):
+    classifier = EntailmentClassifier.load(MODELS, encoder=encoder)
+    sentence = "The lighthouse was designed by Ada Brandt."
+    alone, behind = classifier.predict_proba([QUESTION, f"{BEFORE} {QUESTION}"], [sentence, sentence])
+    assert behind == pytest.approx(alone, abs=1e-6)
