@@ -7,7 +7,9 @@
 - ``policyqa``: a question and passages of one privacy policy;
 - ``code``: what is typed into a search box, and functions;
 - ``wikipedia``, ``written``: as in ``pair_domains.py``, each passage among its neighbours;
-- ``contrast``: answers among texts that only resemble one, written for this project (``labels/contrast.jsonl.gz``).
+- ``contrast``: answers among texts that only resemble one, written for this project (``labels/contrast.jsonl.gz``);
+- ``keywords``: words of a sentence in any order, or its title, as people type them: whatever stands near it is meant, and
+  what repeats them is as good as anything else. Taken from ``medquad``, ``wikipedia``, ``written`` and ``contrast``.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from pathlib import Path
 import numpy as np
 
 from datasets_io import read_jsonl, read_tsv, squad_train
+from kept_pieces import FUNCTION_WORDS, QUESTION_WORDS
 from pair_domains import LABELS, Domain, read_domains
 from semclass.documents.sentences import split_sentences
 
 NEIGHBOURS = 3  # sentences or passages on either side of an answer
-SENTENCES = 8  # read of a passage at most
+SENTENCES = 4  # read of a passage at most
 SECTIONS = 8  # of a document at most
-OTHERS = 6  # passages of the same policy, functions, or chunks that do not answer
+OTHERS = 3  # passages of the same policy that do not answer
+WORDS = (2, 9)  # of a query of keywords
 KEYWORDS = {
     "information": "",
     "exams and tests": "tests",
@@ -47,16 +51,14 @@ def read_groups(data: Path, seed: int) -> list[Group]:
     """Read all domains of a data folder; those of ``squad`` come first, in document order."""
     rng = np.random.default_rng(seed)
     domains = {domain.name: domain for domain in read_domains(data, seed)}
-    return [
-        *_squad(data, rng),
-        *_wikiqa(data),
+    prose = [
         *_medquad(data, rng),
-        *_policyqa(data, rng),
-        *_code(data, rng),
         *_among_neighbours(domains["wikipedia"], rng),
         *_among_neighbours(domains["written"], rng),
-        *contrast(),
     ]
+    found = [*_squad(data, rng), *_wikiqa(data), *prose, *_policyqa(data, rng), *_code(data, rng), *contrast()]
+    found += _keywords(prose, contrast(), rng)
+    return [group for group in found if all(group.passages)]
 
 
 def sentences(text: str, most: int = SENTENCES) -> tuple[str, ...]:
@@ -109,7 +111,7 @@ def _policyqa(data: Path, rng: np.random.Generator) -> Iterator[Group]:
         for row in policy["questions"]:
             right = row["relevant"][:2]
             wrong = [place for place in rng.permutation(len(passages)).tolist() if place not in row["relevant"]]
-            chosen = [passages[place] for place in [*right, *wrong[:OTHERS]]]
+            chosen = [passages[place][:SENTENCES] for place in [*right, *wrong[:OTHERS]]]
             yield Group("policyqa", row["question"], tuple(chosen), frozenset(range(len(right))))
 
 
@@ -136,6 +138,29 @@ def contrast() -> Iterator[Group]:
     for row in read_jsonl(LABELS / "contrast.jsonl.gz"):
         texts = [*row["answers"].values(), *row["distractors"].values()]
         yield Group("contrast", row["question"], tuple(map(sentences, texts)), frozenset(range(len(row["answers"]))))
+
+
+def _keywords(prose: Sequence[Group], contrasts: Iterable[Group], rng: np.random.Generator) -> Iterator[Group]:
+    """Keywords of a passage that answers, which is right; of a contrast item's question, all of whose texts are."""
+    for group in prose:
+        (place,) = group.answers
+        text = group.passages[place][int(rng.integers(len(group.passages[place])))]
+        if words := keywords(text, rng):
+            yield Group("keywords", words, group.passages, group.answers)
+    for group in contrasts:
+        if words := keywords(group.question, rng):
+            yield Group("keywords", words, group.passages, frozenset(range(len(group.passages))))
+
+
+def keywords(text: str, rng: np.random.Generator) -> str:
+    """Some of the words of a text that say what it is about, half of the time in their order; "" if there are too few."""
+    words = [word.strip(".,;:!?()\"'") for word in text.split()]
+    kept = [word for word in words if len(word) > 1 and word.lower() not in FUNCTION_WORDS | QUESTION_WORDS]
+    count = min(len(kept), int(rng.integers(*WORDS)))
+    places = rng.permutation(len(kept))[:count]
+    if rng.random() < 0.5:
+        places = np.sort(places)
+    return " ".join(kept[place] for place in places.tolist()) if count >= WORDS[0] else ""
 
 
 def other_texts(data: Path, groups: Iterable[Group], most: int, seed: int) -> list[str]:

@@ -16,6 +16,8 @@ FUNCTION_WORDS = frozenset(
     "out them him me us do does did".split()
 )
 
+QUESTION_WORDS = frozenset("what who whom whose where when why how much many is are not no".split())  # noqa: SIM905
+
 
 def kept_pieces(vocabulary: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which word pieces the tuned layers read of a passage, bool (vocabulary,)."""

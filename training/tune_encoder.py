@@ -9,16 +9,20 @@ they read every word piece; of passages, sentence by sentence, only those of ``k
 - ``tokens``: a unit vector for each piece; a question also has a weight for each, and some vectors of what it expects;
 - ``asks`` of a question, ``provides`` of a sentence: their inner product tells whether the sentence gives what is asked.
 
+A pair head (``pair_head.py``) that compares the token vectors of a question and a sentence is tuned beside them.
+
 The score of a passage is a sum of the late interaction of its tokens with the question's, of the best ``provides`` of its
 sentences, and of the best cosine of their vectors. The loss is the cross entropy of each answer among all passages of a
 step, plus a log loss in which answers have half of the weight, plus the distance of the vectors from the original ones.
+The pair head has both losses among the sentences of its question. Some groups of each domain are held out (``held_out``).
 Writes every weight, for ``export_encoder.py --tuned``. Needs torch.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +32,7 @@ import numpy.typing as npt
 import onnxruntime
 
 import bert_graph
+import pair_head
 from answer_groups import Group, other_texts, read_groups
 from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
 from command import make_parser, run, seconds_so_far
@@ -39,22 +44,29 @@ from semclass.core.types import IntArray, Ragged, padded
 from semclass.encoders.batching import batches_by_length
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.encoders.token_encoder import QUESTION, SENTENCE
+from semclass.scoring.bm25 import statistics
+from semclass.scoring.postings import count_terms
 
 Array = npt.NDArray[Any]
 
-FAR = -1e4  # stands for minus infinity where padding must not win
+FAR = pair_head.FAR
+PAIRED = ("squad", "wikiqa", "contrast")  # domains of questions that the pair head learns from
+STRETCH, HELD_OUT = (
+    50,
+    10,
+)  # groups of a domain that follow one another, and which stretches of them are held out: 0, 10 ...
 
 
 @dataclass(frozen=True)
 class Recipe:
     """Settings of the tuning: first guesses; there was no search."""
 
-    epochs: int = 1  # passes over `steps`
-    steps: int = 1500
+    epochs: int = 1  # passes over the steps
+    steps: int = 1200
     block: int = 16  # questions of squad that follow one another, which share sentences, in each step
-    contrast: int = 6  # and of contrast
-    others: int = 6  # and of all other domains, each drawn by the root of its number of questions
-    further: int = 24  # and texts that stand by themselves
+    contrast: int = 5  # and of contrast
+    others: int = 5  # and of all other domains, each drawn by the root of its number of questions
+    further: int = 16  # and texts that stand by themselves
     rate: float = 2e-4  # peak learning rate of the layers
     head_rate: float = 1e-3  # and of the rest
     weight_decay: float = 0.01
@@ -65,6 +77,8 @@ class Recipe:
     distance: float = 6.0  # weight of the distance from the original vectors
     relations: float = 10.0  # and of the squared difference of their inner products
     apart: float = 0.1  # weight in the log loss of passages of other questions; those of the same have 1
+    pairs: float = 1.0  # weight of the losses of the pair head
+    hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in its log loss
     averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
 
 
@@ -76,6 +90,7 @@ class Texts:
     ids: IntArray  # word-piece ids of all of them, special tokens included
     kept: npt.NDArray[np.bool_]  # which of these are read of a passage
     original: Array  # unit vectors of the original encoder, float32 (n, dim)
+    idf: Array  # of pieces over texts, 0 for what is no term, float32 (vocabulary,)
 
     @classmethod
     def read(cls, texts: Sequence[str], encoder: OnnxEncoder, original: onnxruntime.InferenceSession) -> Texts:
@@ -95,7 +110,8 @@ class Texts:
                 "attention_mask": padded(some, dtype=np.int64).clip(0, 1),
             }
             vectors[batch] = original.run(["pooled"], feeds)[0]
-        return cls(Ragged(states.values.astype(np.float16), states.offsets), ids, kept, vectors)
+        idf = statistics([count_terms(encoding.terms, encoder.is_term)]).idf.astype(np.float32)
+        return cls(Ragged(states.values.astype(np.float16), states.offsets), ids, kept, vectors, idf)
 
     def take(self, rows: IntArray, kind: int) -> tuple[Ragged, Ragged]:
         """States and ids of the pieces that are read of some texts."""
@@ -120,7 +136,7 @@ class Rows:
 
 
 def rows_of(groups: Sequence[Group], further: Sequence[str]) -> tuple[list[str], list[Rows]]:
-    """Distinct texts of groups and further ones, and the groups by their rows, without those with an empty passage."""
+    """Distinct texts of groups and further ones, and the groups by their rows."""
     places: dict[str, int] = {}
 
     def at(text: str) -> int:
@@ -134,7 +150,6 @@ def rows_of(groups: Sequence[Group], further: Sequence[str]) -> tuple[list[str],
             group.answers,
         )
         for group in groups
-        if all(group.passages)
     ]
     for text in further:
         at(text)
@@ -151,6 +166,7 @@ class Network:
         torch.manual_seed(seed)
         self.rng = np.random.default_rng(seed)
         self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
+        self.half = torch.cpu._is_avx512_bf16_supported()  # elsewhere products of bfloat16 take many times as long
         found = copied_layers(weights, layers)
         hidden = config.hidden_size
         found["marks"] = torch.zeros(2, hidden)
@@ -166,6 +182,7 @@ class Network:
         for name in ("asks", "provides"):
             found[f"{name}.weight"] *= 0.02 * (6 * hidden) ** 0.5  # to begin near 0
         found["share.cosine"], found["share.sentence"] = torch.tensor(12.0), torch.tensor(6.0)
+        found |= pair_head.start(recipe.dim)
         found["share.expected"], found["bias"] = torch.full((recipe.expected,), 0.5), torch.tensor(-10.0)
         self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
 
@@ -207,7 +224,7 @@ class Network:
         """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
         torch = self.torch
         order = np.argsort(texts.states.lengths()[rows], kind="stable")
-        taken, _ = texts.take(rows[order], kind)
+        taken, ids = texts.take(rows[order], kind)
         lengths, offsets, total = taken.lengths(), taken.offsets, int(taken.offsets[-1])
         parts = []
         for chosen in np.array_split(np.arange(len(rows)), max(1, min(4, len(rows) // 4))):
@@ -215,7 +232,7 @@ class Network:
             place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), total)
             parts.append(tuple(torch.from_numpy(item) for item in (place, inside, np.flatnonzero(inside))))
         states = torch.from_numpy(taken.values.astype(np.float32)) + self.parameters["marks"][kind]
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
             for index in self.layers:
                 states = self.layer(index, states, parts)
         states = states.float()
@@ -235,9 +252,12 @@ class Network:
         tokens = torch.nn.functional.normalize(linear(self.parameters, gathered, "tokens"), dim=-1, eps=1e-6)
         found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside}
         found["both"] = torch.cat([gathered[:, 0], mean], -1)
+        found["ids"] = torch.from_numpy(np.append(ids.values, -1)[table]).masked_fill(~inside, -1)
         if kind == QUESTION:
             weights = linear(self.parameters, gathered, "weights")[..., 0]
             found["weights"] = weights.masked_fill(~inside, FAR).softmax(1)
+            expects = linear(self.parameters, found["both"], "expects").view(len(rows), self.recipe.expected, -1)
+            found["expects"] = torch.nn.functional.normalize(expects, dim=-1)
         return found
 
     def start_tokens(self, texts: Texts) -> None:
@@ -264,15 +284,15 @@ class Network:
 
     def scores(self, texts: Texts, groups: Sequence[Rows]) -> tuple[Any, dict[str, Any]]:
         """Scores of all passages for all questions, (questions, passages), and their vectors beside the original ones."""
-        torch, p, recipe = self.torch, self.parameters, self.recipe
+        torch, p = self.torch, self.parameters
         asked = np.array([group.question for group in groups])
         passages = [passage for group in groups for passage in group.passages]
         given = np.array(list(dict.fromkeys(row for passage in passages for row in passage)))
         place = {row: number for number, row in enumerate(given.tolist())}
         question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, SENTENCE)
-        expects = linear(p, question["both"], "expects").view(len(asked), recipe.expected, recipe.dim)
-        wanted = torch.cat([question["tokens"], torch.nn.functional.normalize(expects, dim=-1)], 1)
-        cosines = torch.einsum("qld,std->qlst", wanted.bfloat16(), sentence["tokens"].bfloat16()).float()
+        wanted = torch.cat([question["tokens"], question["expects"]], 1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+            cosines = torch.einsum("qld,std->qlst", wanted, sentence["tokens"]).float()
         best = cosines.masked_fill(~sentence["inside"], -1.0).amax(-1)
         longest = max(map(len, passages))
         table = torch.tensor(
@@ -295,8 +315,34 @@ class Network:
             "sentence": sentence["pooled"],
             "question.original": torch.from_numpy(texts.original[asked]),
             "sentence.original": torch.from_numpy(texts.original[given]),
+            "pairs": self.pair_loss(texts, groups, question, sentence, place),
         }
         return score, kept
+
+    def pair_loss(
+        self, texts: Texts, groups: Sequence[Rows], question: Mapping[str, Any], sentence: Mapping[str, Any], place: Any
+    ) -> Any:
+        """The losses of the pair head over the passages of one sentence of some groups."""
+        torch, functional = self.torch, self.torch.nn.functional
+        pairs, answers = pairs_of(groups, place)
+        asked, given = taken(question, pairs[:, 0]), taken(sentence, pairs[:, 1])
+        logits, overlap = self.pair_logits(texts, asked, given)
+        right = torch.from_numpy(answers)
+        others = torch.from_numpy((pairs[:, :1] == pairs[:, 0]) & ~answers)
+        against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
+        listwise = functional.softplus(against - logits)[right].mean()
+        hard = torch.exp(self.recipe.hardness * overlap) * ~right
+        share = (right / right.sum() + hard / hard.sum()) / 2
+        pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
+        return listwise + (pointwise * share).sum()
+
+    def pair_logits(self, texts: Texts, asked: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Logits of pairs, and the share of the question's idf whose pieces the sentence has."""
+        torch = self.torch
+        idf = torch.from_numpy(texts.idf)[asked["ids"].clamp(min=0)] * (asked["ids"] >= 0)
+        exact = ((asked["ids"][:, :, None] == given["ids"][:, None, :]) & (idf > 0)[:, :, None]).float()
+        overlap = (idf * exact.amax(2)).sum(1) / idf.sum(1).clamp(min=1e-6)
+        return pair_head.logits(self.parameters, asked, given, exact, idf, self.drop), overlap
 
     def loss(self, texts: Texts, groups: Sequence[Rows], further: IntArray) -> Any:
         """The loss of a step; see the top of this file."""
@@ -315,7 +361,44 @@ class Network:
         alone = self.read(texts, further, SENTENCE)["pooled"] * torch.from_numpy(texts.original[further])
         distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
         relations = ((question @ sentence.T - originals[0] @ originals[1].T) ** 2).mean()
-        return listwise + pointwise + recipe.distance * distance + recipe.relations * relations
+        return (
+            listwise
+            + pointwise
+            + recipe.pairs * kept["pairs"]
+            + recipe.distance * distance
+            + recipe.relations * relations
+        )
+
+
+def pairs_of(groups: Sequence[Rows], place: Mapping[int, int]) -> tuple[IntArray, Array]:
+    """Pairs (n, 2) of a group's number and the place of a passage of one sentence, and which answer, bool (n,)."""
+    found = [
+        (number, place[passage[0]], at in group.answers)
+        for number, group in enumerate(groups)
+        if group.domain in PAIRED
+        for at, passage in enumerate(group.passages)
+        if len(passage) == 1
+    ]
+    table = np.array(found, np.int64).reshape(-1, 3)
+    return table[:, :2], table[:, 2] > 0
+
+
+def taken(texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
+    """What the pair head sees of some texts, without columns that are padding in all of them."""
+    length = int(np.flatnonzero(texts["inside"][rows].any(0).numpy()).max(initial=1)) + 2
+    names = [name for name in ("tokens", "inside", "ids", "weights") if name in texts]
+    found = {name: texts[name][rows][:, :length] for name in names}
+    return found | ({"expects": texts["expects"][rows]} if "expects" in texts else {})
+
+
+def held_out(groups: Sequence[Group]) -> Array:
+    """Which groups are not learnt from: some stretches of each domain, bool (n,)."""
+    seen: Counter[str] = Counter()
+    found = []
+    for group in groups:
+        found.append(seen[group.domain] // STRETCH % HELD_OUT == 0)
+        seen[group.domain] += 1
+    return np.array(found)
 
 
 def tables(groups: Sequence[Rows]) -> tuple[Array, Array, Array]:
@@ -334,9 +417,9 @@ def tables(groups: Sequence[Rows]) -> tuple[Array, Array, Array]:
     return own, right, wrong
 
 
-def batches(groups: Sequence[Rows], recipe: Recipe, count: int, rng: np.random.Generator) -> Any:
-    """Groups and further texts of each step; blocks of squad in random order, cut elsewhere in each pass."""
-    by_domain: dict[str, list[Rows]] = {}
+def batches(groups: Sequence[Group], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Group]]:
+    """Groups of each step; blocks of squad in random order, cut elsewhere in each pass."""
+    by_domain: dict[str, list[Group]] = {}
     for group in groups:
         by_domain.setdefault(group.domain, []).append(group)
     squad, contrast = by_domain.pop("squad"), by_domain.pop("contrast", [])
@@ -353,11 +436,11 @@ def batches(groups: Sequence[Rows], recipe: Recipe, count: int, rng: np.random.G
             chosen = chosen + [contrast[row] for row in rng.integers(len(contrast), size=recipe.contrast)]
         for name in rng.choice(names, recipe.others, p=chance / chance.sum()):
             chosen.append(by_domain[name][int(rng.integers(len(by_domain[name])))])
-        yield chosen, rng.integers(count, size=recipe.further)
+        yield chosen
 
 
-def tune(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, Array]:
-    """Tune all weights on groups."""
+def tune(network: Network, texts: Texts, steps: Sequence[Sequence[Rows]]) -> dict[str, Array]:
+    """Tune all weights on the groups of each step."""
     recipe, rng = network.recipe, np.random.default_rng(network.seed)
     network.start_tokens(texts)
     network.training = True
@@ -365,9 +448,9 @@ def tune(network: Network, texts: Texts, groups: Sequence[Rows]) -> dict[str, Ar
     return fit(
         network,
         recipe,
-        recipe.epochs * recipe.steps,
-        lambda: batches(groups, recipe, count, rng),
-        lambda step: network.loss(texts, *step),
+        len(steps),
+        lambda: steps,
+        lambda step: network.loss(texts, step, rng.integers(count, size=recipe.further)),
     )
 
 
@@ -384,14 +467,20 @@ def train(arguments: argparse.Namespace) -> None:
     weights, config = bert_graph.read_model(find_source(arguments.source))
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
-    groups = [group for group in read_groups(arguments.data, arguments.seed) if group.domain not in arguments.left_out]
-    further = other_texts(arguments.data, groups, arguments.further, arguments.seed)
-    names, rows = rows_of(groups, further)
+    groups = read_groups(arguments.data, arguments.seed)
+    learnt = ~held_out(groups)
+    learnt &= np.array([group.domain not in arguments.left_out for group in groups])
+    recipe = Recipe(steps=arguments.steps)
+    rng = np.random.default_rng(arguments.seed)
+    drawn = list(batches([group for group, kept in zip(groups, learnt, strict=True) if kept], recipe, rng))
+    used = list({id(group): group for step in drawn for group in step}.values())
+    names, rows = rows_of(used, other_texts(arguments.data, groups, arguments.further, arguments.seed))
+    place = {id(group): row for group, row in zip(used, rows, strict=True)}
     texts = Texts.read(names, encoder, original_encoder(weights, config, arguments.threads))
     print(f"{len(rows)} questions, {len(names)} texts, {len(texts.ids)} pieces, {seconds_so_far()} s", flush=True)
-    recipe = Recipe(steps=arguments.steps)
     network = Network(weights, config, range(layer, config.num_hidden_layers), recipe, arguments.seed)
-    found = tune(network, texts, rows)
+    found = tune(network, texts, [[place[id(group)] for group in step] for step in drawn])
+    found["idf"] = texts.idf
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(arguments.out, **found)
     print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
@@ -401,7 +490,7 @@ def main() -> None:
     parser = make_parser(__doc__, "encoder", "source", "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder; see answer_groups.py")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--further", type=int, default=6000, help="further texts of each source")
+    parser.add_argument("--further", type=int, default=3000, help="further texts of each source")
     parser.add_argument("--left-out", nargs="*", default=[], help="domains that are not learnt from")
     parser.add_argument("--out", type=Path, default=Path("tuned.npz"))
     run(parser, train)
