@@ -58,7 +58,7 @@ def read_groups(data: Path, seed: int) -> list[Group]:
     ]
     found = [*_squad(data, rng), *_wikiqa(data), *prose, *_policyqa(data, rng), *_code(data, rng), *contrast()]
     found += _keywords(prose, contrast(), rng)
-    return [group for group in found if all(group.passages)]
+    return [group for group in found if group.question.strip() and all(group.passages)]
 
 
 def sentences(text: str, most: int = SENTENCES) -> tuple[str, ...]:
