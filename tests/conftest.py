@@ -19,7 +19,7 @@ from semclass.index.passage_encoder import PassageEncoder
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
 
-# a property is about values: how long an example took says only how busy the machine was. The examples are the same in every
+# a property is about values: how long an example took says only how busy the machine was. Examples are the same in every
 # run, so that a change is judged by what it changes; `pytest --hypothesis-profile=search` looks for others
 settings.register_profile("values", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
