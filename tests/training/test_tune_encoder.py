@@ -52,7 +52,7 @@ def test_what_was_tuned_and_its_graph_agree():
     states = Ragged(rng.normal(size=(26, 32)).astype(np.float16), offsets)
     kept = rng.random(26) < 0.6
     kept[[0, 8, 9, 13, 14, 25]] = True  # special pieces
-    texts = tune_encoder.Texts(states, np.arange(26), kept, np.zeros((3, 32), np.float32))
+    texts = tune_encoder.Texts(states, np.arange(26), kept, np.zeros((3, 32), np.float32), np.ones(50, np.float32))
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
     views = bert_graph.Views((1, 2, 3), (2,), tuned=tuned, shared=1)
     writer = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8)
