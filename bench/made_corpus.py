@@ -22,7 +22,7 @@ from semclass.core.types import FloatArray, Passage, Ragged, ragged
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import CHUNK
 from semclass.index.columns import Columns
-from semclass.index.ingest import IndexConfig, written_provides
+from semclass.index.ingest import IndexConfig
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
@@ -44,9 +44,7 @@ class Pool:
     vectors: FloatArray  # of length 1
     words: FloatArray
     probabilities: FloatArray
-    provides: npt.NDArray[np.uint8]
     tokens: Ragged
-    pieces: Ragged
     terms: Ragged
 
 
@@ -72,14 +70,13 @@ def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
                 vectors,
                 np.add.reduceat(found.words.values, found.words.offsets[:-1]),
                 found.probabilities,
-                written_provides(found, "standard").values,
                 tokens,
-                found.pieces,
                 found.terms,
             )
         )
-    columns = [*zip(*parts, strict=True)]
-    return Pool(list(texts), *map(np.concatenate, columns[:4]), *map(_rows, columns[4:]))
+    vectors, words, probabilities, tokens, terms = zip(*parts, strict=True)
+    flat = (np.concatenate(part) for part in (vectors, words, probabilities))
+    return Pool(list(texts), *flat, _rows(tokens), _rows(terms))
 
 
 def _rows(parts: Sequence[Ragged]) -> Ragged:
@@ -87,7 +84,7 @@ def _rows(parts: Sequence[Ragged]) -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-_ARRAYS = ("vectors", "words", "probabilities", "provides")
+_ARRAYS = ("vectors", "words", "probabilities")
 
 
 def save_pool(pool: Pool, path: Path) -> None:
@@ -99,10 +96,8 @@ def save_pool(pool: Pool, path: Path) -> None:
             file,
             texts=np.array(pool.texts),
             tokens=pool.tokens.values,
-            pieces=pool.pieces.values,
-            piece_offsets=pool.pieces.offsets,
             terms=pool.terms.values,
-            term_offsets=pool.terms.offsets,
+            offsets=pool.tokens.offsets,
             **{name: getattr(pool, name) for name in _ARRAYS},
         )
     beside.replace(path)
@@ -112,9 +107,8 @@ def load_pool(path: Path) -> Pool:
     with np.load(path) as found:
         return Pool(
             texts=found["texts"].tolist(),
-            tokens=Ragged(found["tokens"], found["piece_offsets"]),
-            pieces=Ragged(found["pieces"], found["piece_offsets"]),
-            terms=Ragged(found["terms"], found["term_offsets"]),
+            tokens=Ragged(found["tokens"], found["offsets"]),
+            terms=Ragged(found["terms"], found["offsets"]),
             **{name: found[name] for name in _ARRAYS},
         )
 
@@ -170,7 +164,7 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
     with tempfile.TemporaryDirectory(dir=folder.parent) as beside:  # gigabytes, which fit no memory
         arrays, parts, lengths = _Growing(Path(beside)), [], []
         for begin, some in blocks(drawn):
-            terms, tokens, pieces = (joined(each, some) for each in (pool.terms, pool.tokens, pool.pieces))
+            terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
             lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
             parts.append(postings.count_terms(terms, passage_encoder.encoder.is_term))
             arrays.add(
@@ -179,18 +173,17 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
                 shares=shares_of(pool.vectors[some.values], pool.words[some.values], some.offsets),
                 probabilities=np.maximum.reduceat(pool.probabilities[some.values], some.offsets[:-1], axis=0),
                 tokens=tokens.values,
-                pieces=pieces.values.astype(kind),
+                terms=terms.values.astype(kind),
                 records=np.frombuffer(b"".join(lines), np.uint8),
             )
-            lengths.append(np.stack([pieces.lengths(), [len(line) for line in lines]]))
+            lengths.append(np.stack([terms.lengths(), [len(line) for line in lines]]))
         ends = np.cumsum(np.concatenate([np.zeros((2, 1), np.int64), *lengths], axis=1), axis=1)
         hashes, rows = hash_table(hashes_of([str(number) for number in range(n)]))
         segment = Segment(
             **{name: Ragged(arrays.get(name), drawn.offsets) for name in ("sentences", "scales", "shares")},
             probabilities=arrays.get("probabilities"),
             tokens=Ragged(arrays.get("tokens"), ends[0]),
-            pieces=Ragged(arrays.get("pieces"), ends[0]),
-            provides=Ragged(pool.provides[drawn.values], drawn.offsets),
+            terms=Ragged(arrays.get("terms"), ends[0]),
             postings=postings.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),
             columns=Columns(n, {}),

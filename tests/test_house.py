@@ -16,7 +16,7 @@ AT_THE_ROOT, LEVELS, LINES = 8, 2, 400
 
 README_LINES = 220
 
-TOTALS = {"semclass": 22_900, "tests": 19_400, "bench": 7_120, "training": 5_900}
+TOTALS = {"semclass": 22_650, "tests": 18_700, "bench": 6_650, "training": 6_100}
 """Lines of Python in all, at most: lower a number when the code has become shorter."""
 
 FLOORS, PAIRS = 10, 90

@@ -56,15 +56,7 @@ def read_groups(data: Path, seed: int) -> list[Group]:
         *_among_neighbours(domains["wikipedia"], rng),
         *_among_neighbours(domains["written"], rng),
     ]
-    found = [
-        *squad(data),
-        *_squad_passages(data, rng),
-        *_wikiqa(data),
-        *prose,
-        *_policyqa(data, rng),
-        *_code(data, rng),
-    ]
-    found += contrast()
+    found = [*_squad(data, rng), *_wikiqa(data), *prose, *_policyqa(data, rng), *_code(data, rng), *contrast()]
     found += _keywords(prose, contrast(), rng)
     return [group for group in found if group.question.strip() and all(group.passages)]
 
@@ -74,23 +66,20 @@ def sentences(text: str, most: int = SENTENCES) -> tuple[str, ...]:
     return tuple(split_sentences(text)[:most])
 
 
-def squad(data: Path) -> Iterator[Group]:
-    """Each question with the sentence that answers it and those on either side, in document order."""
+def _squad(data: Path, rng: np.random.Generator) -> Iterator[Group]:
     texts, questions, places = squad_train(data)
-    for question, place in zip(questions, places, strict=True):
+    passages = []
+    for number, (question, place) in enumerate(zip(questions, places, strict=True)):
         first, end = max(0, place - NEIGHBOURS), min(len(texts), place + NEIGHBOURS + 1)
         yield Group("squad", question, tuple((text,) for text in texts[first:end]), frozenset([place - first]))
-
-
-def _squad_passages(data: Path, rng: np.random.Generator) -> Iterator[Group]:
-    texts, questions, places = squad_train(data)
-    for question, place in zip(questions[::3], places[::3], strict=True):
-        size = int(rng.integers(2, 5))
-        start = max(0, place - int(rng.integers(size)))
-        cuts = [start - size, start, start + size]
-        windows = [tuple(texts[max(cut, 0) : max(cut, 0) + size]) for cut in cuts if cut > -size]
-        right = frozenset(row for row, window in enumerate(windows) if texts[place] in window)
-        yield Group("squad passages", question, tuple(windows), right)
+        if number % 3 == 0:
+            size = int(rng.integers(2, 5))
+            start = max(0, place - int(rng.integers(size)))
+            cuts = [start - size, start, start + size]
+            windows = [tuple(texts[max(cut, 0) : max(cut, 0) + size]) for cut in cuts if cut > -size]
+            right = frozenset(row for row, window in enumerate(windows) if texts[place] in window)
+            passages.append(Group("squad passages", question, tuple(windows), right))
+    yield from passages
 
 
 def _wikiqa(data: Path) -> Iterator[Group]:

@@ -21,12 +21,6 @@ def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dic
     return {name: torch.tensor(value) for name, value in weights.items() if name.startswith(prefixes)}
 
 
-def half_precision() -> Any:
-    """Products in bfloat16 where the processor has instructions for them; elsewhere they take many times as long."""
-    torch = import_extra("torch", EXTRA)
-    return torch.autocast("cpu", torch.bfloat16, enabled=torch.cpu._is_avx512_bf16_supported())
-
-
 def linear(parameters: Mapping[str, Any], source: Any, name: str) -> Any:
     """The linear map `name` of the weights file."""
     functional = import_extra("torch.nn.functional", EXTRA)

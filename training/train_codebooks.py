@@ -2,9 +2,9 @@
 
     python training/train_codebooks.py --data DATA --models models --out models/codebooks
 
-Learned on passages of ``squad_sentences/train``, read as an index reads them; the last tenth measures what is lost. Each
-part of a vector has k-means of its own; tables are stored as float16. The same data and seed give the same bytes, but for
-the seconds in the manifest.
+Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
+where it is there); the last tenth measures what is lost. Each part of a vector has k-means of its own; tables are stored as
+float16. The same data and seed give the same bytes, but for the seconds in the manifest.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from datasets_io import training_passages
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
 from semclass.core.types import Passage
+from semclass.encoders.token_encoder import TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
@@ -56,8 +57,11 @@ def left(codebook: Codebook, vectors: Array) -> float:
 
 def train(arguments: argparse.Namespace) -> None:
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
+    folder, token_encoder = arguments.models / "entailment", None
+    if (folder / artifacts.MANIFEST).exists():
+        token_encoder = TokenEncoder.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
     # `PassageEncoder.load` would ask for the codebooks which are made here
-    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None)
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), token_encoder, None)
     passages = [Passage("", text) for text in training_passages(arguments.data, LENGTH)]
     cut = round(len(passages) * (1 - HELD_OUT))
     seen, unseen = (
@@ -70,6 +74,7 @@ def train(arguments: argparse.Namespace) -> None:
     files = {"tokens.npy": npy_bytes(book.centroids.astype(np.float16))}
     fields = {
         "encoder": encoder.fingerprint,
+        "interaction": passage_encoder.interaction,
         "bytes": {"tokens": book.parts},
         "training": {
             "data": "squad_sentences/train",
@@ -95,7 +100,7 @@ def train(arguments: argparse.Namespace) -> None:
                 "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
                 f"{metrics['tokens_unseen']:.3f}.",
             ),
-            ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
+            ("Limits", "It fits the vectors of one encoder and one branch only; with others it is refused."),
         ],
         ["semclass", "product-quantisation"],
     )
@@ -105,7 +110,7 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__, "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/")
+    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
     run(parser, train)

@@ -21,6 +21,7 @@ Writes every weight, for ``export_encoder.py --tuned``. Needs torch.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,21 +32,29 @@ import numpy.typing as npt
 import onnxruntime
 
 import bert_graph
-import onnx_graphs
 import pair_head
 from answer_groups import Group, other_texts, read_groups
 from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
 from command import make_parser, run, seconds_so_far
 from export_encoder import SMOOTHING, find_source
+from kept_pieces import kept_pieces
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
-from semclass.core.types import IntArray
-from semclass.encoders.onnx_encoder import PASSAGE, QUESTION, OnnxEncoder
-from tuning_texts import Rows, Texts, held_out, pairs_of, rows_of, tables
+from semclass.core.types import IntArray, Ragged, padded
+from semclass.encoders.batching import batches_by_length
+from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.encoders.token_encoder import QUESTION, SENTENCE
+from semclass.scoring.bm25 import statistics
+from semclass.scoring.postings import count_terms
 
 Array = npt.NDArray[Any]
 
 FAR = pair_head.FAR
+PAIRED = ("squad", "wikiqa", "contrast")  # domains of questions that the pair head learns from
+STRETCH, HELD_OUT = (
+    50,
+    10,
+)  # groups of a domain that follow one another, and which stretches of them are held out: 0, 10 ...
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,80 @@ class Recipe:
     pairs: float = 1.0  # weight of the losses of the pair head
     hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in its log loss
     averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Distinct texts as the lower part reads them."""
+
+    states: Ragged  # float16, special tokens included
+    ids: IntArray  # word-piece ids of all of them, special tokens included
+    kept: npt.NDArray[np.bool_]  # which of these are read of a passage
+    original: Array  # unit vectors of the original encoder, float32 (n, dim)
+    idf: Array  # of pieces over texts, 0 for what is no term, float32 (vocabulary,)
+
+    @classmethod
+    def read(cls, texts: Sequence[str], encoder: OnnxEncoder, original: onnxruntime.InferenceSession) -> Texts:
+        """Encode texts; `original` is the encoder that they are to stay near."""
+        first, last = encoder.special
+        encoding = encoder.encode(texts, views=(STATES,))
+        states = encoding.pieces(STATES)
+        most = encoder.max_length - 2
+        rows = [[first, *encoding.terms.row(row)[:most].tolist(), last] for row in range(len(texts))]
+        ids = np.concatenate([np.array(row, np.int64) for row in rows])
+        kept = kept_pieces(encoder.vocabulary)[ids]
+        vectors = np.zeros((len(rows), encoder.views["pooled"]), np.float32)
+        for batch in batches_by_length(states.lengths(), encoder.batch_size):
+            some = Ragged(ids, states.offsets).take(batch)
+            feeds = {
+                "input_ids": padded(some, dtype=np.int64),
+                "attention_mask": padded(some, dtype=np.int64).clip(0, 1),
+            }
+            vectors[batch] = original.run(["pooled"], feeds)[0]
+        idf = statistics([count_terms(encoding.terms, encoder.is_term)]).idf.astype(np.float32)
+        return cls(Ragged(states.values.astype(np.float16), states.offsets), ids, kept, vectors, idf)
+
+    def take(self, rows: IntArray, kind: int) -> tuple[Ragged, Ragged]:
+        """States and ids of the pieces that are read of some texts."""
+        states = self.states.take(rows)
+        ids = Ragged(self.ids, self.states.offsets).take(rows).values
+        offsets = states.offsets
+        if kind == SENTENCE:
+            kept = Ragged(self.kept, self.states.offsets).take(rows).values
+            offsets = np.concatenate([[0], np.cumsum(kept)])[offsets]
+            states, ids = Ragged(states.values[kept], offsets), ids[kept]
+        return states, Ragged(ids, offsets)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A group by the rows of its texts."""
+
+    domain: str
+    question: int
+    passages: tuple[tuple[int, ...], ...]
+    answers: frozenset[int]
+
+
+def rows_of(groups: Sequence[Group], further: Sequence[str]) -> tuple[list[str], list[Rows]]:
+    """Distinct texts of groups and further ones, and the groups by their rows."""
+    places: dict[str, int] = {}
+
+    def at(text: str) -> int:
+        return places.setdefault(text, len(places))
+
+    found = [
+        Rows(
+            group.domain,
+            at(group.question),
+            tuple(tuple(map(at, passage)) for passage in group.passages),
+            group.answers,
+        )
+        for group in groups
+    ]
+    for text in further:
+        at(text)
+    return list(places), found
 
 
 class Network:
@@ -195,7 +278,7 @@ class Network:
         torch = self.torch
         identity = {"tokens.weight": torch.eye(self.config.hidden_size), "tokens.bias": torch.zeros(1)}
         kept, self.parameters = self.parameters, {**self.parameters, **identity}
-        found = self.read(texts, rows, PASSAGE)
+        found = self.read(texts, rows, SENTENCE)
         self.parameters = kept
         return found["tokens"][found["inside"]] * self.config.hidden_size**0.5
 
@@ -206,7 +289,7 @@ class Network:
         passages = [passage for group in groups for passage in group.passages]
         given = np.array(list(dict.fromkeys(row for passage in passages for row in passage)))
         place = {row: number for number, row in enumerate(given.tolist())}
-        question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, PASSAGE)
+        question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, SENTENCE)
         wanted = torch.cat([question["tokens"], question["expects"]], 1)
         with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
             cosines = torch.einsum("qld,std->qlst", wanted, sentence["tokens"]).float()
@@ -275,7 +358,7 @@ class Network:
         question, sentence = kept["question"], kept["sentence"]
         originals = kept["question.original"], kept["sentence.original"]
         near = torch.cat([(question * originals[0]).sum(1), (sentence * originals[1]).sum(1)])
-        alone = self.read(texts, further, PASSAGE)["pooled"] * torch.from_numpy(texts.original[further])
+        alone = self.read(texts, further, SENTENCE)["pooled"] * torch.from_numpy(texts.original[further])
         distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
         relations = ((question @ sentence.T - originals[0] @ originals[1].T) ** 2).mean()
         return (
@@ -287,12 +370,51 @@ class Network:
         )
 
 
+def pairs_of(groups: Sequence[Rows], place: Mapping[int, int]) -> tuple[IntArray, Array]:
+    """Pairs (n, 2) of a group's number and the place of a passage of one sentence, and which answer, bool (n,)."""
+    found = [
+        (number, place[passage[0]], at in group.answers)
+        for number, group in enumerate(groups)
+        if group.domain in PAIRED
+        for at, passage in enumerate(group.passages)
+        if len(passage) == 1
+    ]
+    table = np.array(found, np.int64).reshape(-1, 3)
+    return table[:, :2], table[:, 2] > 0
+
+
 def taken(texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
     """What the pair head sees of some texts, without columns that are padding in all of them."""
     length = int(np.flatnonzero(texts["inside"][rows].any(0).numpy()).max(initial=1)) + 2
     names = [name for name in ("tokens", "inside", "ids", "weights") if name in texts]
     found = {name: texts[name][rows][:, :length] for name in names}
     return found | ({"expects": texts["expects"][rows]} if "expects" in texts else {})
+
+
+def held_out(groups: Sequence[Group]) -> Array:
+    """Which groups are not learnt from: some stretches of each domain, bool (n,)."""
+    seen: Counter[str] = Counter()
+    found = []
+    for group in groups:
+        found.append(seen[group.domain] // STRETCH % HELD_OUT == 0)
+        seen[group.domain] += 1
+    return np.array(found)
+
+
+def tables(groups: Sequence[Rows]) -> tuple[Array, Array, Array]:
+    """Which passages are a question's own, answer it, and count as wrong; bool (questions, passages).
+
+    A passage that also stands elsewhere as an answer of the question does not count as wrong there.
+    """
+    passages = [passage for group in groups for passage in group.passages]
+    owner = np.repeat(np.arange(len(groups)), [len(group.passages) for group in groups])
+    own = owner[None, :] == np.arange(len(groups))[:, None]
+    answers = np.concatenate([[place in group.answers for place in range(len(group.passages))] for group in groups])
+    right = own & answers[None, :]
+    keys = {passage: number for number, passage in enumerate(dict.fromkeys(passages))}
+    key = np.array([keys[passage] for passage in passages])
+    wrong = np.stack([~np.isin(key, key[row]) for row in right])
+    return own, right, wrong
 
 
 def batches(groups: Sequence[Group], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Group]]:
@@ -337,7 +459,7 @@ def original_encoder(
 ) -> onnxruntime.InferenceSession:
     """The original encoder in float32."""
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
-    return onnx_graphs.open_model(bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)[0], threads)
+    return bert_graph.open_model(bert_graph.BertWriter(weights, config, None, SMOOTHING).write(views)[0], threads)
 
 
 def train(arguments: argparse.Namespace) -> None:

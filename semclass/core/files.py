@@ -14,7 +14,6 @@ import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +125,6 @@ class StoredRagged(Ragged):
             starts, ends = starts[:1], ends[-1:]
         first, lengths = (self.begin + starts * self._item).tolist(), ((ends - starts) * self._item).tolist()
         with artifacts.reading(self.file.path, REMEDY):
-            # hundreds of rows a search: without a call of our own for each
-            read = b"".join(map(os.pread, repeat(self.file.number), lengths, first))
+            read = b"".join([self.file.read(at, length) for at, length in zip(first, lengths, strict=True)])
         self.file.check()
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)

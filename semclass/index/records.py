@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import compress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 from semclass.index.passage_encoder import PassageEncoder, no_rows
-from semclass.scoring.fusion import ALPHA, only_of
+from semclass.scoring.fusion import ALPHA
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,6 @@ class Query:
     tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
     weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
-    asks: FloatArray  #: what it asks for, (d,), see :class:`semclass.core.types.Encoding`; empty where it is not known
-    expects: FloatArray  #: unit vectors that token vectors of an answer are near to, (k, token_dim); none likewise
     asked: str | None = None  #: what was read of the text, see :mod:`semclass.heads.asked`; None: all of it
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
@@ -54,11 +52,6 @@ class Scoring:
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
 
-    @property
-    def alone(self) -> str | None:
-        """The only scores that count, ``"dense"`` or ``"bm25"``; None if both do."""
-        return only_of(self.fusion, self.alpha)
-
 
 @dataclass(frozen=True)
 class Candidates:
@@ -74,8 +67,7 @@ class Candidates:
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
     sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
-    provides: Ragged  #: what each of them provides, float32 of item shape (d,); no rows where it is not known
-    terms: Ragged  #: word-piece ids that `tokens` has vectors for
+    terms: Ragged  #: word-piece ids
     idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
@@ -92,18 +84,9 @@ class Candidates:
         return np.arange(len(self)) if self.order is None else self.order
 
 
-class Evidence(NamedTuple):
-    """What re-ranking reads of n passages: fields of :class:`Candidates`."""
-
-    tokens: Ragged
-    sentences: Ragged
-    provides: Ragged
-    terms: Ragged
-
-
-def no_evidence(n: int) -> Evidence:
-    """Evidence of n candidates that nothing will look at: empty rows."""
-    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
+def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
+    """Tokens, sentences and terms of n candidates that nothing will look at: empty rows."""
+    return no_rows(n), no_rows(n), no_rows(n)
 
 
 FOLDER = "folder"
@@ -121,6 +104,10 @@ class SearchIndex(Protocol):
     @property
     def encoder(self) -> str:
         """Fingerprint of the encoder that made the vectors."""
+
+    @property
+    def interaction(self) -> str:
+        """What made the token vectors."""
 
     @property
     def classes(self) -> tuple[str, ...]:

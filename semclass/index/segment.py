@@ -28,7 +28,7 @@ from semclass.scoring.reduction import Reduced
 from semclass.scoring.vectors import Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""The tokens and their word pieces of a lean index."""
+"""The tokens and terms of a lean index."""
 
 REDUCED = "reduced"
 """Folder of the reduced vectors, within that of a segment."""
@@ -42,9 +42,8 @@ RAGGED = {
     "sentences": ("sentences", "sentence_offsets"),
     "scales": ("scales", "sentence_offsets"),
     "shares": ("shares", "sentence_offsets"),
-    "provides": ("provides", "sentence_offsets"),
-    "tokens": ("tokens", "piece_offsets"),
-    "pieces": ("pieces", "piece_offsets"),
+    "tokens": ("tokens", "term_offsets"),
+    "terms": ("terms", "term_offsets"),
     "records": ("records", "record_offsets"),
 }
 
@@ -67,10 +66,9 @@ class Segment:
     sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.vectors.Vectors`
     scales: Ragged  # what each is multiplied with, float32
     shares: Ragged  # what each counts in the mean of its passage, float32
-    provides: Ragged  # what each provides: half bytes with a scale, or float32; without columns where it is not known
     probabilities: FloatArray  # P(class | passage), (n, n_classes)
-    tokens: Ragged  # unit vectors, one for each of `pieces`: codes (uint8), or int8 with components times 127
-    pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a lean index
+    tokens: Ragged  # unit vectors, one for each of `terms`: codes (uint8), or int8 with components times 127
+    terms: Ragged  # word-piece ids of whole passages; it and `tokens` have no rows in a lean index
     postings: Postings
     records: Ragged  # passages as JSON lines, uint8
     columns: Columns

@@ -91,9 +91,8 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
     n, kept = len(segment), 0 if lean else len(segment)
     for name, rows, count, kinds, dimensions in (
         ("sentences", segment.sentences, n, ("f4" if exact else "u1",), 2),
-        ("provides", segment.provides, n, ("f4" if exact else "u1",), 2),
         ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
-        ("pieces", segment.pieces, kept, ("u",), 1),
+        ("terms", segment.terms, kept, ("u",), 1),
         ("records", segment.records, n, ("u1",), 1),
     ):
         path, values, offsets = where / f"{name}.npy", rows.values, rows.offsets
@@ -169,6 +168,6 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     for other in segments[1:]:
         where = folder / other.name
         require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
-        for name in ("tokens", "sentences", "provides"):
+        for name in ("tokens", "sentences"):
             kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}
             require(len(kinds) < 2, where / f"{name}.npy", "its values are not like those of the others")

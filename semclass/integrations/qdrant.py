@@ -28,7 +28,7 @@ from semclass.integrations.qdrant_search import Search, read_evidence, routes_of
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
 
-_COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "tuned")
+_COPIED = ("encoder", "interaction", "classes", "thresholds", "similarity", "statistics", "tuned")
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class QdrantIndex:
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, classes, thresholds, similarity, form, codebooks, tuned
+    encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
         As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
     statistics
         N and document frequencies for BM25, as of when the collection was opened or last changed here.
@@ -53,6 +53,7 @@ class QdrantIndex:
     client: Any
     collection: str
     encoder: str
+    interaction: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
@@ -218,7 +219,7 @@ class QdrantIndex:
             The models that the index was made with; the shipped ones if None. Others are an ``InputError``.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        if passage_encoder.encoder.fingerprint != self.encoder:
+        if (passage_encoder.encoder.fingerprint, passage_encoder.interaction) != (self.encoder, self.interaction):
             raise InputError("the models are of another encoder than the collection; load those that made it")
         more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
@@ -303,14 +304,17 @@ class QdrantIndex:
             points, kept = requests.read(points)
             order = order[kept]
         passages = tuple(stored.passage_of(point.payload) for point in points)
-        evidence = no_evidence(len(points))
+        tokens, sentences, terms = no_evidence(len(points))
         if passage_encoder is not None and points:
-            evidence = read_evidence(points, passages, passage_encoder, self.form)
+            quantised = bool(self.codebooks)
+            tokens, sentences, terms = read_evidence(points, passages, passage_encoder, self.form, quantised)
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             thresholds=self.thresholds,
+            tokens=tokens,
+            sentences=sentences,
+            terms=terms,
             idf=self.idf,
             passages=passages,
-            **evidence._asdict(),
             **{name: take(values, order) for name, values in fields.items()},
         )

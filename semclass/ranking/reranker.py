@@ -222,8 +222,7 @@ class Reranker:
                     thresholds=self.models.passages.thresholds,
                     tokens=own.tokens,
                     sentences=units.take(rows),
-                    provides=own.provides,
-                    terms=own.pieces,
+                    terms=own.terms,
                     idf=self.models.pairs.idf,
                 )
             )

@@ -69,13 +69,14 @@ class Codebooks:
     tokens: Codebook
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str) -> Codebooks:
-        """Read ``models/codebooks``; those of another encoder are refused."""
+    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
+        """Read ``models/codebooks``; those of another encoder, or of other token vectors, are refused."""
         artifact = artifacts.load(folder, "codebooks")
-        if (made_with := artifact.field("encoder")) != encoder:
+        made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)
+        if made_with != used:
             raise EncoderMismatchError(
-                f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with {encoder}; "
-                "make others with training/train_codebooks.py"
+                f"the codebooks in {artifact.folder} belong to encoder {made_with[0]} with token vectors of "
+                f"{made_with[1]}, but are used with {used[0]} and {used[1]}; make others with training/train_codebooks.py"
             )
         table = Codebook(artifact.array("tokens.npy").astype(np.float32))
         return cls(str(artifact.manifest["files"]["tokens.npy"]["sha256"])[:12], table)
@@ -94,22 +95,6 @@ def to_half_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArra
     codes = levels[:, :half] | levels[:, half:] << 4
     odd = from_half_bytes(codes).astype(np.float32)
     return codes, np.asarray(lengths / np.sqrt(np.einsum("nd,nd->n", odd, odd)), np.float32)
-
-
-SCALE_BYTES = 4
-"""Bytes of a scale, a float32, behind the half bytes of its vector."""
-
-
-def to_scaled_bytes(vectors: FloatArray) -> npt.NDArray[np.uint8]:
-    """Half bytes and scale of each vector in one row, uint8 (n, dim / 2 + SCALE_BYTES)."""
-    codes, scales = to_half_bytes(vectors)
-    return np.concatenate([codes, scales.astype("<f4")[:, None].view(np.uint8)], axis=1)
-
-
-def from_scaled_bytes(rows: npt.NDArray[Any]) -> FloatArray:
-    """Vectors again, float32 (n, dim)."""
-    scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f4")
-    return np.asarray(from_half_bytes(rows[:, :-SCALE_BYTES]) * scales, np.float32)
 
 
 def from_half_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:

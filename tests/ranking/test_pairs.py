@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from semclass.core.errors import InputError
 from semclass.core.types import Ragged, ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
-from semclass.heads.asked import asks
 from semclass.index.records import Query
 from semclass.ranking.features import CANDIDATE_FEATURES, FEATURE_GROUPS, PAIR_FEATURES, TEXT_FEATURES, pair_features
 
@@ -28,7 +27,6 @@ WORDS = WordTable.of(np.array([STEMS, [piece in NUMBERS for piece in range(VOCAB
 class Passages:
     tokens: Ragged
     sentences: Ragged
-    provides: Ragged
     terms: Ragged
     idf: np.ndarray
     dense: np.ndarray
@@ -37,11 +35,11 @@ class Passages:
 
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
-        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.terms))
+        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.terms))
         return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
 
 
-def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
+def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3):
     """A question of `length` pieces and passages of the given sizes, from few pieces, so that there are matches."""
     rng = np.random.default_rng(seed)
 
@@ -61,13 +59,10 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         tokens=vectors(length),
         weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         terms=rng.integers(0, VOCABULARY, length + cut),
-        asks=(3 * vectors(1)[0] if expected else np.zeros(0)).astype(np.float32),
-        expects=vectors(expected),
     )
     passages = Passages(
         ragged([vectors(count) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged([vectors(1 + count // 20) for count in token_counts], np.zeros((0, dim), np.float32)),
-        ragged([vectors((1 + count // 20) * bool(expected)) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged(terms, np.zeros(0, np.int64)),
         idf,
         rng.uniform(-1, 1, n),
@@ -86,8 +81,7 @@ def pairs(draw):
     counts = draw(st.lists(sizes, min_size=n, max_size=n))
     extra = draw(st.lists(st.sampled_from([0, 0, 0, 1, 20]), min_size=n, max_size=n))
     length, cut = draw(st.integers(0, 7)), draw(st.sampled_from([0, 0, 2]))
-    sizes = {"classes": draw(st.sampled_from([3, 3, 0])), "expected": draw(st.sampled_from([2, 2, 0]))}
-    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, **sizes)
+    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, classes=draw(st.sampled_from([3, 3, 0])))
 
 
 def words_in(terms):
@@ -139,15 +133,7 @@ def slow(question, passages):
                 for k in range(len(keys))
             ),
             "match": float(question.probabilities @ passages.probabilities[p].astype(float)),
-            "provided": 0.0,
-            "echo": 0.0,
-            "expected": 0.0,
         }
-        if len(question.asks):
-            row["provided"] = max(float(sentence @ question.asks) for sentence in passages.provides.row(p))
-            row["echo"] = row["overlap"] ** 2 * math.log1p(math.exp(-row["provided"])) * asks(question.text)
-            nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
-            row["expected"] = sum(nearest) / len(nearest)
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])
         row["neighbours"] = row["cosine"]
         if q > 1:
@@ -166,13 +152,12 @@ def slow(question, passages):
         rows.append(row)
         bests.append(best)
         presents.append(present)
-    floors = {"bm25": 0.1, "provided": 1.0}
-    for name in ("bm25", "sentence", "cosine_rarity", "overlap", "provided", "expected"):
+    for name in ("bm25", "sentence", "cosine_rarity", "overlap"):
         values = list(passages.bm25) if name == "bm25" else [row[name] for row in rows]
         mean = sum(values) / n
         deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / n)
         for row, value in zip(rows, values, strict=True):
-            row[f"{name}_z"] = (value - mean) / (deviation + floors.get(name, 0.01))
+            row[f"{name}_z"] = (value - mean) / (deviation + (0.1 if name == "bm25" else 0.01))
     for row, best, present in zip(rows, bests, presents, strict=True):
         row["dense_gap"] = row["dense"] - max(passages.dense)
         row["advantage"] = sum(s[i] * max(best[i] - sum(other[i] for other in bests) / n, 0) for i in range(q))

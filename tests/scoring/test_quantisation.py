@@ -12,17 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError, EncoderMismatchError
-from semclass.scoring.quantisation import (
-    CENTROIDS,
-    LEVELS,
-    SCALE_BYTES,
-    Codebook,
-    Codebooks,
-    from_half_bytes,
-    from_scaled_bytes,
-    to_half_bytes,
-    to_scaled_bytes,
-)
+from semclass.scoring.quantisation import CENTROIDS, LEVELS, Codebook, Codebooks, from_half_bytes, to_half_bytes
 
 
 def make_codebook(seed: int, parts: int = 3, width: int = 2) -> Codebook:
@@ -84,23 +74,15 @@ def test_half_bytes_of_any_vectors_are_numbers(vectors):
     assert (scales[~vectors.any(axis=1)] == 0).all()
 
 
-def test_a_row_of_half_bytes_brings_its_scale():
-    vectors = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32) * 7
-    rows = to_scaled_bytes(vectors)
-    assert rows.shape == (5, 4 + SCALE_BYTES)
-    codes, scales = to_half_bytes(vectors)
-    np.testing.assert_array_equal(from_scaled_bytes(rows), from_half_bytes(codes) * scales[:, None])
-
-
-def write(folder, codebook, *, encoder="fake", tokens=None):
+def write(folder, codebook, *, encoder="fake", interaction="tokens", tokens=None):
     buffer = io.BytesIO()
     np.save(buffer, codebook.centroids.astype(np.float16))
     files = {"tokens.npy": buffer.getvalue() if tokens is None else tokens}
-    artifacts.save(folder, "codebooks", files, {"encoder": encoder})
+    artifacts.save(folder, "codebooks", files, {"encoder": encoder, "interaction": interaction})
 
 
 def load(folder):
-    return Codebooks.load(folder, encoder="fake")
+    return Codebooks.load(folder, encoder="fake", interaction="tokens")
 
 
 def test_codebooks_come_back_from_disk(tmp_path):
@@ -119,8 +101,9 @@ def test_codebooks_know_each_other_by_their_tables(tmp_path):
     assert one != other
 
 
-def test_codebooks_of_another_encoder_are_refused(tmp_path):
-    write(tmp_path, make_codebook(0), encoder="other")
+@pytest.mark.parametrize("made_with", [{"encoder": "other"}, {"interaction": "other"}], ids=str)
+def test_codebooks_of_other_vectors_are_refused(tmp_path, made_with):
+    write(tmp_path, make_codebook(0), **made_with)
     with pytest.raises(EncoderMismatchError, match="train_codebooks"):
         load(tmp_path)
 

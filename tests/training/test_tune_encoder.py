@@ -9,13 +9,10 @@ pytest.importorskip("safetensors")
 
 import answer_groups
 import bert_graph
-import onnx_graphs
-import pair_head
 import tune_encoder
-import tuning_texts
 from kept_pieces import kept_pieces
 from semclass.core.types import Ragged
-from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
+from semclass.encoders.token_encoder import QUESTION, SENTENCE
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
@@ -35,9 +32,9 @@ def test_contrast_has_three_answers_and_six_texts_that_only_resemble_one():
 
 
 def test_a_passage_that_answers_does_not_count_as_wrong_where_it_stands_again():
-    first = tuning_texts.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
-    second = tuning_texts.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
-    own, right, wrong = tuning_texts.tables([first, second])
+    first = tune_encoder.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
+    second = tune_encoder.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
+    own, right, wrong = tune_encoder.tables([first, second])
     assert own.tolist() == [[True, True, False, False], [False, False, True, True]]
     assert right.tolist() == [[True, False, False, False], [False, False, False, True]]
     assert wrong.tolist() == [[False, True, False, True], [True, False, True, False]]
@@ -55,7 +52,7 @@ def test_what_was_tuned_and_its_graph_agree():
     states = Ragged(rng.normal(size=(26, 32)).astype(np.float16), offsets)
     kept = rng.random(26) < 0.6
     kept[[0, 8, 9, 13, 14, 25]] = True  # special pieces
-    texts = tuning_texts.Texts(states, np.arange(26), kept, np.zeros((3, 32), np.float32), np.ones(26, np.float32))
+    texts = tune_encoder.Texts(states, np.arange(26), kept, np.zeros((3, 32), np.float32), np.ones(50, np.float32))
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
     views = bert_graph.Views((1, 2, 3), (2,), tuned=tuned, shared=1)
     writer = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8)
@@ -63,8 +60,8 @@ def test_what_was_tuned_and_its_graph_agree():
     outputs = [item for item in model.graph.output if item.name not in probes]
     del model.graph.output[:]
     model.graph.output.extend(outputs)
-    upper = onnx_graphs.open_model(onnx_graphs.split(model, 1)[1])
-    for kind in (QUESTION, PASSAGE):
+    upper = bert_graph.open_model(bert_graph.split(model, 1)[1])
+    for kind in (QUESTION, SENTENCE):
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             found = network.read(texts, np.arange(3), kind)
         for row in range(3):
@@ -79,51 +76,3 @@ def test_what_was_tuned_and_its_graph_agree():
             both = found["both"][row].numpy()
             expected = tuned["provides.weight"] @ both + tuned["provides.bias"]
             np.testing.assert_allclose(provides[0], expected, atol=0.15)
-
-
-def test_every_tenth_stretch_of_a_domain_is_held_out():
-    groups = [
-        answer_groups.Group(domain, "?", (("a",),), frozenset({0})) for domain in ("squad", "code") for _ in range(550)
-    ]
-    held = tuning_texts.held_out(groups)
-    assert np.flatnonzero(held).tolist() == [*range(50), *range(500, 550), *range(550, 600), *range(1050, 1100)]
-
-
-def test_the_pair_head_and_its_graph_agree():
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    weights = pair_head.start(8)
-    rng = np.random.default_rng(0)
-    asked, given = np.array([3, 5]), np.array([6, 4])
-
-    def texts(lengths):
-        inside = np.arange(lengths.max()) < lengths[:, None]
-        tokens = rng.normal(size=(*inside.shape, 8)).astype(np.float32)
-        tokens /= np.linalg.norm(tokens, axis=2, keepdims=True)
-        return tokens * inside[..., None], inside
-
-    (question, in_question), (sentence, in_sentence) = texts(asked), texts(given)
-    logs = rng.normal(size=in_question.shape).astype(np.float32)
-    expects = rng.normal(size=(2, 2, 8)).astype(np.float32)
-    idf = (rng.random(in_question.shape) * 8 * in_question).astype(np.float32)
-    exact = (rng.random((2, 5, 6)) < 0.3) & in_question[:, :, None] & in_sentence[:, None, :]
-    exact = exact.astype(np.float32)
-    shares = torch.from_numpy(logs).masked_fill(~torch.from_numpy(in_question), -1e4).softmax(1)
-    tensors = (
-        {"tokens": question, "inside": in_question, "expects": expects},
-        {"tokens": sentence, "inside": in_sentence},
-    )
-    first, second = ({name: torch.from_numpy(value) for name, value in side.items()} for side in tensors)
-    wanted = pair_head.logits(
-        weights,
-        {**first, "weights": shares},
-        second,
-        torch.from_numpy(exact),
-        torch.from_numpy(idf),
-        lambda values: values,
-    )
-    arrays = {name: value.numpy() for name, value in weights.items()} | {"tokens.bias": np.zeros(8)}
-    session = onnx_graphs.open_model(pair_head.write_head(arrays, slope=2.0, bias=-1.0))
-    feeds = {"question": question, "weights": logs, "expects": expects.reshape(2, -1), "sentence": sentence}
-    (found,) = session.run(None, {**feeds, "exact": exact, "idf": idf})
-    np.testing.assert_allclose(found[:, 0], torch.sigmoid(2 * wanted - 1), atol=1e-5)
