@@ -60,17 +60,15 @@ class Reduced:
     ]  # which sentence each row of `levels` is, rising within a cluster, int32 of shape (n,)
     clusters: Clusters  # statistics of the vectors of each cluster
 
-    def products(self, question: FloatArray) -> FloatArray:
-        """Nearly the products of all sentences with a question's vector, float32 of shape (n,)."""
-        query = np.einsum("d,dk->k", question, self.axes)
+    def projected(self, question: FloatArray) -> tuple[FloatArray, np.float32]:
+        """What levels are multiplied with for nearly the products with a question's vector, and what is added to them."""
+        query = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
         # a level stands for what is half a level above it
-        common = np.float32(np.einsum("d,d->", question, self.mean) + query.sum() / 2)
-        found = np.concatenate([session.run(["c"], {"a": query[None]})[0][0] for session in self._sessions])
-        return np.asarray(found + common if len(found) < CLUSTERED else found[self._row_of] + common)
+        return query, np.float32(np.einsum("d,d->", question, self.mean) + query.sum() / 2)
 
     def nearest(self, question: FloatArray, n: int, allowed: npt.NDArray[np.bool_] | None = None) -> IntArray:
         """Places of WIDER * n sentences or a few more, by the largest products, rising; fewer where fewer are allowed."""
-        query = np.einsum("d,dk->k", question, self.axes)  # a matmul would take BLAS threads
+        query, _ = self.projected(question)
         wanted, total = n * WIDER, len(self.levels)
         number = total if allowed is None else int(np.count_nonzero(allowed))
         clusters = every = np.arange(len(self.starts) - 1)

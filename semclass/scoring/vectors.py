@@ -18,6 +18,7 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
+from semclass.scoring.approximation import Approximation
 from semclass.scoring.dense import dense_scores
 from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
 from semclass.scoring.quantisation import from_half_bytes
@@ -112,11 +113,10 @@ class Vectors:
         """
         index, offsets = cast("Reduced", self.index), self.sentences.offsets
         if len(self.scales) < CLUSTERED:
-            products = index.products(self._prepared(question))
-            scores = dense_scores(np.add.reduceat(products * self.shares, offsets[:-1]), products, offsets)
+            rows, scores = self._approximation.rows, self._approximation.scores(self._prepared(question))
             if allowed is not None:
-                scores[~allowed] = -np.inf
-            return np.flatnonzero(scores >= max(nth_at_least(scores, 3 * n), np.finfo(scores.dtype).min))
+                scores[~allowed[rows]] = -np.inf
+            return np.sort(rows[scores >= max(nth_at_least(scores, 3 * n), np.finfo(scores.dtype).min)])
         among = None if allowed is None else np.repeat(allowed, np.diff(offsets))
         places = index.nearest(question, n, among)
         return np.unique(np.searchsorted(offsets, places, side="right") - 1)
@@ -168,6 +168,10 @@ class Vectors:
         floats = ((from_half_bytes(block) if self._coded else block).astype(np.float32) for block in self._blocks())
         parts = [np.sqrt(np.einsum("nd,nd->n", block, block)) for block in floats]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) * self.scales)
+
+    @Once
+    def _approximation(self) -> Approximation:
+        return Approximation.of(cast("Reduced", self.index), self.shares, self.sentences.offsets)
 
     @Once
     def _sessions(self) -> list[onnxruntime.InferenceSession]:

@@ -30,15 +30,6 @@ def products(codes: np.ndarray, levels: np.ndarray, question: np.ndarray) -> np.
     return from_half_bytes(codes) @ question * levels
 
 
-@pytest.mark.parametrize("clustered", [0, 1000])
-def test_reduced_vectors_give_nearly_the_products(monkeypatch, clustered):
-    monkeypatch.setattr(reduction, "CLUSTERED", clustered)
-    monkeypatch.setattr(reduction, "CELL", 25)
-    codes, levels = made(300)
-    found = reduce_vectors(codes, levels).products(asked())
-    np.testing.assert_allclose(found, products(codes, levels, asked()), atol=0.1)
-
-
 def test_reduced_vectors_of_all_dimensions_find_the_nearest():
     codes, levels = made(300)
     found = reduce_vectors(codes, levels).nearest(asked(), 20)
