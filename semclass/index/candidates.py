@@ -102,10 +102,12 @@ class Scored:
 def find(search: Search, n: int) -> Candidates:
     """The passages with the n best scores, fewer if fewer are there; equal scores in the order of the rows."""
     total, allowed = sum(map(len, search.segments)), search.allowed
+    if search.scoring.alone == "bm25" and (best := _by_bm25(search, max(DEPTH, n))) is not None:
+        return ranked(search, best, n)
     if allowed is not None and (number := int(np.count_nonzero(allowed))) <= max(FEW, n):
         return best_of(search, np.flatnonzero(allowed), min(n, number))
     if search.scoring.fusion != "linear" and total > EVERY:
-        return best_of(search, lists(search, max(DEPTH, n)), n)
+        return ranked(search, lists(search, max(DEPTH, n)), n)
     depth = max(_first(search), MORE * n)
     while total > EVERY and depth * LOOKED_AT < total:
         scored, beyond = likely(search, depth, n)
@@ -132,19 +134,12 @@ def likely(search: Search, depth: int, n: int) -> tuple[Scored, float]:
     most = 0.0 if search.scoring.match is None else search.scoring.match_weight  # a match is at most 1
     if weight <= 0:
         return Scored(rows, dense, _lexical(search, rows)), similar + most
-    lexical, scores = _best_lexical(search, depth)
+    found, only = _best_of_bm25(search, depth, rows, dense)
     # fewer than asked for: all others have no term of the question
-    beyond = weight * (float(scores[-1]) if len(scores) == depth else 0.0)
-    order = np.argsort(lexical)
-    lexical, scores = lexical[order], scores[order]
-    here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
-    similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
-    new[here], only[there], similarity[here] = False, False, dense[there]
-    similarity[new] = _dense(search, lexical[new])
-    found = Scored(lexical, similarity, scores.astype(np.float64))
-    if len(lexical) >= n:
+    beyond = weight * (float(found.bm25.min()) if len(found.rows) == depth else 0.0)
+    if len(found.rows) >= n:
         # of those that vectors alone find, BM25 looks at no more than it could lift, were they as good as its last
-        score = similarity + weight * found.bm25
+        score = found.dense + weight * found.bm25
         only &= dense + beyond + most >= np.partition(score, len(score) - n)[len(score) - n]
     rest = Scored(rows[only], dense[only], _lexical(search, rows[only]))
     return _joined(found, rest), similar + beyond + most
@@ -161,9 +156,34 @@ def _joined(left: Scored, right: Scored) -> Scored:
     )
 
 
-def lists(search: Search, depth: int) -> IntArray:
-    """Passages among which the `depth` best by vectors alone and by BM25 alone are, ascending."""
-    return np.union1d(_similar(search, depth)[0], _best_lexical(search, depth)[0])
+def lists(search: Search, depth: int) -> Scored:
+    """Score passages among which the `depth` best by vectors alone and by BM25 alone are, as far as they count."""
+    rows, dense, _ = _similar(search, depth)
+    if search.scoring.alone == "dense" and len(rows) >= depth:
+        return Scored(rows, dense, _lexical(search, rows))
+    found, only = _best_of_bm25(search, depth, rows, dense)
+    return _joined(found, Scored(rows[only], dense[only], _lexical(search, rows[only])))
+
+
+def _best_of_bm25(
+    search: Search, depth: int, rows: IntArray, dense: DoubleArray
+) -> tuple[Scored, npt.NDArray[np.bool_]]:
+    """The best passages by BM25 alone, and which of some passages, whose similarity is known, are not among them."""
+    lexical, scores = _best_lexical(search, depth)
+    order = np.argsort(lexical)
+    lexical, scores = lexical[order], scores[order]
+    here, there = np.intersect1d(lexical, rows, assume_unique=True, return_indices=True)[1:]
+    similarity, new, only = np.empty(len(lexical)), np.ones(len(lexical), np.bool_), np.ones(len(rows), np.bool_)
+    new[here], only[there], similarity[here] = False, False, dense[there]
+    similarity[new] = _dense(search, lexical[new])
+    return Scored(lexical, similarity, scores.astype(np.float64)), only
+
+
+def _by_bm25(search: Search, depth: int) -> Scored | None:
+    """Score the `depth` best passages by BM25 alone; None if fewer have a term of the question."""
+    none = np.zeros(0, np.int64)
+    found, _ = _best_of_bm25(search, depth, none, np.zeros(0))
+    return found if len(found.rows) == depth else None
 
 
 def _similar(search: Search, depth: int) -> tuple[IntArray, DoubleArray, float]:

@@ -15,7 +15,7 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, Explanation, FloatArray, Hit, IntArray, Passage, Ragged
 from semclass.index.passage_encoder import PassageEncoder, no_rows
-from semclass.scoring.fusion import ALPHA
+from semclass.scoring.fusion import ALPHA, only_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ class Scoring:
     match_weight: float = 0.0  #: lambda, at least 0; without `match` it does not count
     fusion: str = "linear"  #: one of semclass.scoring.FUSIONS
     alpha: float = ALPHA  #: weight of the vectors in "convex" fusion, from 0 to 1
+
+    @property
+    def alone(self) -> str | None:
+        """The only scores that count, ``"dense"`` or ``"bm25"``; None if both do."""
+        return only_of(self.fusion, self.alpha)
 
 
 @dataclass(frozen=True)

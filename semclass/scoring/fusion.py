@@ -58,8 +58,9 @@ def fused(
       rank fusion outperforms Condorcet and individual rank learning methods" (2009).
 
     With `depth`, only passages in one of the two lists get a score, and only they decide what the smallest and largest
-    score are. A passage in one list keeps its score by the other system, where it is known. Where the corpus is large, hand
-    in the scores of ``rows = pool(dense, bm25, depth)`` alone: the result is the same, without the passages outside.
+    score are. A list that counts for nothing, as that of BM25 with alpha = 1, is looked at only where the other one is
+    shorter than `depth`. A passage in one list keeps its score by the other system, where it is known. Where the corpus is
+    large, hand in the scores of the passages that :func:`pool` gives: the result is the same, without those outside.
 
     Parameters
     ----------
@@ -89,7 +90,7 @@ def fused(
     if dense.shape != bm25.shape or dense.ndim != 1:
         raise InputError(f"scores have the shapes {dense.shape}, {bm25.shape}; both must be rows of the same length")
     n = len(dense)
-    rows = None if depth is None else pool(dense, bm25, depth)
+    rows = None if depth is None else pool(dense, bm25, depth, only=only_of(method, alpha))
     if rows is not None:
         dense, bm25 = dense[rows], bm25[rows]
     if method == "linear":
@@ -104,10 +105,21 @@ def fused(
     return Fused(pair[0] + pair[1], dict(zip(("dense", "bm25"), pair, strict=True)))
 
 
-def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH) -> IntArray:
-    """Places of the passages that are in one of the two lists, ascending; arguments as for :func:`fused`."""
+def only_of(method: str, alpha: float) -> str | None:
+    """The only scores that count in a fusion, ``"dense"`` or ``"bm25"``; None if both do."""
+    return {0.0: "bm25", 1.0: "dense"}.get(alpha) if method == "convex" else None
+
+
+def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str | None = None) -> IntArray:
+    """Places of the passages that are in one of the two lists, ascending; arguments as for :func:`fused`.
+
+    With `only`, see :func:`only_of`, they are those of one list if it is as long as `depth`.
+    """
     limit = check_positive(depth, "depth")
-    return np.union1d(_first(dense, limit, -np.inf), _first(bm25, limit, 0.0))
+    found = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}
+    if only is not None and len(found[only]) == limit:
+        return np.sort(found[only])
+    return np.union1d(*found.values())
 
 
 def line(dense: DoubleArray, bm25: DoubleArray, method: str) -> tuple[DoubleArray, DoubleArray]:

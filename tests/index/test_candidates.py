@@ -56,6 +56,8 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         tokens=np.zeros((0, DIM), np.float32),
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
+        asks=np.zeros(0, np.float32),
+        expects=np.zeros((0, DIM), np.float32),
     )
     return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 
@@ -149,3 +151,14 @@ def test_fewer_than_n_passages_are_all_found():
     found = find(search_of([SEGMENTS[1]], 1, Scoring(0.1)), 10)
     assert sorted(found.rows.tolist()) == [0, 1, 2]
     assert find(search_of([SEGMENTS[1]], 1, Scoring(0.1), np.zeros(3, bool)), 10).rows.tolist() == []
+
+
+@pytest.mark.parametrize("parts", [[part(250, 1)], [part(250, 1, reduced=True), SEGMENTS[1]]])
+def test_for_bm25_alone_few_passages_are_compared(monkeypatch, parts):
+    compared, scores_at = [], Vectors.scores_at
+    monkeypatch.setattr(Vectors, "scores_at", lambda *args: compared.append(len(args[2])) or scores_at(*args))
+    search = search_of(parts, 5, Scoring(0.1, fusion="convex", alpha=0.0))
+    search = replace(search, query=replace(search.query, terms=np.array([0, 1, 2])))
+    found = find(search, 10)
+    assert sum(compared) == candidates.DEPTH
+    np.testing.assert_array_equal(found.rows, exhaustive(search, 10)[0])

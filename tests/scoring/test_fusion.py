@@ -54,6 +54,16 @@ def test_a_method_is_a_line_along_its_weight(weight):
     np.testing.assert_allclose(base + weight * signal, fused(DENSE, BM25, "linear", weight=weight).score)
 
 
+@pytest.mark.parametrize(("alpha", "best"), [(0.0, [1, 2]), (0.5, [0, 1, 2]), (1.0, [0, 2])])
+def test_a_list_that_counts_for_nothing_is_not_looked_at(alpha, best):
+    assert np.flatnonzero(fused(DENSE, BM25, "convex", alpha=alpha, depth=2).score > -np.inf).tolist() == best
+
+
+def test_a_short_list_that_alone_counts_is_filled_up_from_the_other_one():
+    bm25 = np.array([0.0, 9.0, 0.0, 0.0])
+    assert pool(DENSE, bm25, 2, only="bm25").tolist() == [0, 1, 2]
+
+
 @pytest.mark.parametrize("n", [1, 3, 200])
 def test_equal_scores_are_kept_if_they_are_hits(n):
     """As LlamaIndex has it. Some peers give 0 to a single candidate, which then looks like no hit at all."""
