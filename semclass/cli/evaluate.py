@@ -202,7 +202,18 @@ def evaluate(
         )
     if slices:
         lines += _slices(results)
-    show({name: result.as_json() for name, result in results.items()}, "\n".join(lines), as_json=as_json)
+    records = {name: {**_settings(name, retriever.weights), **result.as_json()} for name, result in results.items()}
+    show(records, "\n".join(lines), as_json=as_json)
+
+
+def _settings(name: str, weights: Mapping[str, float]) -> dict[str, Any]:
+    """What a method was run with: its weights, and how many candidates it re-ranked; nothing of a foreign run."""
+    method, _, candidates = name.partition("@")
+    if method not in METHODS:
+        return {}
+    how = METHODS[method]
+    reranked = {} if how.rerank is None else {"candidates": int(candidates or how.candidates)}
+    return {"weights": {one: weights[one] for one in how.weights}, **reranked}
 
 
 def _warn_of_tuning(index: semclass.PassageIndex, qrels: Path) -> None:

@@ -13,6 +13,7 @@ from running import running
 
 from semclass.cli.main import main
 from semclass.ranking.methods import METHODS
+from semclass.scoring.fusion import ALPHA
 
 run = pytest.fixture(running)
 
@@ -171,13 +172,16 @@ def test_evaluate_measures_every_method(run, beir, tmp_path, monkeypatch):
     assert list(record) == list(METHODS)
     fields = {
         "mrr@10", "top1", "top_k", "recall@10", "ndcg@10", "cond_mrr", "cond_top1", "error_removed", "p_value",
-        "mrr@10_ci", "error_removed_ci", "measures",
+        "mrr@10_ci", "error_removed_ci", "measures", "weights",
     }  # fmt: skip
-    for values in record.values():
-        assert set(values) == fields
+    for name, values in record.items():
+        assert set(values) == fields | ({"candidates"} if METHODS[name].rerank else set())
         assert values["measures"]["nDCG@10"] == values["ndcg@10"]
     assert record["hybrid"]["error_removed"] == 0
     assert record["learned"]["mrr@10"] == 1.0
+    assert record["default"]["candidates"] == METHODS["default"].candidates
+    assert record["convex"]["weights"] == {"alpha": ALPHA}
+    assert record["bm25"]["weights"] == record["dense"]["weights"] == {}
     assert len(list((tmp_path / "cache").iterdir())) == 1
     again = run("evaluate", beir, "--json")
     assert again[1] == out
@@ -192,6 +196,7 @@ def test_evaluate_takes_measures_slices_runs_and_candidates(run, beir, tmp_path,
     assert code == 0
     (record,) = json_lines(out)
     assert {"learned", "learned@20"} < set(record)
+    assert record["learned@20"]["candidates"] == 20
     assert "hybrid@20" not in record
     for values in record.values():
         assert set(values["measures"]) == {"AP@100", "F1@1"}
@@ -207,8 +212,9 @@ def test_evaluate_takes_measures_slices_runs_and_candidates(run, beir, tmp_path,
     foreign.write_bytes((tmp_path / "runs" / "learned.trec").read_bytes())
     code, out, _ = run("evaluate", beir, "--run", foreign, "--run", tmp_path / "runs" / "hybrid.trec", "--json")
     (record,) = json_lines(out)
-    assert record["other"] == record["learned"]
-    assert record[str(tmp_path / "runs" / "hybrid.trec")] == record["hybrid"]
+    for run_name, method in (("other", "learned"), (str(tmp_path / "runs" / "hybrid.trec"), "hybrid")):
+        settings = {key: record[method][key] for key in ("weights", "candidates") if key in record[method]}
+        assert {**settings, **record[run_name]} == record[method]
 
 
 def test_evaluate_names_what_is_wrong_before_the_work(run, beir, tmp_path):
