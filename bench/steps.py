@@ -57,6 +57,7 @@ class Bench:
     endpoint: str | None = None
     model: str | None = None
     key: str | None = None
+    method: str | None = None
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     def beir(self, name: str) -> Path:
