@@ -17,10 +17,11 @@ Result = TypeVar("Result")
 CHUNK = 512
 """Texts encoded at a time; bounds memory, changes no value."""
 
-PIECES = 1024
+PIECES = 512
 """Word pieces of a batch at most, padding included: the activations of more fall out of the processor's cache.
 
-Long passages are encoded 1.3 to 2 times as fast as in batches of 32 texts, in a quarter of the memory.
+Long passages are encoded 1.3 to 2 times as fast as in batches of 32 texts, in a quarter of the memory; the sentences of ten
+passages 1.2 times as fast as in batches of 1,024 pieces, as less of them is padding.
 """
 
 
