@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from semclass import InputError, InputTypeError
 from semclass.scoring import FUSIONS
-from semclass.scoring.fusion import DEPTH, fused, line, normalise, pool
+from semclass.scoring.fusion import DEPTH, fused, line, normalise, only_of, pool
 
 DENSE = np.array([0.8, 0.2, 0.5, -0.1])
 BM25 = np.array([0.0, 9.0, 4.5, 3.0])
@@ -116,7 +116,8 @@ def test_parts_add_up_and_scores_of_the_two_lists_are_all_that_is_needed(both, o
     assert list(parts) == ["dense", "bm25"]
     np.testing.assert_array_equal(score, parts["dense"] + parts["bm25"])
     assert not np.isnan(score).any()
-    rows = pool(*both, options["depth"] or len(score))
+    only = None if options["depth"] is None else only_of(options["method"], options["alpha"])
+    rows = pool(*both, options["depth"] or len(score), only=only)
     assert np.flatnonzero(score > -np.inf).tolist() == rows.tolist()
     if options["depth"] is not None:
         np.testing.assert_array_equal(fused(*(scores[rows] for scores in both), **options).score, score[rows])
