@@ -38,7 +38,7 @@ QUICK, FEW = 50, 200  # pairs, and training questions, of a quick run
 THRESHOLD_PAIRS = 1000  # training questions on whose pairs the threshold of the cross-encoder is found
 NEIGHBOURS, HARDNESS = 3, 4.0
 """The sentence that does not answer is one of so many on either side of the one that does, drawn with the odds
-exp(hardness * share of the question's words that it has): the weights that ``training/tune_entailment.py`` gives them."""
+exp(hardness * share of the question's words that it has): the weights that ``training/export_entailment.py`` gives them."""
 
 SEED = 0
 

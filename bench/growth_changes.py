@@ -26,7 +26,7 @@ from semclass import HybridRetriever, Models, Passage, PassageIndex
 from semclass.core.cpu import available_threads
 from semclass.core.errors import import_extra
 from semclass.documents.readers import read_corpus
-from semclass.encoders.onnx_encoder import STATES
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.encoders.sentences import Sentences
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import evaluate
@@ -45,7 +45,8 @@ def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Pa
     """Encode what an index of this form is made of by so many workers, in the stretches of a build."""
     views = ["pooled", *(() if form == "pooled" else passage_encoder.classifier.encoder_views)]
     if form not in ("pooled", "lean"):
-        views.append("tokens" if passage_encoder.token_encoder is None else STATES)
+        views += [name for name in ("tokens", "provides") if name in passage_encoder.encoder.views]
+    encoder = for_passages(passage_encoder.encoder)
 
     def encode(passages: Sequence[Passage]) -> None:
         texts = [searchable(passage) for passage in passages]
@@ -54,7 +55,7 @@ def encode_all(passage_encoder: PassageEncoder, form: str, passages: Sequence[Pa
                 [passage.text for passage in passages], [title_of(passage) for passage in passages]
             ).texts
         for chunk in chunks(texts):
-            passage_encoder.encoder.encode(chunk, views=tuple(dict.fromkeys(views)))
+            encoder.encode(chunk, views=tuple(dict.fromkeys(views)))
 
     for _ in in_order(encode, chunks(passages), workers):
         pass

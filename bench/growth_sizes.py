@@ -20,9 +20,10 @@ from bench.steps import peak_megabytes
 from datasets_io import read_jsonl
 from semclass import HybridRetriever, OnnxEncoder, Passage
 from semclass.core.errors import MissingExtraError, import_extra
+from semclass.core.types import Ragged
 from semclass.documents.readers import read_corpus
 from semclass.index.commit import describe
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_encoder import PassageEncoder, searchable
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import NOTHING
 from semclass.ranking.methods import METHODS
@@ -50,7 +51,7 @@ def read(data: str, out: str, limit: int | None) -> dict[str, Any]:
 def make(pool: str, n: int, folder: str) -> dict[str, Any]:
     passage_encoder, found = PassageEncoder.load(), made_corpus.load_pool(Path(pool))
     made_corpus.make(found, n, passage_encoder, Path(folder))
-    lengths = PassageIndex.load(folder, verify=False).terms.lengths()
+    lengths = PassageIndex.load(folder, verify=False).pieces.lengths()
     return {"passages": n, "pieces_per_passage": round(float(lengths.mean()), 1), "bytes": bytes_of(folder)}
 
 
@@ -61,7 +62,12 @@ def bytes_of(folder: str) -> int:
 def lean(index: str, folder: str) -> dict[str, Any]:
     """Write an index again without vectors of tokens, as a build of the form ``"lean"`` leaves them out."""
     opened = PassageIndex.load(index, verify=False)
-    few = [replace(part, tokens=NOTHING, terms=NOTHING) for part in opened.segments]
+    few = [
+        replace(
+            part, tokens=NOTHING, pieces=NOTHING, provides=Ragged(part.provides.values[:, :0], part.provides.offsets)
+        )
+        for part in opened.segments
+    ]
     replace(opened, form="lean", codebooks="", segments=tuple(few)).save(folder)
     return {"passages": len(opened), "bytes": bytes_of(folder)}
 
@@ -111,7 +117,8 @@ def lexical(index: str, data: str, timed: int) -> dict[str, Any]:
     def tokens(terms: Any) -> list[str]:
         return list(words[terms[encoder.is_term[terms]]])
 
-    reference = rank_bm25([tokens(opened.terms.row(row)) for row in range(len(opened))], same_idf=True)
+    read = encoder.encode([searchable(passage) for passage in opened.passages(opened.rows)], views=()).terms
+    reference = rank_bm25([tokens(read.row(row)) for row in range(len(read))], same_idf=True)
     asked = [row for row in (encoder.encode([text]).terms.row(0) for text in questions(data, timed)) if len(row)]
     pairs = [(terms, tokens(terms)) for terms in asked]
     found = timing.by_turns(

@@ -148,7 +148,7 @@ RANKING = {
 
 
 def ranking(models: Path) -> Scores:
-    """MRR@10 of a method for each model, and how near the codebook keeps token vectors."""
+    """MRR@10 of a method for each model, and how near the codebooks keep token vectors."""
     loaded = Models.load(models)
     items = [Passage(name, text) for name, text in texts().ranked]
     retriever = HybridRetriever(PassageIndex.build(items, passage_encoder=loaded.passage_encoder), loaded)
@@ -176,8 +176,8 @@ def _kept_vectors(models: Models) -> dict[str, float]:
     if books is None:
         raise GuardError("there are no codebooks beside the other models; restore models/codebooks")
     found, _ = models.passage_encoder.read([Passage("", text) for _, text in texts().ranked[:20]], classes=False)
-    vectors, book = found.tokens.values, books.tokens
-    kept = unit(book.decode(book.encode(vectors)))
+    vectors, pieces = found.tokens.values, found.pieces.values
+    kept = unit(books.decode(books.encode(vectors, pieces), pieces))
     return {"cosine of kept tokens": float(np.einsum("nd,nd->n", unit(vectors), kept).mean())}
 
 

@@ -58,8 +58,8 @@ def candidates(retriever: HybridRetriever, plain: Query, long: Query, rng: np.ra
     found = retriever.candidates(long, len(retriever.index), METHODS["hybrid"], evidence=False)
     places = np.argsort(found.rows)[rows]
     columns = {name: getattr(found, name)[places] for name in ("rows", "dense", "bm25", "score", "probabilities")}
-    tokens, sentences, terms = retriever.embedded.evidence(rows, retriever.models.passage_encoder)
-    return replace(found, **columns, parts={}, tokens=tokens, sentences=sentences, terms=terms)
+    evidence = retriever.embedded.evidence(rows, retriever.models.passage_encoder)
+    return replace(found, **columns, parts={}, **evidence._asdict())
 
 
 def measure(retriever: HybridRetriever, dataset: Dataset, long: list[str]) -> dict[str, Any]:

@@ -22,13 +22,13 @@ from semclass.core.types import FloatArray, Passage, Ragged, ragged
 from semclass.documents.sentences import split_sentences
 from semclass.encoders.batching import CHUNK
 from semclass.index.columns import Columns
-from semclass.index.ingest import IndexConfig
+from semclass.index.ingest import IndexConfig, written_provides
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment, hash_table, hashes_of
 from semclass.scoring import postings
 from semclass.scoring.dense import shares_of
-from semclass.scoring.quantisation import to_half_bytes
+from semclass.scoring.quantisation import to_quarter_bytes
 from semclass.scoring.topk import unit
 
 FEWEST, MOST = 3, 5  # sentences of a passage: about 130 word pieces
@@ -44,7 +44,9 @@ class Pool:
     vectors: FloatArray  # of length 1
     words: FloatArray
     probabilities: FloatArray
+    provides: npt.NDArray[np.uint8]
     tokens: Ragged
+    pieces: Ragged
     terms: Ragged
 
 
@@ -63,20 +65,21 @@ def read_pool(texts: Sequence[str], passage_encoder: PassageEncoder) -> Pool:
     parts = []
     for begin in range(0, len(texts), CHUNK):
         found, _ = passage_encoder.read([Passage("", text) for text in texts[begin : begin + CHUNK]])
-        tokens = Ragged(passage_encoder.codebooks.tokens.encode(found.tokens.values), found.tokens.offsets)
+        codes = passage_encoder.codebooks.encode(found.tokens.values, found.pieces.values)
         vectors = unit(found.sentences.values[found.sentences.offsets[:-1]])
         parts.append(
             (
                 vectors,
                 np.add.reduceat(found.words.values, found.words.offsets[:-1]),
                 found.probabilities,
-                tokens,
+                written_provides(found, "standard").values,
+                Ragged(codes, found.tokens.offsets),
+                found.pieces,
                 found.terms,
             )
         )
-    vectors, words, probabilities, tokens, terms = zip(*parts, strict=True)
-    flat = (np.concatenate(part) for part in (vectors, words, probabilities))
-    return Pool(list(texts), *flat, _rows(tokens), _rows(terms))
+    columns = [*zip(*parts, strict=True)]
+    return Pool(list(texts), *map(np.concatenate, columns[:4]), *map(_rows, columns[4:]))
 
 
 def _rows(parts: Sequence[Ragged]) -> Ragged:
@@ -84,7 +87,7 @@ def _rows(parts: Sequence[Ragged]) -> Ragged:
     return ragged(rows, np.zeros(0, np.int32))
 
 
-_ARRAYS = ("vectors", "words", "probabilities")
+_ARRAYS = ("vectors", "words", "probabilities", "provides")
 
 
 def save_pool(pool: Pool, path: Path) -> None:
@@ -96,8 +99,10 @@ def save_pool(pool: Pool, path: Path) -> None:
             file,
             texts=np.array(pool.texts),
             tokens=pool.tokens.values,
+            pieces=pool.pieces.values,
+            piece_offsets=pool.pieces.offsets,
             terms=pool.terms.values,
-            offsets=pool.tokens.offsets,
+            term_offsets=pool.terms.offsets,
             **{name: getattr(pool, name) for name in _ARRAYS},
         )
     beside.replace(path)
@@ -107,8 +112,9 @@ def load_pool(path: Path) -> Pool:
     with np.load(path) as found:
         return Pool(
             texts=found["texts"].tolist(),
-            tokens=Ragged(found["tokens"], found["offsets"]),
-            terms=Ragged(found["terms"], found["offsets"]),
+            tokens=Ragged(found["tokens"], found["piece_offsets"]),
+            pieces=Ragged(found["pieces"], found["piece_offsets"]),
+            terms=Ragged(found["terms"], found["term_offsets"]),
             **{name: found[name] for name in _ARRAYS},
         )
 
@@ -158,13 +164,13 @@ class _Growing:
 
 
 def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, seed: int = 0) -> None:
-    drawn, (codes, scales) = draw(pool, n, seed), to_half_bytes(pool.vectors)
+    drawn, (codes, scales) = draw(pool, n, seed), to_quarter_bytes(pool.vectors)
     kind = np.min_scalar_type(len(passage_encoder.encoder.is_term))
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as beside:  # gigabytes, which fit no memory
         arrays, parts, lengths = _Growing(Path(beside)), [], []
         for begin, some in blocks(drawn):
-            terms, tokens = joined(pool.terms, some), joined(pool.tokens, some)
+            terms, tokens, pieces = (joined(each, some) for each in (pool.terms, pool.tokens, pool.pieces))
             lines = [_line(begin + row, text(pool, some.row(row))) for row in range(len(some))]
             parts.append(postings.count_terms(terms, passage_encoder.encoder.is_term))
             arrays.add(
@@ -173,17 +179,18 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
                 shares=shares_of(pool.vectors[some.values], pool.words[some.values], some.offsets),
                 probabilities=np.maximum.reduceat(pool.probabilities[some.values], some.offsets[:-1], axis=0),
                 tokens=tokens.values,
-                terms=terms.values.astype(kind),
+                pieces=pieces.values.astype(kind),
                 records=np.frombuffer(b"".join(lines), np.uint8),
             )
-            lengths.append(np.stack([terms.lengths(), [len(line) for line in lines]]))
+            lengths.append(np.stack([pieces.lengths(), [len(line) for line in lines]]))
         ends = np.cumsum(np.concatenate([np.zeros((2, 1), np.int64), *lengths], axis=1), axis=1)
         hashes, rows = hash_table(hashes_of([str(number) for number in range(n)]))
         segment = Segment(
             **{name: Ragged(arrays.get(name), drawn.offsets) for name in ("sentences", "scales", "shares")},
             probabilities=arrays.get("probabilities"),
             tokens=Ragged(arrays.get("tokens"), ends[0]),
-            terms=Ragged(arrays.get("terms"), ends[0]),
+            pieces=Ragged(arrays.get("pieces"), ends[0]),
+            provides=Ragged(pool.provides[drawn.values], drawn.offsets),
             postings=postings.merge(parts),
             records=Ragged(arrays.get("records"), ends[1]),
             columns=Columns(n, {}),

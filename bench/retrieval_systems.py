@@ -23,7 +23,7 @@ from semclass.evaluation.dataset import Dataset, load_dataset
 from semclass.evaluation.measure import BASELINE, measure, per_question
 from semclass.evaluation.measure import DEPTH as EVALUATE_DEPTH
 from semclass.index.passage_encoder import searchable
-from semclass.ranking.methods import METHODS
+from semclass.ranking.methods import DEFAULT, METHODS
 from semclass.scoring.topk import top_k
 
 DEPTH = EVALUATE_DEPTH  # passages that a system gives
@@ -54,7 +54,7 @@ SYSTEMS = {
         "peer",
         "reciprocal rank fusion, k = 60, of the first 100 of dense and of BM25; on semclass's encoder and index",
     ),
-    "default": ("semclass", "a search without options: convex + the probability that the passage answers, first 50"),
+    "default": ("semclass", "a search without options: convex + a weighted sum of evidence, first 50"),
     "entail-integrated": ("semclass", "hybrid + lambda * probability that the passage answers"),
     f"entail-integrated@{MORE}": ("semclass", f"the same with {MORE} candidates"),
     "learned": (
@@ -254,16 +254,14 @@ def drawn(dataset: Dataset, n: int) -> Dataset:
 def settings(folder: str, cache: str, depths: Sequence[int], weights: Sequence[float]) -> dict[str, Any]:
     """nDCG@10 of the default with every number of candidates and every weight that is tried, (depths, weights)."""
     dataset, retriever = load_dataset(folder), opened(folder, cache, 0.0, None).retriever
-    queries = retriever.encode(list(dataset.questions.values()))
-    parts = collect(retriever, queries, max(depths), METHODS["default"])
-    places = np.unique(parts.rows)
-    ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
+    queries, method = retriever.encode(list(dataset.questions.values())), METHODS[DEFAULT]
     found = np.zeros((len(depths), len(weights)))
-    for i, depth in enumerate(depths):
+    for i, depth in enumerate(depths):  # each by itself: some evidence compares a candidate with the others
+        parts = collect(retriever, queries, depth, method)
+        places = np.unique(parts.rows)
+        ids = {row: item.id for row, item in zip(places.tolist(), retriever.index.passages(places), strict=True)}
         for j, weight in enumerate(weights):
-            keys = parts.score + weight * parts.entailment
-            keys[:, depth:] = -np.inf  # what is not re-ranked stays behind, in its order
-            rows = np.take_along_axis(parts.rows, np.argsort(-keys, axis=1, kind="stable")[:, :DEPTH], axis=1)
+            rows = np.take_along_axis(parts.rows, parts.order(method, weight)[:, :DEPTH], axis=1)
             ranking = [[ids[row] for row in some] for some in rows.tolist()]
             found[i, j] = per_question(dataset, ranking, ["nDCG@10"])["nDCG@10"].mean()
     return {"tried": found.round(5).tolist()}

@@ -29,8 +29,7 @@ def encode(retriever: HybridRetriever, text: str, how: Method) -> Query:
 def rerank(retriever: HybridRetriever, query: Query, found: Candidates, how: Method) -> Candidates:
     """Order candidates by their places in the index: what the method reads of them is fetched and decoded here."""
     if retriever.models.needs(how)["tokens"]:
-        tokens, sentences, terms = retriever.index.evidence(found.rows, retriever.models.passage_encoder)
-        found = replace(found, tokens=tokens, sentences=sentences, terms=terms)
+        found = replace(found, **retriever.index.evidence(found.rows, retriever.models.passage_encoder)._asdict())
     return retriever.models.order(query, found, how)
 
 

@@ -15,6 +15,7 @@ from semclass import HybridRetriever, Models, OnnxEncoder, Passage, PassageClass
 from semclass.core.types import Encoding, ragged
 from semclass.documents.readers import read_corpus
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.scoring.quantisation import Codebook, Codebooks
 
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
@@ -35,10 +36,12 @@ class FakeEncoder:
     fingerprint: str = "fake"
     dim: int = 16
     n_terms: int = 1000
+    provided: int = 0  # dimensions of the view `provides`; 0: there is none
 
     @property
     def views(self) -> dict[str, int]:
-        return {"pooled": self.dim, "layers": 2 * self.dim, "tokens": self.dim}
+        views = {"pooled": self.dim, "layers": 2 * self.dim, "tokens": self.dim}
+        return {**views, "provides": self.provided} if self.provided else views
 
     @property
     def is_term(self) -> np.ndarray:
@@ -60,6 +63,7 @@ class FakeEncoder:
             pooled=means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9),
             layers=np.concatenate([means, means**2], axis=1),
             tokens=ragged([table[row] for row in terms], np.zeros((0, self.dim), np.float32)),
+            provides=3 * np.einsum("nd,pd->np", means, table[: self.provided]) if self.provided else None,
         )
 
 
@@ -77,10 +81,17 @@ class Counting(FakeEncoder):
 
 def passage_encoder_of(encoder, codebooks=None) -> PassageEncoder:
     """A passage encoder without heads."""
-    return PassageEncoder(PassageClassifier(encoder, None), None, codebooks)
+    return PassageEncoder(PassageClassifier(encoder, None), codebooks)
 
 
 FAKE = passage_encoder_of(FakeEncoder())
+
+BOOKS = Codebooks(
+    "books",
+    np.random.default_rng(1).integers(-30, 30, (1000, 16)).astype(np.int8),
+    Codebook(np.random.default_rng(0).normal(size=(16, 256, 1)).astype(np.float32)),
+)
+"""Codebooks for the vectors of the fake encoder."""
 
 WORDS = ["red", "green", "blue", "boat", "hill", "lake", "stone", "tower", "bridge", "river"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,11 @@ import onnx
 from safetensors.numpy import save_file
 
 import bert_graph
+import onnx_graphs
+from export_encoder import ranges_of
+from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
+from semclass.encoders.onnx_encoder import pieces_of
 from semclass.ranking.features import PAIR_FEATURES
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
@@ -105,17 +110,24 @@ def write_model(
     return folder
 
 
-def export(folder: Path, **sizes: int) -> Path:
-    """Export a tiny model in ``folder/source`` to ``folder/encoder``, without the parts that are fitted on data."""
+def export(folder: Path, *, tuned: bool = False, **sizes: int) -> Path:
+    """Export a tiny model in ``folder/source`` to ``folder/encoder``, without the parts that are fitted on data.
+
+    A `tuned` one reads passages in its own way, and gives what tuning adds.
+    """
     source = write_model(folder / "source", **sizes)
     weights, config = bert_graph.read_model(source)
     views = bert_graph.Views.of_depth(config.num_hidden_layers)
+    if tuned:
+        views = replace(views, tuned=tuned_parts(config.hidden_size), shared=1)
+    kept = kept_pieces(pieces_of(json.loads(TOKENIZER.read_text())["model"]["vocab"]))
     rng = np.random.default_rng(0)
     float_model, inputs = bert_graph.BertWriter(weights, config, None, 0.8).write(views)
-    ranges = bert_graph.calibrate(float_model, inputs, map(bert_graph.text_feed, rng.integers(1000, 30000, (20, 12))))
+    texts = [[101, *row, 102] for row in rng.integers(1000, 30000, (20, 10)).tolist()]
+    ranges = ranges_of(float_model, inputs, texts, 1, kept)
     model, _ = bert_graph.BertWriter(weights, config, ranges, 0.8).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
-    networks = dict(zip(("lower.onnx", "upper.onnx"), bert_graph.split(model, 1), strict=True))
+    networks = dict(zip(("lower.onnx", "upper.onnx"), onnx_graphs.split(model, 1), strict=True))
     outputs = [item for part in networks.values() for item in part.graph.output]
     manifest = {
         "max_length": 64,
@@ -124,10 +136,28 @@ def export(folder: Path, **sizes: int) -> Path:
         "views": {item.name: item.type.tensor_type.shape.dim[-1].dim_value for item in outputs},
     }
     files = {name: part.SerializeToString() for name, part in networks.items()}
-    artifacts.save(
-        folder / "encoder", "encoder", {**files, "tokenizer.json": (source / "tokenizer.json").read_bytes()}, manifest
-    )
+    files["tokenizer.json"] = (source / "tokenizer.json").read_bytes()
+    if tuned:
+        files["kept.npy"] = _npy(kept)
+    artifacts.save(folder / "encoder", "encoder", files, manifest)
     return folder / "encoder"
+
+
+def tuned_parts(hidden: int, dim: int = 8, provided: int = 4, expected: int = 2) -> dict[str, np.ndarray]:
+    """Random weights of what tuning adds to an encoder, by name."""
+    rng = np.random.default_rng(1)
+    maps = {
+        "tokens": (dim, hidden),
+        "weights": (1, hidden),
+        "asks": (provided, 2 * hidden),
+        "provides": (provided, 2 * hidden),
+        "expects": (expected * dim, 2 * hidden),
+    }
+    found = {"marks": rng.normal(size=(2, hidden)) / 10}
+    for name, shape in maps.items():
+        found[f"{name}.weight"] = rng.normal(size=shape) / np.sqrt(shape[1])
+        found[f"{name}.bias"] = rng.normal(size=shape[0]) / 10
+    return {name: value.astype(np.float32) for name, value in found.items()}
 
 
 def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosine") -> None:
@@ -154,7 +184,6 @@ def save_pairs(folder: Path, encoder: str, n_terms: int, similarity: str = "cosi
             threshold=0.5,
             extra={
                 "features": list(PAIR_FEATURES),
-                "interaction": "tokens",
                 "linear": {"weights": weights.tolist(), "bias": -2.0},
                 "similarity": similarity,
                 "weights": dict.fromkeys(names, 1.0),

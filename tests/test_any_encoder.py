@@ -72,7 +72,7 @@ def test_an_encoder_alone_searches(fake_encoder):
     ("method", "says"),
     [
         ({}, "no pair heads.*method='convex'.*train_pairs.py"),
-        ({"method": "default", "weights": {"entailment_convex": 1.0}}, "no pair heads"),
+        ({"method": "default", "weights": {"evidence": 1.0}}, "no pair heads"),
         ({"method": "class-integrated"}, "no class heads.*train_questions.py.*train_passages.py"),
         ({"method": "match-soft", "fusion": "convex"}, "no class heads"),
     ],
@@ -248,4 +248,4 @@ def test_a_question_without_finite_numbers_is_refused(fake_encoder):
             return replace(found, pooled=found.pooled * np.float32(np.nan))
 
     with pytest.raises(InputError, match="NaN or infinity for 'Who\\?'"):
-        read_questions(Broken(), None, None, ["Who?"])
+        read_questions(Broken(), None, ["Who?"])

@@ -29,7 +29,7 @@ NOT_RUN = {
     "needs a data set": 3,
     "needs an account of the hub": 1,
     "needs an index of your documents": 1,
-    "needs data sets and a model": 6,
+    "needs data sets and a model": 7,
 }
 """Why blocks do not run, and how many; a block more or less must be listed here."""
 

@@ -8,6 +8,7 @@
 - ``code``: what is typed into a search box, and functions;
 - ``wikipedia``, ``written``: as in ``pair_domains.py``, each passage among its neighbours;
 - ``contrast``: answers among texts that only resemble one, written for this project (``labels/contrast.jsonl.gz``);
+- ``echoes``: a third of the questions again, with texts that only repeat them (``labels/echoes.txt``);
 - ``keywords``: words of a sentence in any order, or its title, as people type them: whatever stands near it is meant, and
   what repeats them is as good as anything else. Taken from ``medquad``, ``wikipedia``, ``written`` and ``contrast``.
 """
@@ -24,11 +25,13 @@ from datasets_io import read_jsonl, read_tsv, squad_train
 from kept_pieces import FUNCTION_WORDS, QUESTION_WORDS
 from pair_domains import LABELS, Domain, read_domains
 from semclass.documents.sentences import split_sentences
+from semclass.heads.asked import asks
 
 NEIGHBOURS = 3  # sentences or passages on either side of an answer
 SENTENCES = 4  # read of a passage at most
 SECTIONS = 8  # of a document at most
 OTHERS = 3  # passages of the same policy that do not answer
+ECHOES = 3  # texts that repeat a question
 WORDS = (2, 9)  # of a query of keywords
 KEYWORDS = {
     "information": "",
@@ -56,7 +59,16 @@ def read_groups(data: Path, seed: int) -> list[Group]:
         *_among_neighbours(domains["wikipedia"], rng),
         *_among_neighbours(domains["written"], rng),
     ]
-    found = [*_squad(data, rng), *_wikiqa(data), *prose, *_policyqa(data, rng), *_code(data, rng), *contrast()]
+    found = [
+        *squad(data),
+        *_squad_passages(data, rng),
+        *_wikiqa(data),
+        *prose,
+        *_policyqa(data, rng),
+        *_code(data, rng),
+    ]
+    found += _echoes(found, rng)
+    found += contrast()
     found += _keywords(prose, contrast(), rng)
     return [group for group in found if group.question.strip() and all(group.passages)]
 
@@ -66,20 +78,23 @@ def sentences(text: str, most: int = SENTENCES) -> tuple[str, ...]:
     return tuple(split_sentences(text)[:most])
 
 
-def _squad(data: Path, rng: np.random.Generator) -> Iterator[Group]:
+def squad(data: Path) -> Iterator[Group]:
+    """Each question with the sentence that answers it and those on either side, in document order."""
     texts, questions, places = squad_train(data)
-    passages = []
-    for number, (question, place) in enumerate(zip(questions, places, strict=True)):
+    for question, place in zip(questions, places, strict=True):
         first, end = max(0, place - NEIGHBOURS), min(len(texts), place + NEIGHBOURS + 1)
         yield Group("squad", question, tuple((text,) for text in texts[first:end]), frozenset([place - first]))
-        if number % 3 == 0:
-            size = int(rng.integers(2, 5))
-            start = max(0, place - int(rng.integers(size)))
-            cuts = [start - size, start, start + size]
-            windows = [tuple(texts[max(cut, 0) : max(cut, 0) + size]) for cut in cuts if cut > -size]
-            right = frozenset(row for row, window in enumerate(windows) if texts[place] in window)
-            passages.append(Group("squad passages", question, tuple(windows), right))
-    yield from passages
+
+
+def _squad_passages(data: Path, rng: np.random.Generator) -> Iterator[Group]:
+    texts, questions, places = squad_train(data)
+    for question, place in zip(questions[::3], places[::3], strict=True):
+        size = int(rng.integers(2, 5))
+        start = max(0, place - int(rng.integers(size)))
+        cuts = [start - size, start, start + size]
+        windows = [tuple(texts[max(cut, 0) : max(cut, 0) + size]) for cut in cuts if cut > -size]
+        right = frozenset(row for row, window in enumerate(windows) if texts[place] in window)
+        yield Group("squad passages", question, tuple(windows), right)
 
 
 def _wikiqa(data: Path) -> Iterator[Group]:
@@ -138,6 +153,22 @@ def contrast() -> Iterator[Group]:
     for row in read_jsonl(LABELS / "contrast.jsonl.gz"):
         texts = [*row["answers"].values(), *row["distractors"].values()]
         yield Group("contrast", row["question"], tuple(map(sentences, texts)), frozenset(range(len(row["answers"]))))
+
+
+def _echoes(groups: Sequence[Group], rng: np.random.Generator) -> Iterator[Group]:
+    """Every third question, with its answer, the passage beside it and some texts that repeat the question."""
+    forms = (LABELS / "echoes.txt").read_text(encoding="utf-8").splitlines()
+    for group in groups[::3]:
+        words = keywords(group.question, rng)
+        if not (words and asks(group.question)):
+            continue
+        right = min(group.answers)
+        chosen = [right, right - 1 if right else len(group.passages) - 1]
+        texts = [group.passages[place] for place in chosen if place not in group.answers - {right}]
+        plain = group.question.strip().rstrip("?.! ").strip()
+        drawn = rng.permutation(len(forms))[:ECHOES].tolist()
+        texts += [(forms[place].format(question=plain, words=words),) for place in drawn]
+        yield Group("echoes", group.question, tuple(texts), frozenset([0]))
 
 
 def _keywords(prose: Sequence[Group], contrasts: Iterable[Group], rng: np.random.Generator) -> Iterator[Group]:

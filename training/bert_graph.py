@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper
 from safetensors.numpy import load_file
+
+from onnx_graphs import CONTRIB, IR_VERSION, OPSETS, ActivationRange, Ranges
 
 Array = npt.NDArray[Any]
 
-CONTRIB = "com.microsoft"
-OPSETS = {"": 18, CONTRIB: 1}
-IR_VERSION = 8  # version of the format, that onnxruntime has read since 2022
 WEIGHT_LEVELS = 64  # largest absolute value of a quantised weight
 PARTS = ("query", "key", "value")  # of attention, in the order of their weights
 
@@ -79,17 +77,6 @@ class Views:
         """The views of an encoder with so many layers, at the places that six layers have them at."""
         third, two_thirds, sixths = (round(layers * part) for part in (1 / 3, 2 / 3, 5 / 6))
         return cls((third, two_thirds, sixths, layers), (two_thirds, layers))
-
-
-@dataclass(frozen=True)
-class ActivationRange:
-    """Extremes of each channel of a matrix product's input that calibration saw, float32 (channels,)."""
-
-    low: Array
-    high: Array
-
-
-Ranges = dict[str, ActivationRange]  # by the name of the input
 
 
 @dataclass
@@ -372,7 +359,7 @@ class BertWriter:
     def of_questions(self, state: str, tuned: Mapping[str, Array]) -> list[onnx.ValueInfoProto]:
         """Write what is asked and provided: ``weights`` of pieces, ``asks``, ``provides``, and unit vectors ``expects``."""
         g = self.graph
-        g.op("Squeeze", [self.mapped(state, tuned, "weights", "weights.column"), "axis_last"], "weights")
+        self.mapped(state, tuned, "weights", "weights")
         ends = self.ends(state, "ends")
         for name in ("asks", "provides"):
             self.mapped(ends, tuned, name, name)
@@ -383,7 +370,7 @@ class BertWriter:
         sizes = {name: len(tuned[f"{name}.bias"]) for name in ("asks", "provides", "expects")}
         value, floats = helper.make_tensor_value_info, TensorProto.FLOAT
         return [
-            value("weights", floats, ["batch", "length"]),
+            value("weights", floats, ["batch", "length", 1]),
             *(value(name, floats, ["batch", size]) for name, size in sizes.items()),
         ]
 
@@ -395,115 +382,3 @@ class BertWriter:
         given = {item.name for item in inputs}  # an input cannot be an output
         extra = [helper.make_tensor_value_info(p, TensorProto.FLOAT, None) for p in probes if p not in given]
         return self.graph.model(name, inputs, outputs + extra), probes
-
-
-def int8_model(
-    write: Callable[[Ranges | None], tuple[onnx.ModelProto, list[str]]], feeds: Iterable[Mapping[str, Array]]
-) -> bytes:
-    """Write a graph in float32, find the ranges of its matrix-product inputs on `feeds`, write it in int8."""
-    model, probes = write(None)
-    model, _ = write(calibrate(model, probes, feeds))
-    onnx.checker.check_model(model)
-    return model.SerializeToString(deterministic=True)
-
-
-def parse(
-    text: str, constants: Mapping[str, Array], opsets: Mapping[str, int] = OPSETS, ir_version: int = IR_VERSION
-) -> onnx.ModelProto:
-    """Parse a graph from ONNX's text form, and add its constants; checked."""
-    versions = ", ".join(f'"{domain}" : {version}' for domain, version in opsets.items())
-    model = parser.parse_model(f"<ir_version: {ir_version}, opset_import: [{versions}]>\n{text}")
-    model.producer_name = "semclass"
-    model.graph.initializer.extend(
-        numpy_helper.from_array(np.asarray(value, order="C"), name) for name, value in constants.items()
-    )
-    onnx.checker.check_model(model)
-    return model
-
-
-def open_model(model: onnx.ModelProto | bytes, threads: int = 0) -> onnxruntime.InferenceSession:
-    """Open a model that is not on disk; 0 threads are one for each core."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    data = model if isinstance(model, bytes) else model.SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
-
-
-def text_feed(ids: Sequence[int]) -> dict[str, Array]:
-    batch = np.array([ids], np.int64)
-    return {"input_ids": batch, "attention_mask": np.ones_like(batch)}
-
-
-def reader_of(model: onnx.ModelProto, wanted: str) -> Callable[[Sequence[int]], Array]:
-    """A function from the token ids of a text to one tensor of an encoder graph, which is not changed."""
-    inputs = list(model.graph.input)
-    session = open_model(part(model, inputs, [helper.make_tensor_value_info(wanted, TensorProto.FLOAT, None)]))
-    kind = {"kind": np.array(0, np.int64)} if any(item.name == "kind" for item in inputs) else {}
-    return lambda ids: session.run(None, {**text_feed(ids), **kind})[0][0]
-
-
-def calibrate(model: onnx.ModelProto, names: Sequence[str], feeds: Iterable[Mapping[str, Array]]) -> Ranges:
-    """Find the extremes of each channel of some inputs or outputs of a float32 graph over runs.
-
-    Rounded to three significant digits, so that processors that round float32 sums differently find the same.
-    """
-    session = open_model(model)
-    low: dict[str, Array] = {}
-    high: dict[str, Array] = {}
-    for feed in feeds:
-        wanted = [name for name in names if name not in feed]
-        found = {**feed, **dict(zip(wanted, session.run(wanted, dict(feed)), strict=True))}
-        for name in names:
-            rows = found[name].reshape(-1, found[name].shape[-1])
-            low[name] = np.minimum(low.get(name, np.inf), rows.min(axis=0))
-            high[name] = np.maximum(high.get(name, -np.inf), rows.max(axis=0))
-    return {name: ActivationRange(_rounded(low[name]), _rounded(high[name])) for name in names}
-
-
-def _rounded(values: Array) -> Array:
-    return np.array([float(f"{value:.3g}") for value in values], np.float32)
-
-
-def split(model: onnx.ModelProto, layer: int) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """Cut an encoder graph in two behind a layer: what gives its output as ``states``, and what goes on from there."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(model)
-    for node in whole.graph.node:
-        for names in (node.input, node.output):
-            for place, name in enumerate(names):
-                if name == f"layer{layer}":
-                    names[place] = "states"
-    (gamma,) = (item for item in whole.graph.initializer if item.name == "embeddings.gamma")
-    states = helper.make_tensor_value_info("states", TensorProto.FLOAT, ["batch", "length", gamma.dims[0]])
-    inputs = {item.name: item for item in whole.graph.input}
-    lower = part(whole, [inputs["input_ids"], inputs["attention_mask"]], [states])
-    kind = [inputs["kind"]] if "kind" in inputs else []
-    upper = part(whole, [states, inputs["attention_mask"], *kind], list(whole.graph.output))
-    return lower, upper
-
-
-def probed(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    """A part of a float32 graph with some tensors as further outputs."""
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
-    there = {item.name for item in [*model.graph.input, *model.graph.output]}
-    found.graph.output.extend(
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names if name not in there
-    )
-    return found
-
-
-def part(
-    model: onnx.ModelProto, inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto]
-) -> onnx.ModelProto:
-    """Keep the nodes and constants that lie between some tensors and others."""
-    known, needed, nodes = {item.name for item in inputs}, {item.name for item in outputs}, []
-    for node in reversed(model.graph.node):
-        if needed.intersection(node.output) - known:
-            nodes.append(node)
-            needed.update(name for name in node.input if name)
-    constants = [item for item in model.graph.initializer if item.name in needed]
-    graph = helper.make_graph(nodes[::-1], model.graph.name, inputs, outputs, constants)
-    kept = helper.make_model(graph, opset_imports=model.opset_import, producer_name=model.producer_name)
-    kept.ir_version = model.ir_version
-    return kept

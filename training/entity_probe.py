@@ -25,8 +25,8 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 
-from bert_graph import reader_of
 from datasets_io import read_jsonl, read_tsv, squad_train
+from onnx_graphs import Reader, reader_of
 from semclass.core.taxonomy import COARSE
 
 Array = npt.NDArray[Any]
@@ -77,14 +77,13 @@ def word_of_piece(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> Arr
 
 
 def token_states(
-    model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, documents: Sequence[Mapping[str, Any]], layer: int
+    read: Reader, kept: Array, tokenizer: tokenizers.Tokenizer, documents: Sequence[Mapping[str, Any]]
 ) -> tuple[Array, Array, Array]:
-    """Encode documents of ``tokens`` and ``labels`` (``B-PERSON``, ``O`` ...) by the encoder's tensor ``layer<layer>``.
+    """Encode documents of ``tokens`` and ``labels`` (``B-PERSON``, ``O`` ...); `read` gives states of the pieces `kept`.
 
     Gives the states, float32 (pieces, hidden); types as indices into `TYPES`, -1 for none; and the index of the document.
     Special tokens are pieces without a type, so that the view need not mask them.
     """
-    read = reader_of(model, f"layer{layer}")
     states, types, sources = [], [], []
     for index, document in enumerate(documents):
         kinds = np.array([TYPES.index(TYPE_OF_LABEL[tag[2:]]) if tag != "O" else -1 for tag in document["labels"]])
@@ -93,6 +92,7 @@ def token_states(
             encoding = tokenizer.encode(" ".join(words))
             kind = kinds[start:end][word_of_piece(words, encoding.offsets)]
             kind[np.array(encoding.special_tokens_mask, bool)] = -1
+            kind = kind[kept[encoding.ids]]
             states.append(read(encoding.ids))
             types.append(kind)
             sources.append(np.full(len(kind), index))
@@ -171,15 +171,16 @@ def fit_answers(states: Array, starts: Array, targets: Array) -> tuple[Array, Ar
 
 
 def entity_probe(
-    model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data: Path, layer: int
+    model: onnx.ModelProto, tokenizer: tokenizers.Tokenizer, data: Path, read: Reader, kept: Array
 ) -> tuple[Array, Array, dict[str, float]]:
     """Weight and bias of an encoder's probes: entities in the order of `TYPES`, then answers in the order of `COARSE`.
 
-    Gives also the average precision per word piece by type that a fit without every fifth document reaches on those. The
-    tokeniser must neither truncate nor pad.
+    `read` gives the states of a passage's word pieces that are `kept`, bool by id. Gives also the average precision per
+    word piece by type that a fit without every fifth document reaches on those. The tokeniser must neither truncate nor
+    pad.
     """
     documents = read_jsonl(data / "entities" / "ieer.jsonl.gz")
-    states, types, sources = token_states(model, tokenizer, documents, layer)
+    states, types, sources = token_states(read, kept, tokenizer, documents)
     held_out = sources % HELD_OUT == 0
     weight, bias = fit_probe(states[~held_out], types[~held_out])
     scores = states[held_out] @ weight + bias
@@ -188,7 +189,6 @@ def entity_probe(
         for column, name in enumerate(TYPES)
     }
     sentences, targets = answer_targets(model, tokenizer, data)
-    read = reader_of(model, f"layer{layer}")
     bags = [read(tokenizer.encode(sentence).ids) for sentence in sentences]
     answers = fit_answers(np.concatenate(bags), np.cumsum([0, *map(len, bags[:-1])]), targets)
     entities = fit_probe(states, types)

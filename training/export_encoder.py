@@ -27,6 +27,7 @@ import onnxruntime
 import tokenizers
 
 import bert_graph
+import onnx_graphs
 from command import make_parser, npy_bytes, run
 from datasets_io import calibration_texts, training_passages
 from entity_probe import LAYER, entity_probe
@@ -34,8 +35,7 @@ from kept_pieces import kept_pieces
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import session_options
-from semclass.encoders.onnx_encoder import NETWORKS, STATES, pieces_of
-from semclass.encoders.token_encoder import QUESTION, SENTENCE
+from semclass.encoders.onnx_encoder import NETWORKS, PASSAGE, QUESTION, STATES, pieces_of
 
 # name of the model that a source carries, and SHA-256 of its `model.safetensors`
 KNOWN = {
@@ -53,6 +53,29 @@ SHARED = 1 / 3  # the encoder is cut behind this share of its layers: question h
 POSITIONS = 512
 PROBED = LAYER / 6  # the probes read the states after this share of the layers
 POWER = -0.15  # exponent of mild whitening: 0.486 without, 0.491 with -0.15, 0.485 with -0.25, in the same measure
+# what each view is, for the card
+VIEWS = {
+    "states": "output of the lower part, of each word piece",
+    "pooled": "the vector of the text",
+    "layers": "means of several layers, for classifiers",
+    "entities": "evidence of named entities and of answers of each class",
+    "tokens": "a unit vector of each word piece",
+    "weights": "log of how much each word piece of a question counts",
+    "asks": "what a question asks for",
+    "provides": "what a sentence provides: `asks . provides` tells an answer from a text that resembles the question",
+    "expects": "unit vectors that token vectors of an answer are near to, one after another",
+}
+TUNED_READS = (
+    " with every word piece of a question, and of a passage with those that `kept.npy` marks, which are no function words "
+    "and no punctuation: about three in five"
+)
+TUNED_ON = (
+    " The layers above {}, and what reads `tokens`, `weights`, `asks`, `provides` and `expects` off them, were tuned by "
+    "`training/tune_encoder.py` on questions with passages that answer them and passages that do not: of SQuAD's and "
+    "WikiQA's training parts, MedQuAD, PolicyQA and CoSQA, of chunks of Wikipedia with questions written for this project, "
+    "and of passages and contrast items written for it (`training/labels/`). Vectors were kept near those of the original. "
+    "The probes of `entities` were fitted on newswire (IE-ER), SQuAD and TREC."
+)
 _INSTEAD = "use it as it is, with --encoder hub:FOLDER"
 
 
@@ -118,7 +141,7 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
     Gives the directions of largest variance, TOKEN_DIM at most, each scaled by (its share of the largest variance) **
     POWER, float32 (hidden, dim), and what to subtract after multiplying, float32 (dim,).
     """
-    read = bert_graph.reader_of(model, "tokens")
+    read = onnx_graphs.reader_of(model, "tokens")
     vectors = np.concatenate([read(ids)[1:-1] for ids in encodings]).astype(np.float64)
     mean = vectors.mean(axis=0)
     vectors -= mean
@@ -134,33 +157,44 @@ def token_projection(model: onnx.ModelProto, encodings: list[list[int]]) -> tupl
 
 def ranges_of(
     model: onnx.ModelProto, names: list[str], encodings: list[list[int]], shared: int, kept: Any
-) -> bert_graph.Ranges:
+) -> onnx_graphs.Ranges:
     """Calibrate a graph on texts; the part above `shared` of a tuned one on texts as questions and as passages are read."""
     if not any(item.name == "kind" for item in model.graph.input):
-        return bert_graph.calibrate(model, names, map(bert_graph.text_feed, encodings))
-    plain = onnx.ModelProto()
-    plain.CopyFrom(model)
-    outputs = [item for item in plain.graph.output if item.name not in names]
-    del plain.graph.output[:]
-    plain.graph.output.extend(outputs)
-    lower, upper = bert_graph.split(plain, shared)
+        return onnx_graphs.calibrate(model, names, map(onnx_graphs.text_feed, encodings))
+    outputs = [item for item in model.graph.output if item.name not in names]
+    lower, upper = onnx_graphs.split(onnx_graphs.with_outputs(model, outputs), shared)
     below = {name for node in lower.graph.node for name in [*node.input, *node.output]}
     inputs = [name for name in names if name in below], [name for name in names if name not in below]
-    ranges = bert_graph.calibrate(bert_graph.probed(lower, inputs[0]), inputs[0], map(bert_graph.text_feed, encodings))
-    read = bert_graph.open_model(lower)
+    ranges = onnx_graphs.calibrate(
+        onnx_graphs.probed(lower, inputs[0]), inputs[0], map(onnx_graphs.text_feed, encodings)
+    )
+    read = onnx_graphs.open_model(lower)
 
     def feeds() -> Iterator[dict[str, Any]]:
         for ids in encodings:
-            (states,) = read.run([STATES], bert_graph.text_feed(ids))
-            for kind, places in ((QUESTION, np.arange(len(ids))), (SENTENCE, np.flatnonzero(kept[ids]))):
-                mask = np.ones((1, len(places)), np.int64)
-                yield {STATES: states[:, places], "attention_mask": mask, "kind": np.array(kind, np.int64)}
+            (states,) = read.run([STATES], onnx_graphs.text_feed(ids))
+            yield onnx_graphs.packed_feed(states, np.arange(len(ids)), QUESTION)
+            yield onnx_graphs.packed_feed(states, np.flatnonzero(kept[ids]), PASSAGE)
 
-    return {**ranges, **bert_graph.calibrate(bert_graph.probed(upper, inputs[1]), inputs[1], feeds())}
+    return {**ranges, **onnx_graphs.calibrate(onnx_graphs.probed(upper, inputs[1]), inputs[1], feeds())}
+
+
+def kept_lower(folder: Path, manifest: dict[str, Any]) -> bytes | None:
+    """The lower part of an earlier export of the same source and texts, which tuning does not touch.
+
+    Another processor may round its scales otherwise, and question heads fit one lower part alone.
+    """
+    if not (folder / artifacts.MANIFEST).is_file():
+        return None
+    earlier = artifacts.load(folder, "encoder")
+    same = all(
+        earlier.field(name) == manifest[name] for name in ("source", "quantisation", "shared_layer", "max_length")
+    )
+    return (folder / "lower.onnx").read_bytes() if same else None
 
 
 def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int]], tuned: bool) -> dict[str, float]:
-    read = bert_graph.reader_of(float_model, "pooled")
+    read = onnx_graphs.reader_of(float_model, "pooled")
     kind = {"kind": np.array(QUESTION, np.int64)} if tuned else {}
     options = session_options(1, optimise=False)
     lower, upper = (
@@ -169,7 +203,7 @@ def compare(float_model: onnx.ModelProto, folder: Path, encodings: list[list[int
     )
     cosines = []
     for ids in encodings:
-        feeds = bert_graph.text_feed(ids)
+        feeds = onnx_graphs.text_feed(ids)
         (states,) = lower.run([STATES], feeds)
         (pooled,) = upper.run(["pooled"], {STATES: states, "attention_mask": feeds["attention_mask"], **kind})
         cosines.append(float(read(ids) @ pooled[0]))
@@ -209,11 +243,15 @@ def export(arguments: argparse.Namespace) -> None:
         passages = [tokenizer.encode(text).ids for text in training_passages(arguments.data, 4)]
         views = replace(views, projection=token_projection(plain, passages))
     tokenizer.no_truncation()
-    weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, probed)
+    if arguments.tuned is None:
+        read, seen = onnx_graphs.reader_of(plain, f"layer{probed}"), np.ones_like(kept)
+    else:
+        read, seen = onnx_graphs.passage_reader(plain, f"layer{probed}", shared, PASSAGE, kept), kept
+    weight, bias, precision = entity_probe(plain, tokenizer, arguments.data, read, seen)
     views = replace(views, entities=bert_graph.EntityProbe(probed, weight, bias))
     model, _ = bert_graph.BertWriter(weights, config, ranges, SMOOTHING).write(views)
     onnx.checker.check_model(onnx.shape_inference.infer_shapes(model))
-    lower, upper = bert_graph.split(model, shared)
+    lower, upper = onnx_graphs.split(model, shared)
     files = {
         "lower.onnx": lower.SerializeToString(deterministic=True),
         "upper.onnx": upper.SerializeToString(deterministic=True),
@@ -240,6 +278,8 @@ def export(arguments: argparse.Namespace) -> None:
             "seed": arguments.seed,
         },
     }
+    if arguments.tuned is not None:
+        files["lower.onnx"] = kept_lower(arguments.out, manifest) or files["lower.onnx"]
     artifacts.save(arguments.out, "encoder", files, manifest)
     near = compare(original, arguments.out, check, arguments.tuned is not None)
     manifest["metrics"] = near | {"entity_average_precision": precision}
@@ -248,31 +288,40 @@ def export(arguments: argparse.Namespace) -> None:
 
 
 def encoder_card(name: str, manifest: dict[str, Any]) -> str:
-    views = "\n".join(f"- `{view}`: {dim} dimensions" for view, dim in manifest["views"].items())
-    metrics = manifest["metrics"]
-    return cards.model_card(
-        f"{name}, int8, with every view the heads need",
-        {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"},
-        [
-            (
-                "What it is",
-                f"The weights of {name} in two ONNX graphs: `lower.onnx` reads word pieces and gives `states`, the output "
-                f"of layer {manifest['shared_layer']}; `upper.onnx` goes on from there. The views:\n\n{views}",
-            ),
-            (
-                "How it was made",
-                "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so "
-                "that a text's vectors do not depend on the texts beside it.",
-            ),
-            (
-                "How near it is to float32",
-                f"On held-out training texts the cosine between int8 and float32 vectors is "
-                f"{metrics['cosine_to_float32_mean']:.4f} on average and {metrics['cosine_to_float32_min']:.4f} at least.",
-            ),
-            ("Limits", f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."),
-        ],
-        ["semclass", "sentence-embeddings", "onnx", "int8"],
+    """The model card, of an encoder that was tuned or as it was published."""
+    tuned = "asks" in manifest["views"]
+    views = "\n".join(
+        f"- `{view}`, {manifest['views'][view]}: {what}" for view, what in VIEWS.items() if view in manifest["views"]
     )
+    near = "{cosine_to_float32_mean:.4f} on average and {cosine_to_float32_min:.4f} at least.".format(
+        **manifest["metrics"]
+    )
+    shared = manifest["shared_layer"]
+    sections = [
+        (
+            "What it is",
+            f"{name} in two ONNX graphs: `lower.onnx` reads word pieces and gives `states`, the output of layer {shared}; "
+            f"`upper.onnx` goes on from there{TUNED_READS if tuned else ''}. The views, with their dimensions:\n\n{views}",
+        ),
+        (
+            "How it was made",
+            "`training/export_encoder.py`: int8 weights per output channel, uint8 activations with fixed scales, so that a "
+            "text's vectors do not depend on the texts beside it." + (TUNED_ON.format(shared) if tuned else ""),
+        ),
+        (
+            "How near it is to the original",
+            "On held-out training texts, read as questions, the cosine between its vectors and those of the original in "
+            f"float32, which was not tuned, is {near} The difference is that of tuning and rounding together."
+            if tuned
+            else f"On held-out training texts the cosine between int8 and float32 vectors is {near}",
+        ),
+        ("Limits", f"English. Reads {manifest['max_length']} word pieces. Lower-cases and strips accents."),
+    ]
+    title = f"{name}, int8, " + (
+        "its upper layers tuned to find answers" if tuned else "with every view the heads need"
+    )
+    facts = {"license": "apache-2.0", "language": "en", "base_model": f"sentence-transformers/{name}"}
+    return cards.model_card(title, facts, sections, ["semclass", "sentence-embeddings", "onnx", "int8"])
 
 
 def main() -> None:

@@ -21,12 +21,15 @@ What is read off a text's characters stays outside of the graph, as token ids do
   folder that such a step reads are copied, and listed as ``outside`` in the manifest.
 * Sentences: the graph reads a text as one. ``PassageClassifier`` reads a passage sentence by sentence, and
   ``QuestionClassifier`` reads of a long text what it asks, so only for texts of one sentence are the probabilities theirs.
+
+An encoder that reads passages in another way than questions does so in the graph, too: for the passage head, its upper part
+reads only the word pieces that are kept of passages; for every other head, all of them.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,23 +40,27 @@ import onnx
 import tokenizers
 from onnx import helper
 
-import bert_graph
+import onnx_graphs
 from command import make_parser, run
 from semclass.core import artifacts, cards
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import coarse_of
-from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
+from semclass.encoders.onnx_encoder import PASSAGE, QUESTION, STATES, OnnxEncoder, for_passages
 from semclass.heads.head import Head
 from semclass.heads.inputs import PIECES, SURFACE, encoder_views, gather
 from semclass.heads.surface import SURFACE_FEATURES
 
 Array = npt.NDArray[Any]
+Glue = Callable[..., onnx.ModelProto]  # from the text of a graph and its constants, by name
 
 KIND = "fused"
 TOLERANCE = 1e-4  # largest difference of a probability between the graph and the parts that it is made of
+KEPT = "kept.npy"  # of the encoder: which word pieces its upper part reads of passages
 TOKENS = ("input_ids", "attention_mask")  # inputs that every fused graph has
 # states with zeros in place of padding: a head that reads states knows the end of a text by them
 GATED = f"{STATES}.gated"
+# states and mask of the word pieces that the upper part reads of a passage, moved together
+PACKED, PACKED_MASK = f"{STATES}.packed", "attention_mask.packed"
 # texts of `examples.json`, of several lengths
 EXAMPLES = (
     "When was the bridge built?",
@@ -151,6 +158,57 @@ def gate_graph(hidden: int) -> str:
     }}"""
 
 
+def packing_graph(hidden: int) -> str:
+    """What :class:`OnnxEncoder` does with the word pieces of passages: those that are kept, in order, and their mask."""
+    # kept pieces are numbered from the right, so that the largest numbers are the first pieces
+    return f"""
+    packing (float[batch, length, {hidden}] {STATES}, int64[batch, length] input_ids, int64[batch, length] attention_mask)
+      => (float[batch, most, {hidden}] packed, int64[batch, most] packed_mask)
+    <int64 places = {{1}}, int64[1] one = {{1}}, int64[1] last = {{-1}}, int64 none = {{0}}>
+    {{
+      flags = Gather(kept, input_ids)
+      flags_number = Cast<to = 7>(flags)
+      inside = Mul(flags_number, attention_mask)
+      from_right = CumSum<reverse = 1>(inside, places)
+      numbers = Mul(inside, from_right)
+      largest = ReduceMax<keepdims = 0>(numbers)
+      most_pieces = Reshape(largest, one)
+      ordered, order = TopK<axis = 1>(numbers, most_pieces)
+      rows = Unsqueeze(order, last)
+      packed = GatherND<batch_dims = 1>({STATES}, rows)
+      there = Greater(ordered, none)
+      packed_mask = Cast<to = 7>(there)
+    }}"""
+
+
+def kind_graph(kind: int) -> str:
+    return f"kind () => (int64 kind) {{ kind = Constant<value_int = {kind}>() }}"
+
+
+def kind_of(head: Head) -> int:
+    """How a head's texts are read: passages by the passage head alone."""
+    return PASSAGE if head.artifact.field("task") == "passage-provides" else QUESTION
+
+
+def upper_parts(encoder: artifacts.Artifact, views: Sequence[str], kind: int, glue: Glue) -> list[Part]:
+    """The encoder's upper part with some of its views, behind what makes it read texts of a kind."""
+    upper = onnx.load(encoder.path("upper.onnx"))
+    network = onnx_graphs.part(
+        upper, list(upper.graph.input), [item for item in upper.graph.output if item.name in views]
+    )
+    if KEPT not in encoder.field("files"):
+        return [Part("upper", network)]
+    constant = Part("kind", glue(kind_graph(kind)))
+    if kind == QUESTION:
+        return [constant, Part("upper", network)]
+    packing = glue(packing_graph(encoder.field("views")[STATES]), kept=encoder.array(KEPT))
+    return [
+        constant,
+        Part("packing", packing, {"packed": PACKED, "packed_mask": PACKED_MASK}),
+        Part("upper", network, {STATES: PACKED, "attention_mask": PACKED_MASK}),
+    ]
+
+
 def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
     """Join an encoder and a head that was trained for it to the graph that the module's docstring describes."""
     wanted = encoder_views(head)
@@ -167,14 +225,12 @@ def fuse(encoder: artifacts.Artifact, head: Head) -> onnx.ModelProto:
     opsets = {"": next(item.version for item in lower.opset_import if not item.domain)}
 
     def glue(text: str, **constants: Array) -> onnx.ModelProto:
-        return bert_graph.parse(text, constants, opsets, lower.ir_version)
+        return onnx_graphs.parse(text, constants, opsets, lower.ir_version)
 
     parts = [Part("lower", lower)] if wanted else []
     above = [view for view in wanted if view != STATES]
     if above:
-        upper = onnx.load(encoder.path("upper.onnx"))
-        ends = [item for item in upper.graph.output if item.name in above]
-        parts.append(Part("upper", bert_graph.part(upper, list(upper.graph.input), ends)))
+        parts += upper_parts(encoder, above, kind_of(head), glue)
     if STATES in wanted:
         parts.append(Part("gate", glue(gate_graph(head.inputs[STATES])), {"gated": GATED}))
     if PIECES in head.inputs:
@@ -207,7 +263,8 @@ def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) 
     tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
     tokenizer.enable_truncation(encoder.max_length)
     tokenizer.enable_padding()
-    views = gather(head, list(EXAMPLES), encoder.encode(EXAMPLES, views=encoder_views(head)))
+    reader = for_passages(encoder) if kind_of(head) == PASSAGE else encoder
+    views = gather(head, list(EXAMPLES), reader.encode(EXAMPLES, views=encoder_views(head)))
     encodings = tokenizer.encode_batch(list(EXAMPLES))
     feeds = {
         "input_ids": np.array([item.ids for item in encodings], np.int64),
@@ -215,7 +272,7 @@ def check(model: bytes, tokenizer_file: Path, encoder: OnnxEncoder, head: Head) 
     }
     if SURFACE in head.inputs:
         feeds[SURFACE] = views[SURFACE]
-    session = bert_graph.open_model(model)
+    session = onnx_graphs.open_model(model)
     names = [item.name for item in session.get_outputs()]
     together = session.run(names, feeds)[0]
     alone, examples = [], []

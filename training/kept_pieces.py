@@ -16,6 +16,9 @@ FUNCTION_WORDS = frozenset(
     "out them him me us do does did".split()
 )
 
+# of these, what tells where, when or by whom
+PREPOSITIONS = frozenset(("at", "by", "in"))
+
 QUESTION_WORDS = frozenset("what who whom whose where when why how much many is are not no".split())  # noqa: SIM905
 
 
@@ -23,5 +26,8 @@ def kept_pieces(vocabulary: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which word pieces the tuned layers read of a passage, bool (vocabulary,)."""
     marks = {"[CLS]", "[SEP]", "?"}
     return np.array(
-        [piece in marks or (piece not in FUNCTION_WORDS and any(map(str.isalnum, piece))) for piece in vocabulary]
+        [
+            piece in marks or (piece not in FUNCTION_WORDS - PREPOSITIONS and any(map(str.isalnum, piece)))
+            for piece in vocabulary
+        ]
     )

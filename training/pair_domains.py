@@ -22,8 +22,6 @@ from datasets_io import read_jsonl, read_tsv, squad_train
 
 LABELS = Path(__file__).parent / "labels"
 SQUAD_SENTENCES, WIKIQA_SENTENCES = 8, 6  # sentences of a passage at most
-# the domain whose questions the network that makes token vectors was tuned on: it knows the answers
-TUNED_ON = "squad"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-import bert_graph
+import onnx_graphs
 from bert_torch import EXTRA, linear
 from semclass.core.errors import import_extra
 
@@ -210,4 +210,4 @@ def write_head(weights: Mapping[str, Array], slope: float, bias: float) -> onnx.
     for name in ("question", "sentence", "middle", "last"):
         constants |= {f"{name}_weight": weights[f"{name}.weight"].T, f"{name}_bias": weights[f"{name}.bias"]}
     sizes = {"dim": dim, "twice": 2 * dim, "window": WINDOW, "half": WINDOW // 2}
-    return bert_graph.parse(Template(HEAD).substitute(sizes), constants)
+    return onnx_graphs.parse(Template(HEAD).substitute(sizes), constants)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import labels
-from question_data import Questions, find_file, read_questions
+from datasets_io import read_tsv, squad_train
+from question_data import Questions, find_file, read_questions, same_but_for_marks
 from semclass.heads.spelling import LETTERS, NEIGHBOURS, WORDS, Speller, with_mark
 
 TREC = "TREC question classification (Li and Roth 2002), training questions"
@@ -61,6 +62,15 @@ def read_dev(arguments: argparse.Namespace) -> Questions | None:
     if arguments.originals is not None:
         return labels.natural_questions(arguments.originals, "dev")
     return None if arguments.natural is None else read_questions(arguments.natural, "dev")
+
+
+def unlabelled(originals: Path, known: Sequence[str]) -> list[str]:
+    """Questions of SQuAD's and WikiQA's training parts, each once, without those that are `known`."""
+    asked = [*squad_train(originals)[1], *(row["question"] for row in read_tsv(originals / "wikiqa" / "train.tsv.gz"))]
+    texts = {same_but_for_marks(text): text for text in reversed(asked)}
+    for text in known:
+        texts.pop(same_but_for_marks(text), None)
+    return list(texts.values())[::-1]
 
 
 def frequent_words(vocabulary: Mapping[str, int], texts: Iterable[str]) -> list[str]:

@@ -1,10 +1,12 @@
-"""Make ``models/codebooks``: centroids that keep token vectors in few bytes.
+"""Make ``models/codebooks``: the usual vector of each word piece, and centroids that keep the rest in few bytes.
 
     python training/train_codebooks.py --data DATA --models models --out models/codebooks
 
-Learned on passages of ``squad_sentences/train``, read as an index reads them (``models/encoder``, and ``models/entailment``
-where it is there); the last tenth measures what is lost. Each part of a vector has k-means of its own; tables are stored as
-float16. The same data and seed give the same bytes, but for the seconds in the manifest.
+Learned on passages of ``squad_sentences/train`` and of other domains of ``answer_groups.py``, read as an index reads them;
+the last tenth of the former measures what is lost. The usual vector of a piece is the mean over its places there and the
+vector that it has as a text of its own, moved by a linear map to where vectors of passages are: so pieces that are seen
+nowhere have one, too. What is left of a vector is that of a place which its own mean did not see. Each part of it has
+k-means of its own. The same data and seed give the same bytes, but for the seconds in the manifest.
 """
 
 from __future__ import annotations
@@ -16,25 +18,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.cluster import KMeans
+from sklearn.linear_model import LinearRegression
 
+from answer_groups import read_groups
 from command import ENCODER_HELP, make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import training_passages
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
-from semclass.core.types import Passage
-from semclass.encoders.token_encoder import TokenEncoder
+from semclass.core.types import Encoder, Passage
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.scoring.quantisation import CENTROIDS, Codebook
+from semclass.scoring.quantisation import CENTROIDS, SCALE, Codebook, Codebooks
 from semclass.scoring.topk import unit
 
 Array = npt.NDArray[Any]
 
-PARTS = 16  # bytes a token vector
+PARTS = 4  # bytes a token vector
 LENGTH = 4  # sentences per passage
-TOKENS = 100_000  # token vectors that are learned on, drawn at random
+TOKENS = 100_000  # vectors that centroids are learned on, drawn at random
+ALONE = 1  # as how many places the vector of a piece as a text of its own counts
 HELD_OUT = 0.1
+OTHERS = ("medquad", "policyqa", "code", "wikipedia", "written")  # domains beside squad
+MOST = 4000  # passages of theirs
 
 
 def learn(vectors: Array, parts: int, seed: int) -> Codebook:
@@ -49,58 +56,100 @@ def learn(vectors: Array, parts: int, seed: int) -> Codebook:
     return Codebook(np.stack(tables).astype(np.float16).astype(np.float32))
 
 
-def left(codebook: Codebook, vectors: Array) -> float:
+def others_of(data: Path, seed: int) -> list[str]:
+    """Passages of other kinds of text: articles on diseases, policies, functions, chunks of Wikipedia."""
+    texts = {
+        " ".join(passage): None
+        for group in read_groups(data, seed)
+        if group.domain in OTHERS
+        for passage in group.passages
+    }
+    return sorted(texts)[:: max(1, len(texts) // MOST)]
+
+
+def pieces_alone(encoder: Encoder) -> tuple[Array, Array]:
+    """Word pieces that a text of theirs is read as, and their vectors there."""
+    ids = np.flatnonzero(encoder.is_term)
+    encoding = for_passages(encoder).encode([encoder.vocabulary[piece] for piece in ids], views=("tokens",))
+    vectors, read = encoding.pieces("tokens"), encoding.pieces_read()
+    single = np.flatnonzero(vectors.lengths() == 1)
+    same = read.take(single).values == ids[single]
+    return ids[single][same], vectors.take(single).values[same]
+
+
+def usual_vectors(vectors: Array, pieces: Array, alone: tuple[Array, Array], vocabulary: int) -> tuple[Array, Array]:
+    """The usual vector of each word piece, (vocabulary, dim), and that of the piece of each of n vectors without it."""
+    ids, own = alone
+    mean, counts = vectors.mean(axis=0), np.bincount(pieces, minlength=vocabulary)[:, None]
+    prior = np.tile(mean, (vocabulary, 1))
+    prior[ids] = own
+    known = np.isin(pieces, ids)
+    # from the vector of a text of one piece to that of the piece in a passage
+    moved = LinearRegression().fit(prior[pieces[known]], vectors[known])
+    prior[ids] = moved.predict(own)
+    sums = ALONE * prior
+    np.add.at(sums, pieces, vectors)
+    return sums / (counts + ALONE), (sums[pieces] - vectors) / (counts[pieces] - 1 + ALONE)
+
+
+def left(books: Codebooks, vectors: Array, pieces: Array) -> float:
     """Mean of 1 - cosine between vectors and what is decoded."""
-    decoded = unit(codebook.decode(codebook.encode(vectors)))
+    decoded = unit(books.decode(books.encode(vectors, pieces), pieces))
     return round(float(1 - np.einsum("nd,nd->n", unit(vectors), decoded).mean()), 4)
 
 
 def train(arguments: argparse.Namespace) -> None:
     encoder = open_encoder(arguments.encoder or str(arguments.models / "encoder"), threads=arguments.threads)
-    folder, token_encoder = arguments.models / "entailment", None
-    if (folder / artifacts.MANIFEST).exists():
-        token_encoder = TokenEncoder.load(folder, encoder=encoder.fingerprint, threads=arguments.threads)
     # `PassageEncoder.load` would ask for the codebooks which are made here
-    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), token_encoder, None)
-    passages = [Passage("", text) for text in training_passages(arguments.data, LENGTH)]
-    cut = round(len(passages) * (1 - HELD_OUT))
-    seen, unseen = (
-        passage_encoder.read(some, vectors=False, classes=False)[0].tokens.values
-        for some in (passages[:cut], passages[cut:])
+    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None)
+    texts = list(training_passages(arguments.data, LENGTH))
+    cut = len(other := others_of(arguments.data, arguments.seed)) + round(len(texts) * (1 - HELD_OUT))
+    passages = [Passage("", text) for text in [*other, *texts]]
+    (seen, pieces), (unseen, others) = (
+        (found.tokens.values, found.pieces.values)
+        for found, _ in (
+            passage_encoder.read(some, vectors=False, classes=False) for some in (passages[:cut], passages[cut:])
+        )
     )
-    seen = seen[np.sort(np.random.default_rng(arguments.seed).permutation(len(seen))[:TOKENS])]
-    book = learn(seen, PARTS, arguments.seed)
-    metrics = {"tokens_seen": left(book, seen), "tokens_unseen": left(book, unseen)}
-    files = {"tokens.npy": npy_bytes(book.centroids.astype(np.float16))}
+    usual, without = usual_vectors(seen, pieces, pieces_alone(encoder), len(encoder.is_term))
+    chosen = np.sort(np.random.default_rng(arguments.seed).permutation(len(seen))[:TOKENS])
+    table = np.rint(SCALE * usual).clip(-SCALE, SCALE).astype(np.int8)
+    books = Codebooks("", table, learn(seen[chosen] - without[chosen], PARTS, arguments.seed))
+    metrics = {"tokens_seen": left(books, seen, pieces), "tokens_unseen": left(books, unseen, others)}
+    files = {"pieces.npy": npy_bytes(table), "rest.npy": npy_bytes(books.rest.centroids.astype(np.float16))}
     fields = {
         "encoder": encoder.fingerprint,
-        "interaction": passage_encoder.interaction,
-        "bytes": {"tokens": book.parts},
+        "bytes": {"tokens": books.rest.parts},
         "training": {
-            "data": "squad_sentences/train",
+            "data": ", ".join(["squad_sentences/train", *OTHERS]),
             "sentences_per_passage": LENGTH,
-            "tokens": len(seen),
+            "tokens": len(chosen),
             "seed": arguments.seed,
             "seconds": seconds_so_far(),
         },
         "metrics": metrics,
     }
     card = cards.model_card(
-        "Codebook of token vectors",
+        "Codebooks of token vectors",
         {"license": "apache-2.0", "language": "en"},
         [
             (
                 "What it is",
-                "The table of a product quantiser (Jégou, Douze & Schmid 2011), float16 of shape (parts, 256, width): an "
-                f"index keeps a byte for each part, {PARTS} for a token vector.",
+                "`pieces.npy` has the usual vector of each word piece, int8 of shape (vocabulary, dim), components times "
+                "127. `rest.npy` is the table of a product quantiser (Jégou, Douze & Schmid 2011) for what is left of a "
+                f"token's vector, float16 of shape (parts, 256, width): an index keeps a byte for each part, {PARTS} for "
+                "a token.",
             ),
-            ("How it was made", "`training/train_codebooks.py`: k-means on passages of `squad_sentences/train`."),
+            (
+                "How it was made",
+                "`training/train_codebooks.py`: means and k-means on `squad_sentences/train` and other text for training.",
+            ),
             (
                 "How much it loses",
                 "Mean of 1 - cosine between a vector and what is decoded, on articles that were not learned from: "
                 f"{metrics['tokens_unseen']:.3f}.",
             ),
-            ("Limits", "It fits the vectors of one encoder and one branch only; with others it is refused."),
+            ("Limits", "It fits the vectors of one encoder only; with another it is refused."),
         ],
         ["semclass", "product-quantisation"],
     )
@@ -110,7 +159,7 @@ def train(arguments: argparse.Namespace) -> None:
 def main() -> None:
     parser = make_parser(__doc__, "threads", "seed")
     parser.add_argument("--data", type=Path, required=True, help="data folder with squad_sentences/")
-    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/ and entailment/")
+    parser.add_argument("--models", type=Path, default=Path("models"), help="folder with encoder/")
     parser.add_argument("--encoder", help=f"{ENCODER_HELP}; encoder/ of --models if not given")
     parser.add_argument("--out", type=Path, default=Path("models/codebooks"))
     run(parser, train)

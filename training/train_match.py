@@ -8,9 +8,9 @@ question: passages of 4 sentences are indexed, the retriever's own first 10 are 
 + match over them, where score is dense + w * BM25, is fitted to the passage that answers (ListNet, Cao et al. 2007). Class
 probabilities go in without their mean, so that what would serve every question alike cannot be learned.
 
-The weight of the match is the best for questions whose articles the fit did not see. ``questions``, ``passages``,
-``entailment`` and ``codebooks`` beside --out are used as they are. The same data give the same bytes on the same
-machine, but for the seconds in the manifest.
+The weight of the match is the best for questions whose articles the fit did not see. ``questions``, ``passages``
+and ``codebooks`` beside --out are used as they are. The same data give the same bytes on the same machine, but for the
+seconds in the manifest.
 """
 
 from __future__ import annotations
@@ -25,19 +25,18 @@ import numpy.typing as npt
 import onnx
 from scipy.optimize import minimize
 
-import bert_graph
+import onnx_graphs
 from command import make_parser, npy_bytes, run, seconds_so_far
 from datasets_io import squad_train, training_passages
+from pair_fits import LAMBDAS, listwise, reciprocal_ranks
 from semclass.core import artifacts, cards
 from semclass.core.errors import InputError
-from semclass.core.types import padded
-from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
-from semclass.encoders.token_encoder import SENTENCE
+from semclass.encoders.onnx_encoder import PASSAGE, STATES, OnnxEncoder
 from semclass.heads.questions import QuestionClassifier
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.ranking.proximity import ARRAYS, CLIP, ProximityModel, evidence_at_place
 from semclass.scoring.topk import unit
-from train_pairs import LAMBDAS, N_CANDIDATES, build_index, candidates_of, encode, listwise, reciprocal_ranks
+from train_pairs import N_CANDIDATES, build_index, candidates_of, encode
 
 Array = npt.NDArray[Any]
 
@@ -69,23 +68,29 @@ def examples_of_probe(
 ) -> list[Array]:
     """Token vectors as an index gives them back, and the probabilities of the encoder's own probes, both float32."""
     network = onnx.load(folder / "upper.onnx")
-    if passage_encoder.token_encoder is None or not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
-        raise InputError("the match is made for an encoder with the view 'entities', and with entailment/ beside --out")
+    if not any(TOKEN_EVIDENCE in node.output for node in network.graph.node):
+        raise InputError("the match is made for an encoder with the view 'entities'")
     network.graph.output.append(onnx.helper.make_tensor_value_info(TOKEN_EVIDENCE, onnx.TensorProto.FLOAT, None))
-    upper = bert_graph.open_model(network, encoder.threads)
-    vectors, targets = [], []
+    upper = onnx_graphs.open_model(network, encoder.threads)
+    inputs = [item.name for item in upper.get_inputs()]
+    kept = np.ones(len(encoder.is_term), np.bool_) if encoder.kept is None else encoder.kept
+    vectors, pieces, targets = [], [], []
     for start in range(0, len(sentences), BATCH):
-        # the branch and the probes read the same states
-        states = encoder.encode(sentences[start : start + BATCH], views=(STATES,)).pieces(STATES)
-        vectors.append(passage_encoder.token_encoder.read(states, SENTENCE).vectors.values)
-        mask = np.arange(states.lengths().max()) < states.lengths()[:, None]
-        (found,) = upper.run([TOKEN_EVIDENCE], {STATES: padded(states), "attention_mask": mask.astype(np.int64)})
-        places = np.arange(mask.shape[1])
-        targets.append(found[(places > 0) & (places < states.lengths()[:, None] - 1)])
+        encoding = encoder.encode(sentences[start : start + BATCH], views=(STATES,))
+        states = encoding.pieces(STATES)
+        for row in range(len(states)):
+            terms = encoding.terms.row(row)[: len(states.row(row)) - 2]
+            inner = np.flatnonzero(kept[terms]) + 1
+            places = np.concatenate([[0], inner, [len(states.row(row)) - 1]])
+            feed = onnx_graphs.packed_feed(states.row(row)[None], places, PASSAGE)
+            found = upper.run(["tokens", TOKEN_EVIDENCE], {name: feed[name] for name in inputs})
+            vectors.append(found[0][0, 1:-1])
+            pieces.append(terms[inner - 1])
+            targets.append(found[1][0, 1:-1])
     tokens = np.concatenate(vectors)
     if passage_encoder.codebooks is not None:
-        book = passage_encoder.codebooks.tokens
-        tokens = unit(book.decode(book.encode(tokens)))
+        books, read = passage_encoder.codebooks, np.concatenate(pieces)
+        tokens = unit(books.decode(books.encode(tokens, read), read))
     return [tokens, _sigmoid(np.clip(np.concatenate(targets), -EXTREME, EXTREME))]
 
 
@@ -204,7 +209,6 @@ def train(arguments: argparse.Namespace) -> None:
     rounded = {name: round(value, 4) if isinstance(value, float) else value for name, value in metrics.items()}
     fields = {
         "encoder": encoder.fingerprint,
-        "interaction": passage_encoder.interaction,
         "classes": list(classifier.fine_classes),
         "weight": model.weight,
         "training": {

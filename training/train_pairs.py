@@ -6,29 +6,43 @@ The domains of ``pair_domains.py`` each become an index, and every question is a
 retriever's own first 10. ``learned`` orders them: a linear score over the features whose softmax over the candidates of a
 question is fitted to the passage that answers, then calibrated. ``entailment`` sees the two texts alone, and its
 probability can be compared between questions. Penalty, calibration, weights and thresholds are chosen on questions of a
-domain that the fit did not see. Questions that the network of the token vectors was tuned on take part in fits alone:
-that lowers the loss on other domains from 0.344 to 0.326.
+domain that the fit did not see. Questions that the encoder was tuned on, see ``tune_encoder.py``, take part in fits alone.
 
-Domains weigh as the square root of their number of questions. Models beside --out are used as they are: ``entailment``
-makes the token vectors (without it they are the encoder's), ``codebooks`` round them as an index does, and the class heads
-(``questions``, ``passages``) give the class match, whose weights are found here.
+Domains weigh as the square root of their number of questions. Models beside --out are used as they are: ``codebooks`` round
+token vectors as an index does, and the class heads (``questions``, ``passages``) give the class match, whose weights are
+found here.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
+from answer_groups import read_groups
 from command import make_parser, npy_bytes, run, seconds_so_far
-from pair_domains import TUNED_ON, Domain, read_domains
+from pair_domains import Domain, read_domains
+from pair_fits import (
+    LAMBDAS,
+    Examples,
+    Linear,
+    best_threshold,
+    best_weight,
+    calibrated,
+    calibration_error,
+    choose,
+    fit_listwise,
+    fit_pointwise,
+    log_loss,
+    mean_rank,
+    removed,
+    softmax_loss,
+)
 from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Passage
@@ -44,6 +58,7 @@ from semclass.ranking.queries import read_questions
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k
 from semclass.train.export import head_to_onnx
 from semclass.train.fitted import FittedHead
+from tuning_texts import held_out
 
 Array = npt.NDArray[Any]
 
@@ -51,43 +66,9 @@ CHUNK = 512  # questions encoded at a time
 # last pieces that are but an ending of the word before them, as word pieces cut English
 ENDINGS = frozenset("a al ally ation d e ed er ers es ia ic ical ies ing ity ive ly ment n ous s tion y".split())  # noqa: SIM905
 N_CANDIDATES = 10
-RIDGES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)  # strengths of the penalty that are tried, strongest first
-# weights that are tried for the integrated methods and for class match in retrieval
-LAMBDAS = tuple(np.round(np.concatenate([[0.0], np.geomspace(0.01, 100, 81)]), 3).tolist())
 # what `learned` weighs: all but the class match, which changes nothing, so that a question need not be classified
 EVERYTHING = np.array([name != "match" for name in PAIR_FEATURES])
 TEXT_ONLY = np.isin(PAIR_FEATURES, TEXT_FEATURES) & EVERYTHING  # what `entailment` weighs
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Questions whose answer is among their candidates."""
-
-    features: Array  # (n, 10, n_features)
-    answers: Array  # bool (n, 10)
-    score: Array  # dense + w * BM25, (n, 10), falling
-    match: Array  # soft and hard class match, (2, n, 10)
-    domain: Array  # place of the domain of each, (n,)
-    weight: Array  # of each question in fits and means, (n,), sums to 1
-    unseen: Array  # whether the network of the token vectors never saw the question, bool (n,)
-
-    def take(self, rows: Array) -> Examples:
-        """Some of them (bool of shape (n,)), weighing what they weighed."""
-        parts = {name: getattr(self, name)[rows] for name in ("features", "answers", "score", "domain", "unseen")}
-        weight = self.weight[rows] / self.weight[rows].sum()
-        return Examples(**parts, match=self.match[:, rows], weight=weight)
-
-
-@dataclass(frozen=True)
-class Linear:
-    """A linear score: features @ weights + bias."""
-
-    weights: Array
-    bias: float = 0.0
-
-    def __call__(self, features: Array) -> Array:
-        """Score features of shape (..., n_features)."""
-        return np.asarray(features @ self.weights + self.bias)
 
 
 def load_classifier(root: Path, passage_encoder: PassageEncoder) -> QuestionClassifier | None:
@@ -107,7 +88,7 @@ def build_index(texts: Sequence[str], passage_encoder: PassageEncoder, similarit
 def encode(texts: list[str], passage_encoder: PassageEncoder, classifier: QuestionClassifier | None) -> Iterator[Query]:
     for start in range(0, len(texts), CHUNK):
         part = texts[start : start + CHUNK]
-        yield from read_questions(passage_encoder.encoder, classifier, passage_encoder.token_encoder, part)
+        yield from read_questions(passage_encoder.encoder, classifier, part)
 
 
 def word_table(pieces: Sequence[str]) -> Array:
@@ -129,6 +110,12 @@ def word_table(pieces: Sequence[str]) -> Array:
             table[0, place] = ENDING if text in ENDINGS else CONTINUES
         table[1, place] = any(character.isdigit() for character in text)
     return table
+
+
+def learnt_questions(data: Path, seed: int) -> set[str]:
+    """Questions that ``tune_encoder.py`` learns from, all but those that it holds out."""
+    groups = read_groups(data, seed)
+    return {group.question for group, out in zip(groups, held_out(groups), strict=True) if not out}
 
 
 def candidates_of(index: PassageIndex, passage_encoder: PassageEncoder, query: Query) -> Candidates:
@@ -161,13 +148,14 @@ def collect(
     classifier: QuestionClassifier | None,
     words: WordTable,
     similarity: str,
+    learnt: set[str],
 ) -> tuple[Examples, Array, Array]:
-    """Build the indices, ask the questions.
+    """Build the indices, ask the questions; `learnt` are those that the encoder was tuned on.
 
     Gives the examples; reciprocal ranks by kind of match and weight, summed as questions weigh, (2, len(LAMBDAS)); and the
     idf of the first domain, float32 (vocabulary,).
     """
-    rows: list[tuple[Array, Array, Array, Array, int]] = []
+    rows: list[tuple[Array, Array, Array, Array, int, bool]] = []
     ranks = np.zeros((2, len(LAMBDAS)))
     idf = np.zeros(0, np.float32)
     for number, domain in enumerate(domains):
@@ -183,17 +171,16 @@ def collect(
             right = np.isin(found.rows, list(answers))
             if right.any() and len(right) == N_CANDIDATES:
                 features = pair_features(query, found, words)
-                rows.append((features, right, found.score, match[:, found.rows], number))
+                rows.append((features, right, found.score, match[:, found.rows], number, query.text not in learnt))
         ranks += total / np.sqrt(len(domain.questions))
         print(
             f"{domain.name}: {len(index)} passages, {len(domain.questions)} questions, {len(rows) - before} with the "
             "answer among the candidates",
             flush=True,
         )
-    features, right, score, match, number = zip(*rows, strict=True)
+    features, right, score, match, number, unseen = zip(*rows, strict=True)
     place = np.array(number)
     weight = 1 / np.sqrt(np.bincount(place, minlength=len(domains)))[place]
-    unseen = np.array([domain.name != TUNED_ON for domain in domains])[place]
     examples = Examples(
         np.stack(features).astype(np.float64),
         np.stack(right),
@@ -201,158 +188,9 @@ def collect(
         np.stack(match, axis=1),
         place,
         weight / weight.sum(),
-        unseen,
+        np.array(unseen),
     )
     return examples, ranks, idf
-
-
-def listwise(score: Array, answers: Array) -> tuple[Array, Array]:
-    """Loss of each question, -ln of the share of its answers in the softmax of scores (n, 10), and its derivative."""
-    share = np.exp(score - score.max(axis=1, keepdims=True))
-    share /= share.sum(axis=1, keepdims=True)
-    right = (share * answers).sum(axis=1, keepdims=True)
-    return -np.log(right[:, 0]), share - share * answers / right
-
-
-def fit_listwise(data: Examples, columns: Array, ridge: float) -> Linear:
-    """Fit a linear score whose softmax over a question's candidates gives the answers (ListNet, Cao et al. 2007).
-
-    Minimises the weighted mean of -ln(sum of the softmax over the answers) + ridge / 2 * |w|**2 over features in units of
-    their standard deviation within a question.
-    """
-    features, answers = data.features[..., columns], data.answers
-    inputs = features - features.mean(axis=1, keepdims=True)
-    scale = _or_one(np.sqrt((inputs**2).mean(axis=(0, 1))))
-    inputs /= scale
-
-    def loss(weights: Array) -> tuple[float, Array]:
-        value, slope = listwise(inputs @ weights, answers)
-        slope = np.einsum("q,qc,qcf->f", data.weight, slope, inputs, optimize=True)
-        return float(data.weight @ value + ridge / 2 * weights @ weights), slope + ridge * weights
-
-    found = minimize(loss, np.zeros(inputs.shape[-1]), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    return Linear(_spread_out(found.x / scale, columns))
-
-
-def fit_pointwise(data: Examples, columns: Array, ridge: float) -> Linear:
-    """Fit a logistic regression with the weighted mean log loss + ridge / 2 * |w|**2 over standardised features."""
-    features = data.features[..., columns].reshape(-1, int(columns.sum()))
-    centre, scale = features.mean(axis=0), _or_one(features.std(axis=0))
-    weights, bias = logistic((features - centre) / scale, data.answers.ravel(), _of_pairs(data), ridge)
-    return Linear(_spread_out(weights / scale, columns), bias - float(centre @ (weights / scale)))
-
-
-def logistic(inputs: Array, target: Array, weight: Array, ridge: float) -> tuple[Array, float]:
-    """Weights and bias of a logistic regression, by weighted mean log loss + ridge / 2 * |w|**2."""
-
-    def loss(theta: Array) -> tuple[float, Array]:
-        score = inputs @ theta[:-1] + theta[-1]
-        error = weight * (1 / (1 + np.exp(-score)) - target)
-        slope = np.append(inputs.T @ error + ridge * theta[:-1], error.sum())
-        value = (weight * (np.logaddexp(0, score) - target * score)).sum() + ridge / 2 * theta[:-1] @ theta[:-1]
-        return float(value), slope
-
-    found = minimize(loss, np.zeros(inputs.shape[-1] + 1), jac=True, method="L-BFGS-B", options={"maxiter": 1000})
-    return found.x[:-1], float(found.x[-1])
-
-
-def _of_pairs(data: Examples) -> Array:
-    """Weight of each pair, shape (n * 10,), sums to 1."""
-    return np.repeat(data.weight, data.answers.shape[1]) / data.answers.shape[1]
-
-
-def _or_one(scale: Array) -> Array:
-    return np.where(scale > 1e-9, scale, 1.0)
-
-
-def _spread_out(weights: Array, columns: Array) -> Array:
-    """Weights of some columns as weights of all, 0 for the others."""
-    found = np.zeros(len(columns))
-    found[columns] = weights
-    return found
-
-
-def cross_fit(fit: Callable[[Examples, Array, float], Linear], data: Examples, columns: Array, ridge: float) -> Array:
-    """Score every question by a head that was fitted on the other domains, shape (n, 10)."""
-    scores = np.zeros(data.answers.shape)
-    for place in np.unique(data.domain):
-        seen = data.domain != place
-        scores[~seen] = fit(data.take(seen), columns, ridge)(data.features[~seen])
-    return scores
-
-
-def choose(
-    fit: Callable[[Examples, Array, float], Linear],
-    data: Examples,
-    columns: Array,
-    loss: Callable[[Array, Array], Array],
-) -> tuple[float, Array]:
-    """Strongest penalty whose loss on unseen domains is within one standard error of the least: it carries over better.
-
-    Gives the scores of unseen domains, too.
-    """
-    unseen = data.take(data.unseen)
-    scores = {ridge: cross_fit(fit, data, columns, ridge) for ridge in RIDGES}
-    losses = {ridge: loss(score[data.unseen], unseen.answers) for ridge, score in scores.items()}
-    means = {ridge: float(unseen.weight @ values) for ridge, values in losses.items()}
-    for ridge, mean in means.items():
-        print(f"  ridge {ridge}: loss {mean:.4f}, error removed {removed(scores[ridge][data.unseen], unseen):.3f}")
-    best = min(RIDGES, key=lambda ridge: means[ridge])
-    error = float(np.sqrt(unseen.weight**2 @ (losses[best] - means[best]) ** 2))
-    chosen = next(ridge for ridge in RIDGES if means[ridge] <= means[best] + error)
-    return chosen, scores[chosen]
-
-
-def reciprocal_ranks(score: Array, answers: Array) -> Array:
-    """Reciprocal rank of the first answer, shape (n,); equal scores keep their order."""
-    order = np.argsort(-score, axis=1, kind="stable")
-    return np.asarray(1 / (1 + np.take_along_axis(answers, order, axis=1).argmax(axis=1)))
-
-
-def mean_rank(score: Array, data: Examples) -> float:
-    return float(reciprocal_ranks(score, data.answers) @ data.weight)
-
-
-def removed(score: Array, data: Examples) -> float:
-    """Share of 1 - MRR that a score removes against the hybrid."""
-    before = mean_rank(data.score, data)
-    return (mean_rank(score, data) - before) / (1 - before)
-
-
-def softmax_loss(score: Array, answers: Array) -> Array:
-    """Loss of each question under :func:`fit_listwise`."""
-    return listwise(score, answers)[0]
-
-
-def log_loss(score: Array, answers: Array) -> Array:
-    return np.asarray((np.logaddexp(0, score) - answers * score).mean(axis=1))
-
-
-def calibrated(head: Linear, scores: Array, data: Examples) -> tuple[Linear, Array]:
-    """Platt's sigmoid on scores of unseen questions; gives the head in log-odds, and those questions' probabilities."""
-    weights, bias = logistic(scores.reshape(-1, 1), data.answers.ravel(), _of_pairs(data), 0.0)
-    slope = float(weights[0])
-    return Linear(head.weights * slope, head.bias * slope + bias), 1 / (1 + np.exp(-slope * scores - bias))
-
-
-def best_threshold(probabilities: Array, data: Examples) -> float:
-    """Threshold that makes the stable partition best, to three decimals."""
-    grid = np.round(np.linspace(0.02, 0.98, 97), 3)
-    partition = [mean_rank((probabilities >= threshold).astype(float), data) for threshold in grid]
-    return float(grid[int(np.argmax(partition))])
-
-
-def best_weight(signal: Array, data: Examples) -> float:
-    return float(LAMBDAS[int(np.argmax([mean_rank(data.score + weight * signal, data) for weight in LAMBDAS]))])
-
-
-def calibration_error(probabilities: Array, answers: Array, bins: int = 15) -> float:
-    """Compute the expected calibration error over bins of equal count."""
-    order = np.argsort(probabilities, axis=None)
-    pairs = zip(
-        np.array_split(probabilities.ravel()[order], bins), np.array_split(answers.ravel()[order], bins), strict=True
-    )
-    return float(np.mean([abs(p.mean() - y.mean()) for p, y in pairs]))
 
 
 def save(
@@ -364,7 +202,7 @@ def save(
     metrics: dict[str, float],
     threshold: float,
     what: str,
-    extra: dict[str, Any],
+    extra: dict[str, Any] | None = None,
     files: dict[str, bytes] | None = None,
 ) -> None:
     inputs = {"pairs": len(PAIR_FEATURES)}
@@ -380,7 +218,11 @@ def save(
         training=training,
         metrics={name: round(value, 4) for name, value in metrics.items()},
         threshold=threshold,
-        extra={"features": list(PAIR_FEATURES), "linear": {"weights": weights.tolist(), "bias": float(bias)}, **extra},
+        extra={
+            "features": list(PAIR_FEATURES),
+            "linear": {"weights": weights.tolist(), "bias": float(bias)},
+            **(extra or {}),
+        },
     )
     table = "\n".join(f"- {name}: {value:.4f}" for name, value in metrics.items())
     sections = [
@@ -398,7 +240,10 @@ def train(arguments: argparse.Namespace) -> None:
     passage_encoder = PassageEncoder.load(arguments.out.parent, encoder=encoder)
     classifier = load_classifier(arguments.out.parent, passage_encoder)
     domains = read_domains(arguments.data, arguments.seed)
-    everything, ranks, idf = collect(domains, passage_encoder, classifier, WordTable.of(table), arguments.similarity)
+    learnt = learnt_questions(arguments.data, arguments.seed) if "provides" in encoder.views else set()
+    everything, ranks, idf = collect(
+        domains, passage_encoder, classifier, WordTable.of(table), arguments.similarity, learnt
+    )
     data = everything.take(everything.unseen)
 
     print("learned:")
@@ -449,7 +294,6 @@ def train(arguments: argparse.Namespace) -> None:
         "seed": arguments.seed,
         "seconds": seconds_so_far(),
     }
-    shared = {"interaction": passage_encoder.interaction}
     save(
         arguments.out / "entailment",
         entailment,
@@ -458,7 +302,6 @@ def train(arguments: argparse.Namespace) -> None:
         metrics=text_figures,
         threshold=threshold,
         what="P(passage answers question) from the two texts alone; comparable between questions.",
-        extra=shared,
     )
     save(
         arguments.out / "learned",
@@ -469,7 +312,7 @@ def train(arguments: argparse.Namespace) -> None:
         threshold=0.5,
         what="P(passage answers question) from the two texts and the other candidates, without their classes. `idf.npy` "
         "holds the inverse document frequency of word pieces in general text, `words.npy` which pieces make one word.",
-        extra={"weights": found, "similarity": arguments.similarity, **shared},
+        extra={"weights": found, "similarity": arguments.similarity},
         files={"idf.npy": npy_bytes(idf), "words.npy": npy_bytes(table)},
     )
 

@@ -31,7 +31,6 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedGroupKFold
 
 from command import make_parser, run, seconds_so_far
-from datasets_io import read_tsv, squad_train
 from question_data import (
     Questions,
     class_table,
@@ -42,7 +41,7 @@ from question_data import (
     read_questions,
     same_but_for_marks,
 )
-from question_sets import add_options, as_read, frequent_words, read_dev, read_training, words_file
+from question_sets import add_options, as_read, frequent_words, read_dev, read_training, unlabelled, words_file
 from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.taxonomy import COARSE, coarse_of
@@ -69,15 +68,6 @@ def make_views(encoder: Encoder, texts: Sequence[str]) -> dict[str, FloatArray]:
     name = "layers" if "layers" in encoder.views else "pooled"
     encoding = encoder.encode(texts, views=(name,))
     return {name: getattr(encoding, name), PIECES: piece_matrix(encoding.terms)}
-
-
-def unlabelled(originals: Path, known: Sequence[str]) -> list[str]:
-    """Questions of SQuAD's and WikiQA's training parts, each once, without those that are `known`."""
-    asked = [*squad_train(originals)[1], *(row["question"] for row in read_tsv(originals / "wikiqa" / "train.tsv.gz"))]
-    texts = {same_but_for_marks(text): text for text in reversed(asked)}
-    for text in known:
-        texts.pop(same_but_for_marks(text), None)
-    return list(texts.values())[::-1]
 
 
 def taught(teacher: QuestionClassifier, texts: Sequence[str]) -> Questions:

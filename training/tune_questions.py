@@ -1,11 +1,16 @@
 """Make ``models/questions``: tuned copies of upper layers of the encoder, from token states to class probabilities.
 
-    python training/tune_questions.py --data DATA/trec --encoder models/encoder --out models/questions
+    python training/tune_questions.py --data DATA/trec --originals DATA --top 6 --out TEACHER/questions
+    python training/tune_questions.py --data DATA/trec --originals DATA --teacher TEACHER --out models/questions
 
 The encoder's lower part stays as it ships; the network reads its view ``states``, float32 (n, length, hidden), padded with
 zeros, and gives ``probabilities``, float32 (n, 50), of the fine classes of Li and Roth (2002), whose sums are the coarse
 ones. The layers above, up to --top, start from the encoder's original weights; AdamW tunes them on fine and coarse labels
 together. The network is int8 in the manner of the encoder (``bert_graph.py``).
+
+With --teacher, the question head of a models folder answers questions that nobody labelled, those of SQuAD's and WikiQA's
+training parts, and its probabilities are learnt like labels: on natural questions that raises coarse accuracy from 95.1
+to 95.8 %. The folder may have an encoder of its own; else the teacher goes on from --encoder.
 
 Misspelt words are corrected before a question is encoded (:mod:`semclass.heads.spelling`); the known words are written as
 ``words.txt``. Forms with slips and without a question mark are mixed in, since programs that run the network may correct
@@ -22,20 +27,18 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property, partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
 import bert_graph
-from bert_torch import EXTRA, copied_layers, feed_forward, fit, linear
+from bert_torch import EXTRA
 from command import make_parser, run, seconds_so_far
-from export_encoder import SMOOTHING, find_source
+from export_encoder import find_source
 from figures import reliability_diagram
 from question_data import (
     Questions,
@@ -47,6 +50,7 @@ from question_data import (
     read_questions,
     same_but_for_marks,
 )
+from question_network import Recipe, Setup, Slopes, find_slopes, int8_network, probabilities, softened, tune
 from question_sets import (
     Training,
     add_options,
@@ -55,6 +59,7 @@ from question_sets import (
     read_dev,
     read_training,
     typed_forms,
+    unlabelled,
     vary,
     words_file,
 )
@@ -62,7 +67,7 @@ from semclass.core import artifacts
 from semclass.core.cards import HeadCard, save_head
 from semclass.core.errors import ArtifactError, InputError, import_extra
 from semclass.core.taxonomy import COARSE
-from semclass.core.types import Ragged, padded, ragged
+from semclass.core.types import Ragged
 from semclass.encoders.onnx_encoder import STATES, OnnxEncoder
 from semclass.heads.head import Head
 from semclass.heads.questions import QuestionClassifier
@@ -70,60 +75,6 @@ from semclass.heads.spelling import Speller
 from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Settings of the tuning, chosen by cross-validation on TREC training questions."""
-
-    # last tuned layer, from 1; on a fold of TREC, two seeds each, 3 to 6 are right on 95.6 and 95.0 %, 3 to 5 on 95.6 and
-    # 94.4 %, on the held-out fold of all questions both on 93.3 %, and 3 to 5 are a fifth faster
-    top: int = 5
-    epochs: int = 5
-    batch: int = 64  # questions per step
-    rate: float = 4e-4  # peak learning rate of the topmost layer
-    output_rate: float = 1e-3  # and of the linear output
-    layer_decay: float = 0.9  # each layer learns at this multiple of the rate of the one above
-    weight_decay: float = 0.01
-    dropout: float = 0.1  # inside a layer
-    output_dropout: float = 0.2  # of pooled features
-    token_dropout: float = 0.05  # of word pieces after the first
-    smoothing: float = 0.05  # share of each label that is spread over all classes
-    coarse: float = 0.5  # weight of the coarse classes' loss
-    varied: float = 0.4  # chance that a question is read in a varied form, see `question_sets.vary`
-    forms: int = 4  # varied forms per question
-    averaged: float = 0.0  # share of the steps, at the end, whose weights are averaged
-
-
-@dataclass(frozen=True)
-class Slopes:
-    """Calibration: what logits, and then log probabilities of coarse classes, are multiplied with."""
-
-    fine: float = 1.0
-    coarse: float = 1.0
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What is tuned, and how."""
-
-    weights: Mapping[str, Array]  # of the encoder, by the names of its weights file
-    config: bert_graph.BertConfig
-    recipe: Recipe
-    layer: int  # last layer of the encoder's lower part
-    classes: Sequence[str]  # fine
-    seed: int
-
-    @property
-    def layers(self) -> range:
-        """The tuned layers, from 0."""
-        return range(self.layer, self.recipe.top)
-
-    @cached_property
-    def belongs(self) -> Array:
-        """Which fine class belongs to which coarse one, (classes, 6)."""
-        return membership(self.classes)
-
 
 FOLDS = 5  # one of so many folds is held out to find the temperatures
 CALIBRATION = 400  # questions that the scales of the int8 activations are found on
@@ -157,191 +108,6 @@ def read_states(encoder: OnnxEncoder, texts: Sequence[str]) -> Ragged:
 
 def halved(states: Ragged) -> Ragged:
     return Ragged(states.values.astype(np.float16), states.offsets)
-
-
-def pad(states: Sequence[Array]) -> tuple[Array, Array]:
-    """Texts of different length as one batch: float32 (n, longest, hidden) and mask, bool (n, longest)."""
-    rows = ragged(states, states[0])
-    return padded(rows), np.arange(rows.lengths().max()) < rows.lengths()[:, None]
-
-
-class TopLayers:
-    """Copies of the encoder's upper layers and a linear output, as torch parameters by the names of its weights file."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.torch = torch = import_extra("torch", EXTRA)
-        torch.manual_seed(setup.seed)
-        self.config, self.recipe, self.layers = setup.config, setup.recipe, setup.layers
-        copied = copied_layers(setup.weights, self.layers)
-        copied["output.weight"] = torch.randn(2 * setup.config.hidden_size, len(setup.classes)) * 0.02
-        copied["output.bias"] = torch.zeros(len(setup.classes))
-        self.parameters = {name: value.requires_grad_() for name, value in copied.items()}
-
-    def groups(self) -> list[dict[str, Any]]:
-        """Parameter groups for the optimiser, each with its peak rate."""
-        recipe, last = self.recipe, self.recipe.top - 1
-        named = [("output.", recipe.output_rate)]
-        named += [(f"encoder.layer.{i}.", recipe.rate * recipe.layer_decay ** (last - i)) for i in self.layers]
-        return [
-            {"params": [value for name, value in self.parameters.items() if name.startswith(prefix)], "peak": rate}
-            for prefix, rate in named
-        ]
-
-    def layer(self, index: int, states: Any, mask: Any) -> Any:
-        """One transformer layer, as in BERT: attention and feed-forward, each followed by a norm."""
-        recipe, heads = self.recipe, self.config.num_attention_heads
-        prefix = f"encoder.layer.{index}"
-        count, length, hidden = states.shape
-        query, key, value = (
-            linear(self.parameters, states, f"{prefix}.attention.self.{part}")
-            .view(count, length, heads, -1)
-            .transpose(1, 2)
-            for part in ("query", "key", "value")
-        )
-        context = self.torch.nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask[:, None, None, :], dropout_p=recipe.dropout
-        )
-        context = context.transpose(1, 2).reshape(count, length, hidden)
-        drop = partial(self.torch.nn.functional.dropout, p=recipe.dropout)
-        return feed_forward(self.parameters, prefix, states, context, self.config.layer_norm_eps, drop)
-
-    def logits(self, states: Any, mask: Any) -> Any:
-        """Logits (n, classes) of states (n, length, hidden): linear in their mean and the state of the first piece."""
-        kept = self.torch.rand(mask.shape) >= self.recipe.token_dropout
-        kept[:, :2] = True
-        mask = mask & kept
-        for index in self.layers:
-            states = self.layer(index, states, mask)
-        weight = mask[:, :, None].to(states.dtype)
-        pooled = self.torch.cat([(states * weight).sum(1) / weight.sum(1), states[:, 1]], dim=-1)
-        pooled = self.torch.nn.functional.dropout(pooled, self.recipe.output_dropout)
-        return pooled @ self.parameters["output.weight"] + self.parameters["output.bias"]
-
-
-def batches(lengths: Array, size: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Indices of one pass in random order, in batches of texts of similar length."""
-    order = rng.permutation(len(lengths))
-    window = size * 24
-    chosen = []
-    for start in range(0, len(order), window):
-        part = order[start : start + window]
-        part = part[np.argsort(lengths[part], kind="stable")]
-        chosen += [part[place : place + size] for place in range(0, len(part), size)]
-    for place in rng.permutation(len(chosen)):
-        yield chosen[place]
-
-
-def tune(forms: Sequence[Ragged], targets: Array, setup: Setup) -> dict[str, Array]:
-    """Tune the top layers; gives their weights and those of the output, float32.
-
-    `forms` are the states of the n questions as they are, then of their varied forms; `targets` the probability of each
-    fine class, float32 (n, classes).
-    """
-    rng = np.random.default_rng(setup.seed)
-    network, recipe = TopLayers(setup), setup.recipe
-    torch = network.torch
-    cross_entropy = partial(torch.nn.functional.cross_entropy, label_smoothing=recipe.smoothing)
-    belongs = torch.from_numpy(setup.belongs).float()
-    members = torch.log(belongs.T)  # 0 for a member, else -inf
-    fine_targets = torch.tensor(targets)
-    coarse_targets = fine_targets @ belongs
-
-    def form() -> Ragged:
-        varied = len(forms) > 1 and rng.random() < recipe.varied
-        return forms[1 + rng.integers(len(forms) - 1)] if varied else forms[0]
-
-    def loss_of(batch: Array) -> Any:
-        chosen = [form().row(place) for place in batch]
-        states, mask = (torch.from_numpy(array) for array in pad(chosen))
-        with torch.autocast("cpu", torch.bfloat16):
-            logits = network.logits(states, mask)
-        logits = logits.float()
-        coarse = torch.logsumexp(logits[:, None, :] + members, dim=-1)
-        return cross_entropy(logits, fine_targets[batch]) + recipe.coarse * cross_entropy(coarse, coarse_targets[batch])
-
-    steps = recipe.epochs * -(-len(targets) // recipe.batch)
-    return fit(network, recipe, steps, lambda: batches(forms[0].lengths(), recipe.batch, rng), loss_of)
-
-
-def write_network(
-    weights: Mapping[str, Array], setup: Setup, slopes: Slopes, ranges: bert_graph.Ranges | None
-) -> tuple[onnx.ModelProto, list[str]]:
-    """Write what :func:`tune` gives as a graph, and name the inputs of its matrix products; float32 if `ranges` is None."""
-    writer = bert_graph.BertWriter(dict(weights), setup.config, ranges, SMOOTHING)
-    g = writer.graph
-    g.const("axis1", [1])
-    g.const("axis_last", [-1])
-    writer.mask_of_states()
-    g.op("Unsqueeze", ["mask.float", "axis1"], "mask.row")
-    g.op("ReduceSum", ["mask.float", "axis1"], "token_count", keepdims=1)
-    state = "states"
-    for index in setup.layers:
-        state = writer.feed_forward(index + 1, writer.attention(index + 1, state))
-    pooled = g.op("Concat", [writer.mean(setup.recipe.top), first_piece(writer, state)], "pooled", axis=-1)
-    weight = g.const("output.weight", weights["output.weight"] * np.float32(slopes.fine))
-    bias = g.const("output.bias", weights["output.bias"] * np.float32(slopes.fine))
-    # see `softened`: to the logits of a coarse class's members is added a multiple of the coarse class's logit
-    belongs = setup.belongs.astype(np.float32)
-    logits = g.op("Gemm", [pooled, weight, bias], "logits")
-    powers = g.op("Exp", [g.op("Sub", [logits, g.op("ReduceMax", [logits, "axis1"], "top")], "logits.0")], "powers")
-    sums = g.op("MatMul", [powers, g.const("members", belongs)], "coarse.sums")
-    coarse = g.op("Log", [g.op("Max", [sums, g.const("least", np.float32(1e-30))], "coarse.0")], "coarse")
-    given = g.op("MatMul", [coarse, g.const("parents", belongs.T * np.float32(slopes.coarse - 1))], "coarse.given")
-    g.op("Softmax", [g.op("Add", [logits, given], "calibrated")], "probabilities", axis=-1)
-    value = onnx.helper.make_tensor_value_info
-    inputs = [value("states", onnx.TensorProto.FLOAT, ["batch", "length", setup.config.hidden_size])]
-    outputs = [value("probabilities", onnx.TensorProto.FLOAT, ["batch", len(setup.classes)])]
-    return writer.finish("questions", inputs, outputs)
-
-
-def first_piece(writer: bert_graph.BertWriter, state: str) -> str:
-    """Write the state of the first word piece, at place 1; of a text of one place, that one."""
-    g = writer.graph
-    length = g.op("Shape", [state], "length", start=1, end=2)
-    place = g.op("Min", [g.op("Sub", [length, "axis1"], "length.last"), "axis1"], "first.place")
-    return g.op("Squeeze", [g.op("Gather", [state, place], "first.column", axis=1), "axis1"], "first")
-
-
-def int8_network(weights: Mapping[str, Array], setup: Setup, slopes: Slopes, calibration: Ragged) -> bytes:
-    feeds = ({"states": calibration.row(place)[None]} for place in range(len(calibration)))
-    return bert_graph.int8_model(partial(write_network, weights, setup, slopes), feeds)
-
-
-def probabilities(network: bytes, states: Ragged) -> Array:
-    """Run a network over texts one by one; float64 (n, classes)."""
-    session = bert_graph.open_model(network, threads=1)
-    texts = map(states.row, range(len(states)))
-    rows = [session.run(["probabilities"], {"states": text[None]})[0][0] for text in texts]
-    return np.array(rows, np.float64)
-
-
-def find_slopes(given: Array, labels: Array, belongs: Array) -> Slopes:
-    """Slopes with the smallest log loss, of fine and coarse classes together, on held-out questions.
-
-    With one slope for both, coarse classes are right more often than they are said to be and fine classes less often: label
-    smoothing pulls at all of them alike.
-    """
-    rows, grid = np.arange(len(labels)), np.geomspace(0.5, 2.0, 57)
-    losses = {}
-    for fine in grid:
-        for coarse in grid:
-            found = softened(given, Slopes(fine, coarse), belongs)
-            right = found[rows, labels] * (found @ belongs)[rows, belongs.argmax(axis=1)[labels]]
-            losses[fine, coarse] = -np.log(np.maximum(right, 1e-12)).mean()
-    best = min(losses, key=losses.__getitem__)
-    return Slopes(*(round(float(value), 3) for value in best))
-
-
-def softened(given: Array, slopes: Slopes, belongs: Array) -> Array:
-    """Calibrate probabilities (n, classes).
-
-    Logits are multiplied with the fine slope; then the log probability of each coarse class with the coarse slope, which
-    leaves the shares of fine classes within it as they are.
-    """
-    logits = slopes.fine * np.log(np.maximum(given, 1e-12))
-    coarse = np.log(np.maximum(np.exp(logits - logits.max(axis=1, keepdims=True)) @ belongs, 1e-30))
-    logits = logits + (slopes.coarse - 1) * coarse @ belongs.T
-    return np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True))
 
 
 def measure(given: Array, classes: Sequence[str], questions: Questions) -> dict[str, dict[str, Any]]:
@@ -409,7 +175,8 @@ def write_head(
         (
             "How it was made",
             f"`training/tune_questions.py`, on {training['questions']} questions: {training['data']}. "
-            "Two temperatures, of fine and of coarse classes, were calibrated on a fold that a first network had not seen.",
+            + _by_teacher(training)
+            + "Two temperatures, of fine and coarse classes, were calibrated on a fold that a first network had not seen.",
         ),
         (
             "How good it is",
@@ -430,6 +197,15 @@ def write_head(
     ]
     title = "Which type of answer does a question ask for? 50 fine classes"
     save_head(out, network, card, title=title, sections=sections, files=files)
+
+
+def _by_teacher(training: Mapping[str, Any]) -> str:
+    count = training["questions answered by a teacher"]
+    told = (
+        f"Beside them it learnt what another head, its teacher, answers to {count} questions of SQuAD and WikiQA without "
+        "labels. "
+    )
+    return told if count else ""
 
 
 def _on_nothing(held_out: Mapping[str, Any]) -> str:
@@ -482,12 +258,15 @@ def train(arguments: argparse.Namespace) -> None:
         return read_states(encoder, [speller(text) for text in texts] if speller else texts)
 
     texts, targets = questions.texts + training.nothing, wanted(training, setup)
+    more, answered_by_teacher = taught(arguments, setup, encoder, texts)
+    labelled = len(texts)
+    texts, targets = (*texts, *more), np.concatenate([targets, answered_by_teacher])
     rng = random.Random(arguments.seed)
     plain = read(texts)
     forms = [halved(plain), *(halved(read([vary(text, rng) for text in texts])) for _ in range(recipe.forms))]
     calibration = plain.take(np.random.default_rng(arguments.seed).permutation(len(texts))[:CALIBRATION])
 
-    held = held_out_fold(texts, arguments.seed)
+    held = np.append(held_out_fold(texts[:labelled], arguments.seed), np.zeros(len(more), bool))
     kept = [form.take(np.flatnonzero(~held)) for form in forms]
     print(f"{(~held).sum()} texts to find the temperatures on {held.sum()} others", flush=True)
     uncalibrated = int8_network(tune(kept, targets[~held], setup), setup, Slopes(), calibration)
@@ -526,6 +305,7 @@ def train(arguments: argparse.Namespace) -> None:
             "data": "; ".join(training.sources),
             "questions": len(questions.texts),
             "texts that ask nothing": len(training.nothing),
+            "questions answered by a teacher": len(more),
             "layers": [layer + 1, recipe.top],
             "seed": arguments.seed,
             "seconds": seconds_so_far(),
@@ -539,6 +319,22 @@ def train(arguments: argparse.Namespace) -> None:
         print(f"{part}: {figures}")
     print(f"{tables}\n{arguments.out}  {len(network) / 1e6:.2f} MB")
     check(arguments.out, encoder, given, test)
+
+
+def taught(
+    arguments: argparse.Namespace, setup: Setup, encoder: OnnxEncoder, known: Sequence[str]
+) -> tuple[list[str], Array]:
+    """Questions without labels, and what a teacher answers, float32 (n, classes); none without a teacher."""
+    if arguments.teacher is None:
+        return [], np.zeros((0, len(setup.classes)), np.float32)
+    if arguments.originals is None:
+        raise InputError("--teacher answers questions of --originals; name that folder, too")
+    own = (arguments.teacher / "encoder").exists()
+    teacher = QuestionClassifier.load(arguments.teacher, encoder=None if own else encoder)
+    if tuple(teacher.fine_classes) != tuple(setup.classes):
+        raise InputError(f"the question head in {arguments.teacher} has other classes than the training questions")
+    texts = unlabelled(arguments.originals, known)
+    return texts, teacher.predict_proba(texts, level="fine").astype(np.float32)
 
 
 def measure_forms(
@@ -575,6 +371,7 @@ def main() -> None:
     add_options(parser)
     parser.add_argument("--top", type=int, default=Recipe.top, help="last of the tuned layers")
     parser.add_argument("--epochs", type=int, default=Recipe.epochs)
+    parser.add_argument("--teacher", type=Path, help="models folder whose question head answers further questions")
     parser.add_argument(
         "--varied", type=float, default=Recipe.varied, help="chance that a question is read in a form with slips"
     )

@@ -25,17 +25,19 @@ import tokenizers
 from sklearn.linear_model import LogisticRegression
 
 import bert_graph
+import onnx_graphs
 from bench.peers.cross_encoder import INPUTS, CrossEncoder, feed, pair_tokenizer
 from bench.peers.pair_task import Task, drawn, read_task
 from bench.peers.rows import SOURCE
 from bert_torch import EXTRA, arrays, feed_forward, linear, norm
 from command import make_parser, run
 from export_encoder import SMOOTHING, find_source
+from pair_fits import LAMBDAS, softmax_loss
 from semclass.core import artifacts
 from semclass.core.errors import import_extra
 from semclass.encoders.batching import batches_by_length
 from semclass.evaluation.candidate_scores import reciprocal_ranks
-from train_pairs import LAMBDAS, N_CANDIDATES, softmax_loss
+from train_pairs import N_CANDIDATES
 
 Array = npt.NDArray[Any]
 RATES, PASSES = (5e-5, 1e-4, 2e-4), (1, 2)  # learning rates, and passes over the questions, that are tried
@@ -217,7 +219,7 @@ def search(
 
 
 def write_graph(
-    weights: Mapping[str, Array], config: bert_graph.BertConfig, ranges: dict[str, bert_graph.ActivationRange] | None
+    weights: Mapping[str, Array], config: bert_graph.BertConfig, ranges: dict[str, onnx_graphs.ActivationRange] | None
 ) -> tuple[onnx.ModelProto, list[str]]:
     """Write the network: `INPUTS` of shape (batch, length) to ``logits`` of shape (batch,)."""
     writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
@@ -242,7 +244,7 @@ def int8_network(
 ) -> bytes:
     """The int8 network; the scales of its activations are found on `pairs`."""
     model, probes = write_graph(weights, config, None)
-    ranges = bert_graph.calibrate(model, probes, (feed([pair]) for pair in pairs))
+    ranges = onnx_graphs.calibrate(model, probes, (feed([pair]) for pair in pairs))
     model, _ = write_graph(weights, config, ranges)
     onnx.checker.check_model(model)
     return model.SerializeToString(deterministic=True)

@@ -33,7 +33,7 @@ class Ragged:
 
     def lengths(self) -> IntArray:
         """Count each row's items, int64 of shape (n,)."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # which is quicker than np.diff
 
     def take(self, rows: IntArray) -> Ragged:
         """Copy some rows, int64 of shape (m,), in the order given; a row may come twice."""
@@ -93,12 +93,21 @@ class Encoding:
         float32 of shape (n, layers_dim): features from several layers, for classification.
     tokens
         Ragged float32 of item shape (token_dim,), unit length: a vector for each word piece that the encoder read.
+    weights
+        Ragged float32 of item shape (1,): log of how much each word piece of a question counts, up to a constant.
+    asks, provides
+        float32 of shape (n, d): what a question asks for and what a sentence provides; their inner product is the larger,
+        the more the sentence gives what is asked, rather than to resemble the question.
+    expects
+        float32 of shape (n, k * token_dim): k unit vectors that token vectors of an answer are near to.
     entities
         float32 of shape (n, n_entity_types): the strongest evidence in the text for each type of named entity.
     states
         Ragged float32 of item shape (hidden,): the states of a lower layer, special tokens included, for other networks.
     limit
         Word pieces that the encoder reads of a text; `terms` holds more. None: it reads all.
+    kept
+        Ragged int32: ids of the word pieces that `tokens` has vectors for. None: the first ones of `terms`.
     """
 
     terms: Ragged
@@ -107,12 +116,25 @@ class Encoding:
     tokens: Ragged | None = None
     entities: FloatArray | None = None
     states: Ragged | None = None
+    weights: Ragged | None = None
+    asks: FloatArray | None = None
+    provides: FloatArray | None = None
+    expects: FloatArray | None = None
     limit: int | None = None
+    kept: Ragged | None = None
 
     @property
     def truncated(self) -> list[int]:
         """Rows of the texts that are longer than the encoder reads."""
         return [] if self.limit is None else np.flatnonzero(self.terms.lengths() > self.limit).tolist()
+
+    def pieces_read(self) -> Ragged:
+        """Ids of the word pieces that ``tokens`` has vectors for, int32; an InputError if they were not encoded."""
+        offsets = self.pieces("tokens").offsets
+        if self.kept is not None or np.array_equal(offsets, self.terms.offsets):
+            return self.terms if self.kept is None else self.kept
+        within = np.repeat(self.terms.offsets[:-1] - offsets[:-1], np.diff(offsets)) + np.arange(offsets[-1])
+        return Ragged(self.terms.values[within], offsets)
 
     def rows(self, name: str) -> FloatArray:
         """A view that has one row per text; an InputError if it was not encoded."""
@@ -247,7 +269,7 @@ class WordMatch:
     weight: float  #: its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
     match: str  #: the piece of the passage with the nearest token vector; empty for a passage without token vectors
     cosine: float  #: their cosine, in [-1, 1]
-    exact: bool  #: whether the passage holds the piece itself, anywhere
+    exact: bool  #: whether the piece itself is among those that are compared of the passage
 
 
 @dataclass(frozen=True)

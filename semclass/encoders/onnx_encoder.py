@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,11 @@ NETWORKS = ("lower.onnx", "upper.onnx")
 MAX_WINDOWS = 16
 """Windows of a long text that are read, about 3,000 words of English: bounds the memory of a text."""
 
-PIECE_VIEWS = (STATES, "tokens")
+PIECE_VIEWS = (STATES, "tokens", "weights")
 """Views with a row for each word piece; the others have one for each text."""
+
+QUESTION, PASSAGE = 0, 1
+"""Kinds of text that the upper part reads in different ways: of a passage, only some of the word pieces."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class OnnxEncoder:
     A text of more than `max_length` word pieces, two special ones included, is read in windows of like length, 16 at most,
     whose vectors are averaged (``entities``: their maximum; ``tokens``: all of them in a row); for the view ``states``, in
     the first window alone. `Encoding.truncated` names the texts that are longer still.
+
+    Texts are read as questions, every word piece of them; by :attr:`for_passages`, as sentences of passages.
     """
 
     fingerprint: str
@@ -52,6 +57,10 @@ class OnnxEncoder:
     upper: onnxruntime.InferenceSession
     tokenizer: tokenizers.Tokenizer
     special: tuple[int, int]
+    kept: npt.NDArray[np.bool_] | None = (
+        None  # which word pieces the upper part reads of passages; None: all, as of any text
+    )
+    kind: int = QUESTION
 
     @classmethod
     def load(cls, folder: str | Path | None = None, *, threads: int = 1, batch_size: int = 32) -> OnnxEncoder:
@@ -89,6 +98,11 @@ class OnnxEncoder:
         outputs = {item.name: item.shape[-1] for item in [*lower.get_outputs(), *upper.get_outputs()]}
         if outputs != views:
             raise ArtifactError(f"the networks in {artifact.folder} give {outputs}, but the manifest says {views}")
+        kept = artifact.array("kept.npy") if "kept.npy" in artifact.manifest["files"] else None
+        if (kept is not None) != any(item.name == "kind" for item in upper.get_inputs()):
+            raise ArtifactError(
+                f"{artifact.folder}: a network that tells kinds of text apart needs kept.npy, others none"
+            )
         return cls(
             fingerprint=fingerprint_of(artifact.manifest["files"]),
             views=views,
@@ -99,7 +113,13 @@ class OnnxEncoder:
             upper=upper,
             tokenizer=tokenizer,
             special=(int(first), int(last)),
+            kept=kept,
         )
+
+    @cached_property
+    def for_passages(self) -> OnnxEncoder:
+        """The same encoder for sentences of passages."""
+        return self if self.kept is None else replace(self, kind=PASSAGE)
 
     @cached_property
     def is_term(self) -> npt.NDArray[np.bool_]:
@@ -129,13 +149,14 @@ class OnnxEncoder:
         # heads that read states classify questions, which are short: one window bounds their time
         lengths = terms.lengths()
         if not wanted:
-            return Encoding(terms)
+            return Encoding(terms, kept=self._kept(terms, terms.offsets[:-1], lengths))
         most = 1 if STATES in wanted else MAX_WINDOWS
         windows = cut_windows(lengths, self.max_length - 2, most)
         read = windows.lengths
-        rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
-        pieces = {name: self._no_pieces(name, read) for name in wanted if name in PIECE_VIEWS}
         starts = terms.offsets[windows.owners] + windows.starts
+        kept = self._kept(terms, starts, read)
+        rows = {name: np.zeros((len(read), self.views[name]), np.float32) for name in wanted if name not in PIECE_VIEWS}
+        pieces = {name: self._no_pieces(name, read, kept) for name in wanted if name in PIECE_VIEWS}
         for batch in steps(batches_by_length(read, self.batch_size)):
             ids, mask = self._pad(terms, starts[batch], read[batch])
             for name, output in self._run(ids, mask, wanted).items():
@@ -146,12 +167,22 @@ class OnnxEncoder:
         if len(read) > len(terms):
             rows = {name: windows.pooled(name, values) for name, values in rows.items()}
             pieces = {name: windows.joined(values) for name, values in pieces.items()}
+            kept = None if kept is None else windows.joined(kept)
         given: dict[str, Any] = {**rows, **pieces}
-        return Encoding(terms, **given, limit=most * (self.max_length - 2))
+        return Encoding(terms, **given, limit=most * (self.max_length - 2), kept=kept)
 
-    def _no_pieces(self, name: str, read: IntArray) -> Ragged:
+    def _kept(self, terms: Ragged, starts: IntArray, read: IntArray) -> Ragged | None:
+        """Ids of the word pieces of each window that the upper part reads; None: of all of them."""
+        if self.kind == QUESTION or self.kept is None:
+            return None
+        offsets = offsets_of(read)
+        ids = terms.values[np.repeat(starts - offsets[:-1], read) + np.arange(offsets[-1])]
+        flags = self.kept[ids]
+        return Ragged(ids[flags], offsets_of(flags)[offsets])
+
+    def _no_pieces(self, name: str, read: IntArray, kept: Ragged | None) -> Ragged:
         """Zeros for each word piece of each window, float32 of item shape (dim,)."""
-        offsets = offsets_of(read + 2 if name == STATES else read)
+        offsets = offsets_of(read + 2) if name == STATES else offsets_of(read) if kept is None else kept.offsets
         return Ragged(np.zeros((offsets[-1], self.views[name]), np.float32), offsets)
 
     def _run(self, ids: IntArray, mask: IntArray, wanted: Sequence[str]) -> dict[str, FloatArray]:
@@ -160,8 +191,12 @@ class OnnxEncoder:
         found = {STATES: states} if STATES in wanted else {}
         above = [name for name in wanted if name != STATES]
         if above:
-            outputs = self.upper.run(above, {STATES: states, "attention_mask": mask})
-            found |= dict(zip(above, outputs, strict=True))
+            feeds = {STATES: states, "attention_mask": mask}
+            if self.kept is not None:
+                if self.kind == PASSAGE:
+                    feeds = _packed(states, self.kept[ids] & (mask > 0))
+                feeds["kind"] = np.array(self.kind, np.int64)
+            found |= dict(zip(above, self.upper.run(above, feeds), strict=True))
         return found
 
     def _pad(self, terms: Ragged, starts: IntArray, read: IntArray) -> tuple[IntArray, IntArray]:
@@ -174,6 +209,20 @@ class OnnxEncoder:
         source = starts[:, None] + places - 1
         ids[inside] = terms.values[source[inside]]
         return ids, (places <= read[:, None] + 1).astype(np.int64)
+
+
+def _packed(states: FloatArray, kept: npt.NDArray[np.bool_]) -> dict[str, npt.NDArray[Any]]:
+    """The states of some word pieces of each text, moved together; `kept` is of shape (batch, length)."""
+    lengths = kept.sum(axis=1)
+    inside = np.arange(lengths.max()) < lengths[:, None]
+    packed = np.zeros((*inside.shape, states.shape[2]), np.float32)
+    packed[inside] = states[kept]
+    return {STATES: packed, "attention_mask": inside.astype(np.int64)}
+
+
+def for_passages(encoder: Encoder) -> Encoder:
+    """What reads sentences of passages: the shipped encoder in its way for them, any other as it is."""
+    return encoder.for_passages if isinstance(encoder, OnnxEncoder) else encoder
 
 
 def scatter(target: Ragged, batch: IntArray, output: FloatArray) -> None:

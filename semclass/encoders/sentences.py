@@ -10,6 +10,7 @@ import numpy as np
 
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Ragged, offsets_of
 from semclass.documents.sentences import split_sentences
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
 
@@ -61,39 +62,30 @@ class Sentences:
             weights /= np.repeat(np.add.reduceat(weights, starts), np.diff(self.offsets))
         return np.asarray(np.add.reduceat(rows * weights[:, None], starts, axis=0))
 
-    def pieces(self, encoder: Encoder, terms: Ragged, vectors: Ragged | None = None) -> tuple[Ragged, Ragged | None]:
-        """Word pieces of the passages from those of the texts, and vectors for them: their titles' once, first.
+    def title_lengths(self, encoder: Encoder) -> tuple[IntArray, IntArray]:
+        """Count the word pieces of each passage's title, int64 of shape (n,): all of them, and those that it is read by."""
+        numbers = {title: place for place, title in enumerate(dict.fromkeys(filter(None, self.titles)))}
+        if not numbers:
+            return np.zeros(len(self), np.int64), np.zeros(len(self), np.int64)
+        found = encoder.encode(list(numbers), views=())
+        rows = np.array([numbers.get(title, -1) for title in self.titles])
+        whole, read = (np.append(each.lengths(), 0)[rows] for each in (found.terms, found.kept or found.terms))
+        return whole, read
 
-        Pieces beyond what the encoder read of a sentence have the vector of the last one that it read.
-        """
-        begin = self._beginnings(encoder)
-        ends = terms.offsets[self.which + 1]
-        starts = np.minimum(terms.offsets[self.which] + begin, ends)
+    def joined(self, rows: Ragged, titles: IntArray) -> Ragged:
+        """Rows of word pieces of the passages from those of the texts; those of a title, (n,) of them, are there once."""
+        begin = np.repeat(titles, np.diff(self.offsets))
+        begin[self.offsets[:-1]] = 0
+        ends = rows.offsets[self.which + 1]
+        starts = np.minimum(rows.offsets[self.which] + begin, ends)
         places = offsets_of(ends - starts)
         within = np.arange(places[-1]) - np.repeat(places[:-1] - starts, ends - starts)
-        offsets = places[self.offsets]
-        found = Ragged(terms.values[within], offsets)
-        if vectors is None:
-            return found, None
-        if not np.array_equal(vectors.offsets, terms.offsets):
-            owner = np.repeat(self.which, ends - starts)
-            within = vectors.offsets[owner] + np.minimum(within - terms.offsets[owner], vectors.lengths()[owner] - 1)
-        return found, Ragged(vectors.values[within], offsets)
-
-    def _beginnings(self, encoder: Encoder) -> IntArray:
-        """Word pieces of its title before each sentence but the first of a passage, int64 of shape (m,)."""
-        numbers = {title: place for place, title in enumerate(dict.fromkeys(filter(None, self.titles)))}
-        begin = np.zeros(len(self.which), np.int64)
-        if numbers:
-            lengths = np.append(encoder.encode(list(numbers), views=()).terms.lengths(), 0)
-            begin = np.repeat(lengths[[numbers.get(title, -1) for title in self.titles]], np.diff(self.offsets))
-            begin[self.offsets[:-1]] = 0
-        return begin
+        return Ragged(rows.values[within], places[self.offsets])
 
 
 def encode_passages(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> tuple[Encoding, tuple[int, ...]]:
     """Views of passages that have one row for each, and which have a sentence that is longer than the encoder reads."""
-    items = Sentences.of(texts)
-    found = encoder.encode(items.texts, views=views)
+    items, reader = Sentences.of(texts), for_passages(encoder)
+    found = reader.encode(items.texts, views=views)
     given: dict[str, Any] = {name: items.view(name, found.rows(name)) for name in views}
-    return Encoding(items.pieces(encoder, found.terms)[0], **given), items.passages(found.truncated)
+    return Encoding(items.joined(found.terms, items.title_lengths(reader)[0]), **given), items.passages(found.truncated)

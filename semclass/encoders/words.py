@@ -58,7 +58,7 @@ def words_of(terms: Ragged, table: WordTable) -> Words:
     """Words of the word pieces of n texts; a text's first piece begins a word, whatever it is."""
     pieces = terms.values
     begins = table.begins[pieces]
-    begins[terms.offsets[:-1][terms.lengths() > 0]] = True
+    begins[terms.offsets[terms.offsets < len(pieces)]] = True
     starts = np.flatnonzero(begins)
     numbers = table.keys[pieces]
     # most words are one piece, so that only what goes on with a word needs its place in it

@@ -27,6 +27,7 @@ class Components:
     match_hard: DoubleArray
     entailment: DoubleArray
     entails: DoubleArray
+    evidence: DoubleArray
     learned: DoubleArray
 
     def __len__(self) -> int:
@@ -35,6 +36,8 @@ class Components:
 
     def signal(self, method: Method) -> DoubleArray:
         """The signal of a method; its 0/1 label where the method is hard or stable."""
+        if method.rerank == "evidence":
+            return self.evidence
         soft, hard = {
             "class": (self.match_soft, self.match_hard),
             "entailment": (self.entailment, self.entails),

@@ -45,7 +45,7 @@ def cached_index(
     """
     corpus = Path(folder) / "corpus.jsonl"
     encoder, head = passage_encoder.encoder.fingerprint, passage_encoder.classifier.head
-    identity = [artifacts.sha256_of(corpus), encoder, passage_encoder.interaction, similarity, str(form), str(PROTOCOL)]
+    identity = [artifacts.sha256_of(corpus), encoder, similarity, str(form), str(PROTOCOL)]
     if passage_encoder.codebooks:
         identity.append(passage_encoder.codebooks.fingerprint)
     if head:

@@ -93,7 +93,7 @@ def tune(
     """Search the weights of a retriever on questions with known answers.
 
     First w of BM25, in the ranking of the whole index, and alpha of convex fusion; with this alpha, the weight of
-    P(passage answers question) over the candidates of a search without options. Then, with the w that was found: lambda of
+    the evidence over the candidates of a search without options. Then, with the w that was found: lambda of
     the class match in the ranking of the whole index, soft and hard, and the weight of each signal in integrated re-ranking
     of the first ten by the linear sum.
 
@@ -131,13 +131,13 @@ def tune(
     if retriever.models.pair_heads is None:
         return Tuning((bm25, alpha), len(texts), folds, seed)
     best = METHODS[DEFAULT]
-    answers = over(collect(retriever, queries, best.candidates, best, weights={"alpha": alpha.weight}), best)
+    evidence = over(collect(retriever, queries, best.candidates, best, weights={"alpha": alpha.weight}), best)
     bm25 = replace(bm25, learned=_learned(retriever, queries, places, bm25, fold))
     classes = retriever.models.has_classes
     matches = [in_index(f"match_{kind}", kind, bm25.weight) for kind in (("soft", "hard") if classes else ())]
     parts = collect(retriever, queries, DEPTH, METHODS["hybrid"], weights={"bm25": bm25.weight})
     integrated = [over(parts, method) for method in INTEGRATED if classes or not method.uses_classes]
-    return Tuning((bm25, alpha, answers, *matches, *integrated), len(texts), folds, seed)
+    return Tuning((bm25, alpha, evidence, *matches, *integrated), len(texts), folds, seed)
 
 
 def search_integrated(

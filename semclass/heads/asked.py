@@ -110,6 +110,11 @@ class _Parts:
         return " ".join(self.sentences[place] for place in self.asks[-last:])
 
 
+def asks(text: str) -> bool:
+    """Whether a text asks for something, by a question mark or by its words, rather than to name what it is about."""
+    return bool(_MARK.search(text) or _ASKED.search(text) or _REQUEST.match(text))
+
+
 def questions_of(texts: Sequence[str]) -> list[str]:
     """Give of each text the sentences that ask; a short text, or one of one sentence, as it is."""
     parts = [_parts(text) for text in texts]

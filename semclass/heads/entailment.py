@@ -1,10 +1,9 @@
 """Does a sentence answer a question? A head over the token vectors of both, each text encoded by itself.
 
-Two networks do the work. The *token encoder* goes on from the encoder's view ``states`` with layers that were tuned for
-this, and gives a unit vector for each word piece; a question also gets a weight for each piece and a vector for what is
-asked. The *head* compares one question with one sentence: the best cosines of their pieces, a soft alignment of either
-text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence suits
-what is asked.
+The encoder gives a unit vector for each word piece; a question also gets a weight for each piece, and vectors of what an
+answer looks like. The head compares one question with one sentence: the best cosines of their pieces, a soft alignment of
+either text with the other (Parikh et al. 2016, a decomposable attention model), and how well each piece of the sentence
+suits what is asked.
 """
 
 from __future__ import annotations
@@ -22,13 +21,16 @@ from semclass.core import artifacts
 from semclass.core.checks import check_texts, short
 from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.onnx_sessions import open_session
-from semclass.core.types import DoubleArray, Encoder, FloatArray, IntArray, Ragged, padded
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray, IntArray, Ragged, padded
 from semclass.encoders.batching import CHUNK, batches_by_length, steps, warn_truncated
-from semclass.encoders.onnx_encoder import STATES, open_models
-from semclass.encoders.token_encoder import QUESTION, SENTENCE, BranchVectors, TokenEncoder
+from semclass.encoders.onnx_encoder import check_encoder, for_passages, open_models
 from semclass.heads.asked import find_asked
 
 BATCH = 32  # pairs per run of the head
+
+QUESTION_VIEWS, SENTENCE_VIEWS = ("tokens", "weights", "expects"), ("tokens",)  # what the head reads of the encoder's
+
+EXPECTED = 2  # of the vectors in ``expects``, so many, the first ones
 
 LABELS = ("not_entailment", "entailment")  # below the threshold, and from it on
 
@@ -55,8 +57,7 @@ class EntailmentLabel:
 class EntailmentClassifier:
     """Says whether a sentence answers a question; many threads may share one."""
 
-    encoder: Encoder  # gives the view states
-    token_encoder: TokenEncoder
+    encoder: Encoder  # has the views above
     head: onnxruntime.InferenceSession
     idf: FloatArray  # inverse document frequency of each word piece in general text; 0 for no terms
     threshold: float  # probability from which the label is "entailment"
@@ -68,14 +69,14 @@ class EntailmentClassifier:
         """As for :meth:`semclass.QuestionClassifier.load`; `threads` are those of each network."""
         root, used = open_models(models, encoder, threads)
         artifact = artifacts.load(root / "entailment", "entailment")
-        token_encoder = TokenEncoder.of(artifact, encoder=used.fingerprint, threads=threads)
+        check_encoder(artifact.folder, str(artifact.field("encoder")), used.fingerprint, QUESTION_VIEWS)
         head = open_session(artifact, "head.onnx", threads)
         idf = artifact.array("idf.npy")
         if idf.shape != used.is_term.shape:
             raise ArtifactError(
                 f"{artifact.path('idf.npy')} has shape {idf.shape}; the encoder's vocabulary has {used.is_term.shape}"
             )
-        return cls(used, token_encoder, head, idf, float(artifact.field("threshold")))
+        return cls(used, head, idf, float(artifact.field("threshold")))
 
     def predict(self, pairs: Iterable[tuple[str, str]]) -> list[EntailmentLabel]:
         """Classify pairs of a question and a sentence.
@@ -116,44 +117,39 @@ class EntailmentClassifier:
             part = slice(start, start + CHUNK)
             first, rows = _distinct([each.text for each in find_asked(self.encoder, asked[part])])
             second, places = _distinct(given[part])
-            found[part] = self._compare(self._encode(first, QUESTION), self._encode(second, SENTENCE), rows, places)
+            question = _encode(self.encoder, first, QUESTION_VIEWS)
+            sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)
+            found[part] = self._compare(question, sentence, rows, places)
         return found
 
-    def _encode(self, texts: Sequence[str], kind: int) -> tuple[BranchVectors, Ragged]:
-        """Token vectors of texts, and the word-piece ids that they stand for."""
-        encoding = self.encoder.encode(texts, views=(STATES,))
-        warn_truncated(encoding.truncated, len(texts), encoding)
-        found = self.token_encoder.read(encoding.pieces(STATES), kind)
-        # the encoder reads the beginning of a long text, and only pieces that it read have vectors
-        offsets, lengths = found.vectors.offsets, found.vectors.lengths()
-        read = np.repeat(encoding.terms.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return found, Ragged(encoding.terms.values[read], offsets)
-
-    def _compare(
-        self,
-        questions: tuple[BranchVectors, Ragged],
-        sentences: tuple[BranchVectors, Ragged],
-        rows: IntArray,
-        places: IntArray,
-    ) -> DoubleArray:
+    def _compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
         """P(sentence answers question) of pairs: rows among the questions, places among the sentences."""
-        (question, words), (sentence, pieces) = questions, sentences
+        words, pieces = question.pieces_read(), sentence.pieces_read()
+        tokens, others = question.pieces("tokens"), sentence.pieces("tokens")
+        expects = question.rows("expects")[:, : EXPECTED * tokens.values.shape[1]]
         found = np.zeros(len(rows))
         for batch in steps(batches_by_length(pieces.lengths()[places], BATCH)):
             asked, given = rows[batch], places[batch]
             left, right = padded_ids(words.take(asked)), padded_ids(pieces.take(given))
             rarity = np.where(left >= 0, self.idf[left], 0)
             feeds = {
-                "question": padded(question.vectors.take(asked), shortest=1),
-                "weights": padded(question.weights.take(asked), shortest=1),
-                "slots": question.slots[asked],
-                "sentence": padded(sentence.vectors.take(given), shortest=1),
+                "question": padded(tokens.take(asked), shortest=1),
+                "weights": padded(question.pieces("weights").take(asked), shortest=1)[..., 0],
+                "expects": expects[asked],
+                "sentence": padded(others.take(given), shortest=1),
                 "exact": ((left[:, :, None] == right[:, None, :]) & (rarity > 0)[:, :, None]).astype(np.float32),
                 "idf": rarity.astype(np.float32),
             }
             found[batch] = self.head.run(["probabilities"], feeds)[0][:, 0]
         read = (words.lengths() > 0)[rows] & (pieces.lengths() > 0)[places]
         return np.where(read, found, 0.0)
+
+
+def _encode(encoder: Encoder, texts: Sequence[str], views: Sequence[str]) -> Encoding:
+    """Views of texts, with a warning where one is longer than the encoder reads."""
+    found = encoder.encode(texts, views=views)
+    warn_truncated(found.truncated, len(texts), found)
+    return found
 
 
 def check_pairs(pairs: object) -> list[tuple[str, str]]:

@@ -250,7 +250,6 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         sums["match"] = scoring.match_weight * matched
     score = sum_of(sums)
     best = top_k(score, n)
-    tokens, sentences, terms = no_evidence(len(best))
     return Candidates(
         rows=rows[best],
         dense=dense[best],
@@ -261,9 +260,7 @@ def ranked(search: Search, scored: Scored, n: int) -> Candidates:
         probabilities=np.zeros((len(best), 0), np.float32),
         thresholds=search.thresholds,
         idf=search.statistics.idf,
-        tokens=tokens,
-        sentences=sentences,
-        terms=terms,
+        **no_evidence(len(best))._asdict(),
     )
 
 

@@ -15,27 +15,35 @@ import numpy.typing as npt
 
 from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.cpu import available_threads
-from semclass.core.errors import InputError, TruncationWarning, warn
-from semclass.core.types import FloatArray, Passage, Ragged
+from semclass.core.errors import ArtifactError, InputError, TruncationWarning, warn
+from semclass.core.files import REMEDY
+from semclass.core.types import Passage, Ragged
 from semclass.encoders.batching import CHUNK
 from semclass.index.column_tables import columns_of
-from semclass.index.passage_encoder import PassageEncoder, searchable
+from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows, searchable
+from semclass.index.records import Evidence
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
 from semclass.scoring.dense import shares_of
 from semclass.scoring.postings import count_terms
-from semclass.scoring.quantisation import Codebook, Codebooks, from_half_bytes, to_half_bytes
+from semclass.scoring.quantisation import (
+    COMPONENTS,
+    SCALE,
+    SCALE_BYTES,
+    Codebooks,
+    from_quarter_bytes,
+    from_scaled_bytes,
+    to_quarter_bytes,
+    to_scaled_bytes,
+)
 from semclass.scoring.topk import SIMILARITIES, unit
 
 FORMS = ("standard", "lean", "exact")
 """How much an index stores of each passage.
 
-``"standard"``: vectors of sentences in half bytes, those of tokens in the bytes of the codebook. ``"lean"``: those of
-sentences, and no more; candidates are read again when they are re-ranked. ``"exact"``: vectors of sentences in float32,
-those of tokens in int8.
+``"standard"``: vectors of sentences and what they provide in quarter bytes, vectors of tokens in the bytes of the codebook.
+``"lean"``: vectors of sentences, and no more; candidates are read again when they are re-ranked. ``"exact"``: vectors of
+sentences and what they provide in float32, vectors of tokens in int8.
 """
-
-SCALE = 127
-"""Unit vectors in int8 without a scale of their own hold round(127 * component)."""
 
 
 @dataclass(frozen=True)
@@ -57,20 +65,19 @@ class IndexConfig:
                 "an index of the form 'standard' needs codebooks for this encoder: make them with "
                 "training/train_codebooks.py, or build it with form='exact'"
             )
-        if form != "exact" and passage_encoder.encoder.views["pooled"] % 2:
-            raise InputError("vectors of an odd number of components have no half bytes; build it with form='exact'")
+        if form != "exact" and (passage_encoder.encoder.views["pooled"] | passage_encoder.provided_dim) % COMPONENTS:
+            raise InputError("vectors have quarter bytes if components are a multiple of 4; build it with form='exact'")
         return cls(passage_encoder, similarity, form)
 
     @property
     def books(self) -> Codebooks | None:
-        """The codebook that vectors of tokens are written with."""
+        """The codebooks that vectors of tokens are written with."""
         return self.passage_encoder.codebooks if self.form == "standard" else None
 
     def header(self) -> dict[str, Any]:
         """Fields about the whole index, see :class:`semclass.PassageIndex`."""
         return {
             "encoder": self.passage_encoder.encoder.fingerprint,
-            "interaction": self.passage_encoder.interaction,
             "classes": self.passage_encoder.classifier.classes,
             "thresholds": self.passage_encoder.classifier.thresholds,
             "similarity": self.similarity,
@@ -88,7 +95,7 @@ class IndexConfig:
         vectors, words = found.sentences.values, found.words.values
         vectors = unit(vectors) if self.similarity == "cosine" else vectors
         shares = shares_of(vectors, words, found.sentences.offsets)
-        codes, scales = (vectors, np.ones_like(words)) if self.form == "exact" else to_half_bytes(vectors)
+        codes, scales = (vectors, np.ones_like(words)) if self.form == "exact" else to_quarter_bytes(vectors)
         is_term = self.passage_encoder.encoder.is_term
         kind = np.min_scalar_type(len(is_term))
         hashes, rows = hash_table(hashes_of([passage.id for passage in passages]))
@@ -96,9 +103,10 @@ class IndexConfig:
             sentences=Ragged(codes, found.sentences.offsets),
             scales=Ragged(scales, found.sentences.offsets),
             shares=Ragged(shares, found.sentences.offsets),
+            provides=written_provides(found, self.form),
             probabilities=found.probabilities,
-            tokens=NOTHING if lean else _written(found.tokens, None if books is None else books.tokens),
-            terms=NOTHING if lean else Ragged(found.terms.values.astype(kind), found.terms.offsets),
+            tokens=NOTHING if lean else _written(found, books),
+            pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
             records=records_of(lines),
             columns=columns_of([passage.metadata for passage in passages]),
@@ -108,26 +116,65 @@ class IndexConfig:
         return segment, [passages[row].id for row in cut]
 
 
-def _written(vectors: Ragged, book: Codebook | None) -> Ragged:
+def stored_types(passage_encoder: PassageEncoder, form: str) -> dict[str, tuple[str, int]]:
+    """Type and number of columns of the vectors that an index of some form stores."""
+    dim, provided = passage_encoder.encoder.views["pooled"], passage_encoder.provided_dim
+    if form == "exact":
+        return {"sentences": ("<f4", dim), "provides": ("<f4", provided), "tokens": ("i1", passage_encoder.token_dim)}
+    found = {"sentences": ("u1", dim // COMPONENTS), "provides": ("u1", 0)}
+    if form == "standard" and passage_encoder.codebooks is not None:
+        found["provides"] = ("u1", provided // COMPONENTS + SCALE_BYTES if provided else 0)
+        found["tokens"] = ("u1", passage_encoder.codebooks.rest.parts)
+    return found
+
+
+def _written(found: PassageFeatures, books: Codebooks | None) -> Ragged:
     """Vectors of tokens as an index stores them."""
-    values = np.rint(vectors.values * SCALE).astype(np.int8) if book is None else book.encode(vectors.values)
-    return Ragged(values, vectors.offsets)
+    vectors, pieces = found.tokens.values, found.pieces.values
+    values = np.rint(vectors * SCALE).astype(np.int8) if books is None else books.encode(vectors, pieces)
+    return Ragged(values, found.tokens.offsets)
 
 
-def decoded(codes: npt.NDArray[Any], book: Codebook | None) -> FloatArray:
-    """Unit vectors again: rounding changes lengths, and cosines are wanted."""
-    return unit(codes.astype(np.float32) if book is None else book.decode(codes))
+def written_provides(found: PassageFeatures, form: str) -> Ragged:
+    """What sentences provide as an index stores it, one row each; without columns where it is not known."""
+    values, exact = found.provides.values, form == "exact"
+    if not values.shape[1]:
+        stored: npt.NDArray[Any] = np.zeros((len(found.sentences.values), 0), np.float32 if exact else np.uint8)
+    else:
+        stored = values if exact else to_scaled_bytes(values)
+    return Ragged(stored, found.sentences.offsets)
 
 
-def vectors_of(codes: npt.NDArray[Any]) -> FloatArray:
-    """Unit vectors of sentences, from half bytes or float32; their scales do not matter for cosines."""
-    return unit(codes if codes.dtype == np.float32 else from_half_bytes(codes).astype(np.float32))
+def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
+    """Vectors again from what an index stores: of unit length, as cosines are wanted; what is provided has any."""
+    codes, vectors = stored.tokens.values, stored.sentences.values
+    tokens = codes.astype(np.float32) if books is None else books.decode(codes, stored.terms.values)
+    sentences = vectors if vectors.dtype == np.float32 else from_quarter_bytes(vectors).astype(np.float32)
+    return Evidence(
+        tokens=Ragged(unit(tokens), stored.tokens.offsets),
+        sentences=Ragged(unit(sentences), stored.sentences.offsets),
+        provides=_decoded_provides(stored.provides),
+        terms=stored.terms,
+    )
 
 
-def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> tuple[Ragged, Ragged, Ragged]:
+def _decoded_provides(stored: Ragged) -> Ragged:
+    """What sentences provide, float32; no rows where an index has no columns for it."""
+    values = stored.values
+    if not values.shape[1]:
+        return no_rows(len(stored))
+    with np.errstate(over="ignore", invalid="ignore"):  # scales may be any bytes
+        found = values if values.dtype == np.float32 else from_scaled_bytes(values)
+    if not np.isfinite(found).all():
+        raise ArtifactError(f"provides.npy of the index holds numbers that are not finite; {REMEDY}")
+    return Ragged(found, stored.offsets)
+
+
+def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) -> Evidence:
     """What re-ranking reads of passages of a lean index: see :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
-    return found.tokens, Ragged(unit(found.sentences.values), found.sentences.offsets), found.terms
+    sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
+    return Evidence(found.tokens, sentences, found.provides, found.pieces)
 
 
 def line_of(passage: Passage) -> bytes:

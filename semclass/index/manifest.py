@@ -14,7 +14,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import segment
 
-PROTOCOL = 3
+PROTOCOL = 5
 """Version of the folder's format."""
 
 REMOVED = "removed-"
@@ -22,7 +22,7 @@ REMOVED = "removed-"
 
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
-HEADER = ("encoder", "interaction", "classes", "thresholds", "similarity", "form", "codebooks")
+HEADER = ("encoder", "classes", "thresholds", "similarity", "form", "codebooks")
 """Fields about the whole index."""
 
 

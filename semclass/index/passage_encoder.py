@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,8 @@ from semclass.core import artifacts
 from semclass.core.checks import check_text
 from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
 from semclass.encoders.batching import CHUNK
-from semclass.encoders.onnx_encoder import STATES, open_models
+from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import Sentences
-from semclass.encoders.token_encoder import SENTENCE, TokenEncoder
 from semclass.heads.passages import PassageClassifier
 from semclass.scoring.quantisation import Codebooks
 
@@ -26,14 +25,20 @@ class PassageFeatures:
 
     sentences: Ragged  #: vectors of each passage's sentences, at least one, as the encoder gives them; float32 (dim,)
     words: Ragged  #: how many words each of them has without the title, float32
+    provides: Ragged  #: what each of them provides, see :class:`semclass.core.types.Encoding`; float32
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
-    tokens: Ragged  #: unit token vectors, one for each of `terms`; float32
+    tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
+    pieces: Ragged  #: ids of the word pieces that are compared with those of questions
     terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """PassageFeatures of some passages, in the order asked for; a passage may come twice."""
-        parts = {name: getattr(self, name).take(rows) for name in ("sentences", "words", "tokens", "terms")}
+        parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
         return PassageFeatures(**parts, probabilities=self.probabilities[rows])
+
+
+_RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
+"""Fields of :class:`PassageFeatures` that have rows of different lengths."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,6 @@ class PassageEncoder:
     """What reads passages: the encoder with the passage heads; many threads may share one."""
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
-    token_encoder: TokenEncoder | None  #: makes the token vectors; None: they are the encoder's view ``tokens``
     codebooks: Codebooks | None  #: store vectors in few bytes; None: an index stores them in int8
 
     @classmethod
@@ -53,8 +57,8 @@ class PassageEncoder:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``; the shipped one if None. ``passages``, ``entailment`` and
-            ``codebooks`` may be missing: then there are no classes, token vectors of the encoder's own, and no codes.
+            Folder laid out like the shipped ``models/``; the shipped one if None. ``passages`` and ``codebooks`` may be
+            missing: then there are no classes, and no codes.
         encoder
             An encoder to share; loaded from `models` if None.
         threads
@@ -66,17 +70,12 @@ class PassageEncoder:
             If a model folder is damaged, or a head was trained for another encoder.
         """
         root, used = open_models(models, encoder, threads)
-        folder, token_encoder = root / "entailment", None
-        if (folder / artifacts.MANIFEST).exists():
-            token_encoder = TokenEncoder.load(folder, encoder=used.fingerprint, threads=threads)
         there = (root / "passages").exists()
         classifier = PassageClassifier.load(root, encoder=used) if there else PassageClassifier(used, None)
-        passage_encoder = cls(classifier, token_encoder, None)
         folder = root / "codebooks"
         if not (folder / artifacts.MANIFEST).exists():
-            return passage_encoder
-        books = Codebooks.load(folder, encoder=used.fingerprint, interaction=passage_encoder.interaction)
-        return replace(passage_encoder, codebooks=books)
+            return cls(classifier, None)
+        return cls(classifier, Codebooks.load(folder, encoder=used.fingerprint))
 
     @property
     def encoder(self) -> Encoder:
@@ -84,14 +83,14 @@ class PassageEncoder:
         return self.classifier.encoder
 
     @property
-    def interaction(self) -> str:
-        """What makes the token vectors: questions and passages must have it in common."""
-        return "tokens" if self.token_encoder is None else self.token_encoder.fingerprint
-
-    @property
     def token_dim(self) -> int:
         """Dimensions of token vectors."""
-        return int(self.encoder.views["tokens"]) if self.token_encoder is None else self.token_encoder.dim
+        return int(self.encoder.views["tokens"])
+
+    @property
+    def provided_dim(self) -> int:
+        """Dimensions of what sentences provide; 0 if the encoder does not tell."""
+        return int(self.encoder.views.get("provides", 0))
 
     def read(
         self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
@@ -102,46 +101,47 @@ class PassageEncoder:
         and probabilities of `classes` that are not asked for are not computed: their rows are empty.
         """
         items = Sentences.of([passage.text for passage in passages], [title_of(passage) for passage in passages])
+        reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
-        views = [*(("pooled",) if vectors else ()), *head, *((self._view,) if tokens else ())]
-        rows: dict[str, list[FloatArray]] = {name: [] for name in views if name != self._view}
-        terms, found, cut = [], [], []
+        compared = ("tokens", *(("provides",) if self.provided_dim else ())) if tokens else ()
+        views = tuple(dict.fromkeys([*(("pooled",) if vectors else ()), *head, *compared]))
+        rows: dict[str, list[FloatArray]] = {name: [] for name in views if name != "tokens"}
+        terms, found, read, cut = [], [], [], []
         for start in range(0, max(len(items.texts), 1), CHUNK):
-            encoding = self.encoder.encode(items.texts[start : start + CHUNK], views=tuple(dict.fromkeys(views)))
+            encoding = reader.encode(items.texts[start : start + CHUNK], views=views)
             cut += [start + row for row in encoding.truncated]
             terms.append(encoding.terms)
-            found += [self._tokens(encoding)] if tokens else []
+            if tokens:
+                found.append(encoding.pieces("tokens"))
+                read.append(encoding.pieces_read())
             for name, parts in rows.items():
                 parts.append(encoding.rows(name))
-        read = {name: np.concatenate(parts) for name, parts in rows.items()}
-        pieces, of_pieces = items.pieces(self.encoder, chained(terms), chained(found) if tokens else None)
+        whole, kept = items.title_lengths(reader)
+        joined = items.joined(chained(terms), whole)
+        of_texts = {name: np.concatenate(parts) for name, parts in rows.items()}
         probabilities = np.zeros((len(items), 0))
         if classes:
-            given: dict[str, Any] = {name: items.view(name, read[name]) for name in head}
-            encoded = Encoding(pieces, **given)
+            given: dict[str, Any] = {name: items.view(name, of_texts[name]) for name in head}
+            encoded = Encoding(joined, **given)
             probabilities = self.classifier.probabilities([searchable(passage) for passage in passages], encoded)
+
+        def of_sentences(name: str, wanted: bool) -> Ragged:
+            return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
+
         evidence = PassageFeatures(
-            sentences=Ragged(read["pooled"][items.which], items.offsets) if vectors else no_rows(len(items)),
+            sentences=of_sentences("pooled", vectors),
             words=Ragged(items.words, items.offsets),
+            provides=of_sentences("provides", "provides" in views),
             probabilities=probabilities.astype(np.float32),
-            tokens=no_rows(len(items)) if of_pieces is None else of_pieces,
-            terms=pieces,
+            tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
+            pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
+            terms=joined,
         )
         return evidence, items.passages(cut)
 
-    def _tokens(self, encoding: Encoding) -> Ragged:
-        """Vectors of the word pieces of what was read."""
-        found = encoding.pieces(self._view)
-        return found if self.token_encoder is None else self.token_encoder.read(found, SENTENCE).vectors
-
-    @property
-    def _view(self) -> str:
-        """What token vectors are made of."""
-        return "tokens" if self.token_encoder is None else STATES
-
 
 def no_rows(n: int) -> Ragged:
-    """Vectors of n passages that nothing will look at: empty rows."""
+    """What nothing will look at of n passages: empty rows."""
     return Ragged(np.zeros((0, 0), np.float32), np.zeros(n + 1, np.int64))
 
 

@@ -20,17 +20,17 @@ import numpy.typing as npt
 from semclass.core.checks import check_unique
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.files import REMEDY
-from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
+from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import candidates, commit, manifest
 from semclass.index.candidates import Search, SearchedSegment
-from semclass.index.ingest import IndexConfig, chunks, decoded, evidence_of, in_order, vectors_of, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, decoded, evidence_of, in_order, stored_types, warn_of_long
 from semclass.index.joining import join
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest
 from semclass.index.opening import Opened, Source, open_segments
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_rows import PassageRows, one_array
-from semclass.index.records import FOLDER, Candidates, Query, Scoring
+from semclass.index.records import FOLDER, Candidates, Evidence, Query, Scoring
 from semclass.index.segment import Part
 from semclass.index.target import check_target
 from semclass.scoring import bm25
@@ -47,8 +47,6 @@ class PassageIndex(PassageRows):
     ----------
     encoder
         Fingerprint of the encoder that made the vectors.
-    interaction
-        What made the token vectors, see :attr:`semclass.index.passage_encoder.PassageEncoder.interaction`.
     classes
         Names of the passage classes.
     thresholds
@@ -58,7 +56,7 @@ class PassageIndex(PassageRows):
     form
         One of :data:`semclass.index.ingest.FORMS`.
     codebooks
-        Fingerprint of the codebook that `tokens` were written with; empty if with none.
+        Fingerprint of the codebooks that `tokens` were written with; empty if with none.
     segments
         The passages, at least one segment.
     deleted
@@ -70,7 +68,6 @@ class PassageIndex(PassageRows):
     """
 
     encoder: str
-    interaction: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
@@ -80,32 +77,24 @@ class PassageIndex(PassageRows):
     source: Source | None = None
     kind = FOLDER
 
-    def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> tuple[Ragged, Ragged, Ragged]:
-        """Unit token vectors, unit vectors of the sentences, and word-piece ids of some passages, read or decoded."""
+    def evidence(self, rows: IntArray, passage_encoder: PassageEncoder) -> Evidence:
+        """What re-ranking reads of some passages, read again or decoded."""
         if self.form == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
-        books = passage_encoder.codebooks if self.codebooks else None
-        tokens, sentences, terms = (self._take(name, rows) for name in ("tokens", "sentences", "terms"))
-        if int(terms.values.max(initial=0)) >= len(self.statistics.is_term):
-            raise ArtifactError(f"the terms of the index are not those of its encoder; {REMEDY}")
-        return (
-            Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
-            Ragged(vectors_of(sentences.values), sentences.offsets),
-            terms,
-        )
+        stored = Evidence(*(self._take(name, rows) for name in ("tokens", "sentences", "provides", "pieces")))
+        if int(stored.terms.values.max(initial=0)) >= len(self.statistics.is_term):
+            raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
+        return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
 
     def check_passage_encoder(self, passage_encoder: PassageEncoder) -> None:
         """Refuse models that make other arrays than this index holds, though their fingerprints are the same."""
-        dim, books = passage_encoder.encoder.views["pooled"], passage_encoder.codebooks if self.codebooks else None
-        wanted = {"sentences": dim if self.form == "exact" else dim // 2}
-        if self.form != "lean":
-            wanted["tokens"] = passage_encoder.token_dim if books is None else books.tokens.parts
+        wanted = stored_types(passage_encoder, self.form)
         vocabulary = len(passage_encoder.encoder.is_term)
         for segment in self.segments:
             terms = len(segment.postings.is_term)
             if terms != vocabulary:
                 raise ArtifactError(f"the index has {terms} terms, its encoder {vocabulary}; {REMEDY}")
-            for name, columns in wanted.items():
+            for name, (_, columns) in wanted.items():
                 values = getattr(segment, name).values
                 if len(values) and values.shape[1:] != (columns,):
                     raise ArtifactError(
@@ -138,7 +127,7 @@ class PassageIndex(PassageRows):
 
         Fusions that are not linear, see :mod:`semclass.scoring.fusion`, fuse the first
         :data:`semclass.scoring.fusion.DEPTH` passages by vectors and by BM25, or the first `n`, if that is more, of
-        those that match `where`. Token vectors, sentence vectors and terms come with `passage_encoder` only.
+        those that match `where`. What re-ranking reads comes with `passage_encoder` only.
         """
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
@@ -149,8 +138,7 @@ class PassageIndex(PassageRows):
         found = replace(found, probabilities=probabilities)
         if passage_encoder is None or not len(found):
             return found
-        tokens, sentences, terms = self.evidence(found.rows, passage_encoder)
-        return replace(found, tokens=tokens, sentences=sentences, terms=terms)
+        return replace(found, **self.evidence(found.rows, passage_encoder)._asdict())
 
     @cached_property
     def _searched(self) -> list[SearchedSegment]:

@@ -69,9 +69,9 @@ class PassageRows:
         return one_array([segment.probabilities for segment in self.segments])
 
     @cached_property
-    def terms(self) -> Ragged:
-        """Word-piece ids of whole passages; without rows in a lean index."""
-        return chained([segment.terms for segment in self.segments])
+    def pieces(self) -> Ragged:
+        """Ids of the word pieces that token vectors are kept of; without rows in a lean index."""
+        return chained([segment.pieces for segment in self.segments])
 
     def _within(self, rows: IntArray) -> Iterator[tuple[Segment, IntArray, IntArray]]:
         """Each segment that has some of the rows, which of `rows` they are, and their rows in the segment."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import compress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ class Query:
     tokens: FloatArray  #: unit token vectors, (q, token_dim); none where they were not asked for
     weights: FloatArray  #: how much each of them counts, (q,), >= 0, sums to 1
     terms: npt.NDArray[Any]  #: word-piece ids, (m,), m >= q
+    asking: npt.NDArray[np.bool_]  #: which of them stand in the sentences that ask, (m,); none if it asks nothing
+    asks: FloatArray  #: what it asks for, (d,), see :class:`semclass.core.types.Encoding`; empty where it is not known
+    expects: FloatArray  #: unit vectors that token vectors of an answer are near to, (k, token_dim); none likewise
     asked: str | None = None  #: what was read of the text, see :mod:`semclass.heads.asked`; None: all of it
 
     def check(self, *, classes: bool = False, tokens: bool = False) -> None:
@@ -72,7 +75,8 @@ class Candidates:
     thresholds: DoubleArray  #: probability from which a passage has a class, (n_classes,)
     tokens: Ragged  #: unit token vectors, one for each of `terms`, float32
     sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
-    terms: Ragged  #: word-piece ids
+    provides: Ragged  #: what each of them provides, float32 of item shape (d,); no rows where it is not known
+    terms: Ragged  #: word-piece ids that `tokens` has vectors for
     idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
@@ -89,9 +93,18 @@ class Candidates:
         return np.arange(len(self)) if self.order is None else self.order
 
 
-def no_evidence(n: int) -> tuple[Ragged, Ragged, Ragged]:
-    """Tokens, sentences and terms of n candidates that nothing will look at: empty rows."""
-    return no_rows(n), no_rows(n), no_rows(n)
+class Evidence(NamedTuple):
+    """What re-ranking reads of n passages: fields of :class:`Candidates`."""
+
+    tokens: Ragged
+    sentences: Ragged
+    provides: Ragged
+    terms: Ragged
+
+
+def no_evidence(n: int) -> Evidence:
+    """Evidence of n candidates that nothing will look at: empty rows."""
+    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
 
 
 FOLDER = "folder"
@@ -111,10 +124,6 @@ class SearchIndex(Protocol):
         """Fingerprint of the encoder that made the vectors."""
 
     @property
-    def interaction(self) -> str:
-        """What made the token vectors."""
-
-    @property
     def classes(self) -> tuple[str, ...]:
         """Names of the passage classes."""
 
@@ -124,7 +133,7 @@ class SearchIndex(Protocol):
 
     @property
     def codebooks(self) -> str:
-        """Fingerprint of the codebook that token vectors were written with; empty if with none."""
+        """Fingerprint of the codebooks that token vectors were written with; empty if with none."""
 
     @property
     def tuned(self) -> Mapping[str, Any]:

@@ -28,7 +28,7 @@ from semclass.scoring.reduction import Reduced
 from semclass.scoring.vectors import Vectors
 
 NOTHING = Ragged(np.zeros(0, np.uint8), np.zeros(1, np.int64))
-"""The tokens and terms of a lean index."""
+"""The tokens and their word pieces of a lean index."""
 
 REDUCED = "reduced"
 """Folder of the reduced vectors, within that of a segment."""
@@ -42,8 +42,9 @@ RAGGED = {
     "sentences": ("sentences", "sentence_offsets"),
     "scales": ("scales", "sentence_offsets"),
     "shares": ("shares", "sentence_offsets"),
-    "tokens": ("tokens", "term_offsets"),
-    "terms": ("terms", "term_offsets"),
+    "provides": ("provides", "sentence_offsets"),
+    "tokens": ("tokens", "piece_offsets"),
+    "pieces": ("pieces", "piece_offsets"),
     "records": ("records", "record_offsets"),
 }
 
@@ -66,15 +67,16 @@ class Segment:
     sentences: Ragged  # vectors of the sentences, see :class:`semclass.scoring.vectors.Vectors`
     scales: Ragged  # what each is multiplied with, float32
     shares: Ragged  # what each counts in the mean of its passage, float32
+    provides: Ragged  # what each provides: quarter bytes with a scale, or float32; no columns where it is not known
     probabilities: FloatArray  # P(class | passage), (n, n_classes)
-    tokens: Ragged  # unit vectors, one for each of `terms`: codes (uint8), or int8 with components times 127
-    terms: Ragged  # word-piece ids of whole passages; it and `tokens` have no rows in a lean index
+    tokens: Ragged  # unit vectors, one for each of `pieces`: codes (uint8), or int8 with components times 127
+    pieces: Ragged  # ids of the word pieces that were read; it and `tokens` have no rows in a lean index
     postings: Postings
     records: Ragged  # passages as JSON lines, uint8
     columns: Columns
     id_hashes: npt.NDArray[np.uint64]  # (n,), ascending: ids are found without a table of strings
     id_rows: npt.NDArray[Any]  # (n,), the passage of each hash
-    near: Reduced | None = None  # for many vectors of half bytes, see `MANY` of semclass.scoring.reduction
+    near: Reduced | None = None  # for many vectors of quarter bytes, see `MANY` of semclass.scoring.reduction
     name: str = ""  # of its folder; empty in memory
 
     def __len__(self) -> int:

@@ -21,6 +21,7 @@ from semclass.index import column_files
 from semclass.index.ingest import FORMS
 from semclass.index.segment import REDUCED, Segment
 from semclass.scoring.postings import Deleted
+from semclass.scoring.quantisation import COMPONENTS
 from semclass.scoring.reduction import DIMENSIONS
 from semclass.scoring.topk import SIMILARITIES
 
@@ -91,8 +92,9 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
     n, kept = len(segment), 0 if lean else len(segment)
     for name, rows, count, kinds, dimensions in (
         ("sentences", segment.sentences, n, ("f4" if exact else "u1",), 2),
+        ("provides", segment.provides, n, ("f4" if exact else "u1",), 2),
         ("tokens", segment.tokens, kept, ("i1" if exact else "u1",), 2 - lean),
-        ("terms", segment.terms, kept, ("u",), 1),
+        ("pieces", segment.pieces, kept, ("u",), 1),
         ("records", segment.records, n, ("u1",), 1),
     ):
         path, values, offsets = where / f"{name}.npy", rows.values, rows.offsets
@@ -125,7 +127,7 @@ def _check_reduced(segment: Segment, where: Path) -> None:
     near, n = segment.near, len(segment.sentences.values)
     if near is None:
         return
-    dim = 2 * segment.sentences.values.shape[1]
+    dim = COMPONENTS * segment.sentences.values.shape[1]
     _check_array(near.axes, (dim, DIMENSIONS), ("f4",), where / "axes.npy")
     _check_array(near.mean, (dim,), ("f4",), where / "mean.npy")
     _check_array(near.levels, (n, DIMENSIONS // 2), ("u1",), where / "levels.npy")
@@ -168,6 +170,6 @@ def check_alike(segments: Sequence[Segment], folder: Path) -> None:
     for other in segments[1:]:
         where = folder / other.name
         require(np.array_equal(other.postings.is_term, first.postings.is_term), where, "it has other terms")
-        for name in ("tokens", "sentences"):
+        for name in ("tokens", "sentences", "provides"):
             kinds = {made(getattr(segment, name)) for segment in (first, other)} - {()}
             require(len(kinds) < 2, where / f"{name}.npy", "its values are not like those of the others")

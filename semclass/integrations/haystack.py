@@ -71,7 +71,7 @@ class HaystackComponent:
 
 @component
 class SemclassRanker(HaystackComponent):
-    """Re-ranks documents for a query, by the probability that each answers it.
+    """Re-ranks documents for a query, by whether they answer it.
 
     Parameters
     ----------

@@ -27,8 +27,9 @@ from semclass.integrations import qdrant_collection as stored
 from semclass.integrations.qdrant_search import Search, read_evidence, routes_of, score, take, to_qdrant
 from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
+from semclass.scoring.quantisation import COMPONENTS
 
-_COPIED = ("encoder", "interaction", "classes", "thresholds", "similarity", "statistics", "tuned")
+_COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "tuned")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class QdrantIndex:
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, interaction, classes, thresholds, similarity, form, codebooks, tuned
+    encoder, classes, thresholds, similarity, form, codebooks, tuned
         As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
     statistics
         N and document frequencies for BM25, as of when the collection was opened or last changed here.
@@ -53,7 +54,6 @@ class QdrantIndex:
     client: Any
     collection: str
     encoder: str
-    interaction: str
     classes: tuple[str, ...]
     thresholds: DoubleArray
     similarity: str
@@ -166,7 +166,7 @@ class QdrantIndex:
             codebooks=index.codebooks if codes else "",
         )
         models = stored.client_models()
-        columns = index.segments[0].sentences.values.shape[1] * (1 if index.form == "exact" else 2)
+        columns = index.segments[0].sentences.values.shape[1] * (1 if index.form == "exact" else COMPONENTS)
         dims = dict.fromkeys(("mean", "sentences"), columns + (made.similarity == "l2"))
         dims |= {"classes": 2 * len(made.classes)} if made.classes else {}
         best = models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
@@ -219,7 +219,7 @@ class QdrantIndex:
             The models that the index was made with; the shipped ones if None. Others are an ``InputError``.
         """
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
-        if (passage_encoder.encoder.fingerprint, passage_encoder.interaction) != (self.encoder, self.interaction):
+        if passage_encoder.encoder.fingerprint != self.encoder:
             raise InputError("the models are of another encoder than the collection; load those that made it")
         more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
@@ -304,17 +304,14 @@ class QdrantIndex:
             points, kept = requests.read(points)
             order = order[kept]
         passages = tuple(stored.passage_of(point.payload) for point in points)
-        tokens, sentences, terms = no_evidence(len(points))
+        evidence = no_evidence(len(points))
         if passage_encoder is not None and points:
-            quantised = bool(self.codebooks)
-            tokens, sentences, terms = read_evidence(points, passages, passage_encoder, self.form, quantised)
+            evidence = read_evidence(points, passages, passage_encoder, self.form)
         return Candidates(
             rows=np.array([point.id for point in points], np.int64),
             thresholds=self.thresholds,
-            tokens=tokens,
-            sentences=sentences,
-            terms=terms,
             idf=self.idf,
             passages=passages,
+            **evidence._asdict(),
             **{name: take(values, order) for name, values in fields.items()},
         )

@@ -20,15 +20,15 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.segment import Segment
 from semclass.scoring import bm25
 from semclass.scoring.bm25 import Statistics
-from semclass.scoring.quantisation import from_half_bytes
+from semclass.scoring.quantisation import from_quarter_bytes
 
-_KIND = "qdrant-index"
+_KIND, _PROTOCOL = "qdrant-index", 3  # what a collection holds, and the version of its format
 _RECORD = "semclass"  # key of the collection's metadata below which the index describes itself
 _REMEDY = "upload the index again with replace=True (semclass index upload --replace)"
-NAMES = ("encoder", "interaction", "similarity", "form", "codebooks")  # fields of the record that are texts
+NAMES = ("encoder", "similarity", "form", "codebooks")  # fields of the record that are texts
 
 SHOWN = ("_id", "text", "metadata")  # keys of a payload that hold a passage
-CODES = ("tokens", "sentences", "terms")  # keys of a payload that hold what re-ranking reads
+CODES = ("tokens", "sentences", "provides", "pieces")  # keys of a payload that hold what re-ranking reads
 
 PAGE = 2048  # points of a request while statistics are counted
 BATCH = 32  # points of a request: a server takes 32 MB by default, and a long passage's vectors may be 0.7 MB
@@ -78,7 +78,7 @@ def read_record(server: Server, collection: str) -> tuple[dict[str, Any], Statis
     record: dict[str, Any] | None = (server.get_collection(collection).config.metadata or {}).get(_RECORD)
     if record is None:
         raise ArtifactError(f"collection {collection!r} holds no complete index of semclass; {_REMEDY}")
-    artifacts.check_protocol(record, f"collection {collection!r}", _KIND)
+    artifacts.check_protocol(record, f"collection {collection!r}", _KIND, _PROTOCOL)
     if missing := [name for name in (*NAMES, "classes", "thresholds", "tuned") if name not in record]:
         raise ArtifactError(f"collection {collection!r} has no field {missing[0]!r}; {_REMEDY}")
     try:
@@ -94,7 +94,7 @@ def write_record(server: Server, collection: str, record: Mapping[str, Any], fou
     # one more than the document frequency, or 0 for what is no term
     numbers = np.where(found.is_term, found.document_frequencies + 1, 0).astype("<u4")
     described = {
-        "protocol": artifacts.PROTOCOL,
+        "protocol": _PROTOCOL,
         "kind": _KIND,
         **record,
         "passages": found.passages,
@@ -180,7 +180,7 @@ def _live(index: PassageIndex) -> Iterator[tuple[Segment, int, IntArray]]:
 def _dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
     """Means and sentences of passages as the index compares them, rounded, with one component more for ``"l2"``."""
     found, places = segment.sentences.take(rows), segment.sentences.places(rows)
-    codes = found.values if found.values.dtype == np.float32 else from_half_bytes(found.values)
+    codes = found.values if found.values.dtype == np.float32 else from_quarter_bytes(found.values)
     vectors, shares = codes * segment.scales.values[places, None], segment.shares.values[places, None]
     means = np.add.reduceat(vectors * shares, found.offsets[:-1])
     if similarity == "l2":
@@ -194,10 +194,10 @@ def _dense(segment: Segment, rows: IntArray, similarity: str) -> dict[str, Any]:
 
 
 def _put_codes(payloads: Sequence[dict[str, Any]], segment: Segment, rows: IntArray) -> None:
-    """Add what re-ranking needs: bytes of codes, and term ids of four bytes each."""
+    """Add what re-ranking needs: bytes of codes, and ids of word pieces in four bytes each."""
     for name in CODES:
         found: Ragged = getattr(segment, name).take(rows)
-        values = found.values.astype("<u4") if name == "terms" else found.values
+        values = found.values.astype("<u4") if name == "pieces" else found.values
         for place, payload in enumerate(payloads):
             piece = values[found.offsets[place] : found.offsets[place + 1]]
             payload[name] = base64.b64encode(piece.tobytes()).decode()

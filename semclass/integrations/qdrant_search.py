@@ -23,9 +23,9 @@ from semclass.core.checks import short
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage, Ragged
 from semclass.index.filters import Among, And, Exists, Filter, Ids, Not, Or, Range
-from semclass.index.ingest import decoded, evidence_of, vectors_of
-from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.records import Query, Scoring, sum_of
+from semclass.index.ingest import decoded, evidence_of, stored_types
+from semclass.index.passage_encoder import PassageEncoder, no_rows
+from semclass.index.records import Evidence, Query, Scoring, sum_of
 from semclass.integrations.qdrant_collection import Server, client_models, point_id
 from semclass.scoring import fusion
 from semclass.scoring.dense import MEAN
@@ -191,26 +191,22 @@ def take(value: Any, order: IntArray) -> Any:
 
 
 def read_evidence(
-    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, form: str, quantised: bool
-) -> tuple[Ragged, Ragged, Ragged]:
+    points: Sequence[Any], passages: Sequence[Passage], passage_encoder: PassageEncoder, form: str
+) -> Evidence:
     """What re-ranking needs of candidates, at least one, see :meth:`semclass.PassageIndex.evidence`."""
     if form == "lean":
         return evidence_of(passage_encoder, passages)
-    dim, books = passage_encoder.encoder.views["pooled"], passage_encoder.codebooks if quantised else None
-    terms = _bytes(points, "terms", np.dtype("<u4"), 1)
-    kind, width = ("i1", passage_encoder.token_dim) if books is None else ("u1", books.tokens.parts)
-    tokens = _bytes(points, "tokens", np.dtype(kind), width)
-    kind, width = ("<f4", dim) if form == "exact" else ("u1", dim // 2)
-    sentences = _bytes(points, "sentences", np.dtype(kind), width)
-    return (
-        Ragged(decoded(tokens.values, None if books is None else books.tokens), tokens.offsets),
-        Ragged(vectors_of(sentences.values), sentences.offsets),
-        Ragged(terms.values[:, 0], terms.offsets),
-    )
+    read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, form).items()}
+    pieces = _bytes(points, "pieces", "<u4", 1)
+    stored = Evidence(**read, terms=Ragged(pieces.values[:, 0], pieces.offsets))
+    return decoded(stored, passage_encoder.codebooks if form == "standard" else None)
 
 
-def _bytes(points: Sequence[Any], name: str, dtype: np.dtype[Any], width: int) -> Ragged:
-    """Rows of `width` values each, from the payloads."""
+def _bytes(points: Sequence[Any], name: str, kind: str, width: int) -> Ragged:
+    """Rows of `width` values each, from the payloads; no rows of no values."""
+    if not width:
+        return no_rows(len(points))
+    dtype = np.dtype(kind)
     pieces = [base64.b64decode(point.payload[name]) for point in points]
     lengths = np.array([len(piece) // (dtype.itemsize * width) for piece in pieces], np.int64)
     values = np.frombuffer(b"".join(pieces), dtype).reshape(-1, width)

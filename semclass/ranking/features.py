@@ -4,8 +4,9 @@ All candidates of a question are described in one pass. Notation in the formulas
 
 * i runs over the q word pieces of the question that have token vectors, j over the token vectors of the passage; c_ij is
   their cosine, and m_i = max_j c_ij, or 0 if the passage has none;
-* s_i is the share of piece i in the question as its token vectors' model has it (:attr:`Query.weights`), and u_i its
+* s_i is the share of piece i in the question as the encoder weighs it (:attr:`Query.weights`), and u_i its
   share by rarity: ln(1 + w) of the word that it stands in, divided among the word's pieces, scaled to sum 1;
+* e runs over the vectors that the question expects of an answer, see :attr:`Query.expects`;
 * k runs over the words of the question (see :mod:`semclass.encoders.words`); w_k is the largest inverse document
   frequency (idf) of its pieces, 0 for what are no terms, v_k = w_k / sum(w), and [k in p] is 1 if the passage has the
   word, else 0;
@@ -16,14 +17,15 @@ Sums of m_i are the late interaction of Khattab & Zaharia (2020, ColBERT), with 
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from semclass.core.errors import InputError
-from semclass.core.types import DoubleArray, FloatArray, Ragged
+from semclass.core.types import FloatArray, IntArray, Ragged
 from semclass.encoders.words import WordTable, words_of
 from semclass.index.records import Candidates, Query
 from semclass.scoring.matmul import float_products
@@ -43,6 +45,8 @@ FEATURE_GROUPS = {
     "unmatched": "words",
     "numbers": "words",
     "match": "classes",
+    "provided": "answers",
+    "expected": "answers",
     # of a passage among the candidates
     "dense_gap": "retrieval",
     "bm25_z": "retrieval",
@@ -51,6 +55,9 @@ FEATURE_GROUPS = {
     "advantage": "meaning",
     "overlap_z": "words",
     "overlap_rare": "words",
+    "echo": "answers",
+    "provided_z": "answers",
+    "expected_z": "answers",
 }
 """What kind of evidence each feature is: an explanation gives one number for each group."""
 
@@ -68,6 +75,30 @@ COSINE_FLOOR = 0.01
 
 BM25_FLOOR = 0.1
 """The same for BM25 scores, which are about ten times as large."""
+
+PROVIDED_FLOOR = 1.0
+"""The same for ``provided``, which is a log-odds."""
+
+ENOUGH = 20.0
+"""Idf of all words of a question that says by itself what it is about; "What causes it?" has less."""
+
+BETTER = 2.0
+"""How much more another candidate provides, in log-odds, than a passage that is taken for an echo."""
+
+REPEATING = 1 / 3
+"""Share of a passage's idf from which it does little more than repeat a question, if these are the question's words."""
+
+_FLOORS = {
+    "bm25": BM25_FLOOR,
+    "sentence": COSINE_FLOOR,
+    "cosine_rarity": COSINE_FLOOR,
+    "overlap": COSINE_FLOOR,
+    "provided": PROVIDED_FLOOR,
+    "expected": COSINE_FLOOR,
+}
+"""What z-scores there are of, and their floors."""
+
+_FLOOR_VALUES = np.array([*_FLOORS.values()], np.float32)
 
 
 def pair_features(query: Query, candidates: Candidates, words: WordTable) -> FloatArray:
@@ -98,44 +129,82 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     ``match``
         <P(class | question), P(class | passage)>; 0 without classes. ``learned`` as it ships gives it no weight, so that
         a question need not be classified for it.
+    ``provided``
+        Largest product of what the question asks for with what a sentence provides: high where one gives what is asked, low
+        where they only resemble the question. 0 where the encoder does not tell, like the next and ``echo``.
+    ``expected``
+        mean_e max_j <e, token vector j>: whether something like what an answer consists of is there.
 
     Among the candidates of the question:
 
     ``dense_gap``
         ``dense`` minus that of the best candidate, <= 0.
-    ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``
+    ``echo``
+        o**2 r**2 ln(1 + exp(-max(p, p - b + `BETTER`))), where p is ``provided`` and b that of the best candidate: large
+        where a passage has the question's words, little else, and does not give what is asked, and another one does.
+        o is ``overlap`` of the words in the sentences that ask alone, which those of others would hide: their sum(w) is
+        counted as at least `ENOUGH` there, if the whole text's is. r is the share of these words in the idf of the
+        passage's word pieces, divided by `REPEATING`, 1 at most. 0 for a text that asks nothing, such as keywords, see
+        :func:`semclass.heads.asked.asks`.
+    ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``, ``provided_z``, ``expected_z``
         z-scores.
     ``advantage``
         sum_i s_i max(m_i - mean of m_i over the candidates, 0).
     ``overlap_rare``
         sum_k v_k [k in p] (1 - share of the candidates that have word k).
     """
-    n, q = len(candidates.terms), len(query.tokens)
+    n = len(candidates.terms)
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
-    asked = words_of(Ragged(query.terms, np.array([0, len(query.terms)])), words)
-    idf = candidates.idf[query.terms].astype(np.float64)
-    weights = np.maximum.reduceat(idf, asked.starts) if len(idf) else idf
-    number = np.maximum.reduceat(words.digits[query.terms], asked.starts) if len(idf) else np.zeros(0, np.bool_)
-    present = _present(asked.keys.values, words_of(candidates.terms, words).keys)
-    ends = np.concatenate([asked.starts[1:], [len(query.terms)]])
-    pieces = ends - asked.starts
-    word = np.repeat(np.arange(len(weights)), pieces)[:q]
-    rarity = (np.log1p(weights) / pieces)[word]
-    rarity /= max(float(rarity.sum()), 1e-6)
-    columns = _lexical(weights, number & (weights > 0), present)
-    columns |= _semantic(query.tokens, query.weights, rarity, candidates.tokens, present[word])
-    columns["dense"] = candidates.dense
-    columns["sentence"] = _largest(
-        float_products(unit(query.pooled)[None], candidates.sentences.values)[0], candidates.sentences
-    )
+    asked, present = _compared_words(query, candidates.terms, candidates.idf, words)
+    each = np.full(n, 1 / n, np.float32)
     classed = len(query.probabilities) > 0
-    columns["match"] = candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n)
-    for name in ("sentence", "cosine_rarity", "overlap"):
-        columns[f"{name}_z"] = _spread(columns[name], COSINE_FLOOR)
-    columns["dense_gap"] = candidates.dense - candidates.dense.max()
-    columns["bm25_z"] = _spread(candidates.bm25, BM25_FLOOR)
+    columns = {
+        **_semantic(query, asked, candidates.tokens, present[asked.word], each),
+        "dense": candidates.dense,
+        "dense_gap": candidates.dense - candidates.dense.max(),
+        "bm25": candidates.bm25,
+        "match": candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n),
+        "sentence": _best_product(unit(query.pooled), candidates.sentences),
+        **_lexical(asked, present, _masses(candidates), each),
+    }
+    columns |= _provided(query, candidates.provides, columns["echoed"])
+    columns |= _spread(columns, each)
     return np.ascontiguousarray(np.array([columns[name] for name in PAIR_FEATURES], np.float32).T)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The words of a question."""
+
+    weights: FloatArray  #: largest idf of the pieces of each, (words,)
+    numbers: npt.NDArray[Any]  #: whether it is a term with a digit, (words,)
+    asking: npt.NDArray[Any]  #: whether it stands in a sentence that asks, (words,)
+    word: IntArray  #: the word of each piece that has a token vector, (q,)
+    rarity: npt.NDArray[Any]  #: share of that piece by rarity, (q,)
+
+
+def _compared_words(
+    query: Query, passages: Ragged, idf: FloatArray, table: WordTable
+) -> tuple[_Asked, npt.NDArray[np.bool_]]:
+    """Words of the question, and whether each of n passages has them, bool of shape (words, n)."""
+    terms, m = query.terms, len(query.terms)
+    # one pass over all texts, the question first
+    pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
+    every = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
+    count = int(every.keys.offsets[1])
+    keys, starts = every.keys.values, every.starts[:count]
+    present = _present(keys[:count], Ragged(keys[count:], every.keys.offsets[1:] - count))
+    if not count:
+        nothing = np.zeros(0, np.float32)
+        return _Asked(nothing, nothing, nothing, starts, nothing), present
+    weights = np.maximum.reduceat(idf[terms], starts)
+    numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
+    word = np.searchsorted(starts, np.arange(m), side="right") - 1
+    rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
+    return _Asked(
+        weights, numbers, query.asking[starts], word[: len(rarity)], rarity / max(rarity.sum(), 1e-6)
+    ), present
 
 
 def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.bool_]:
@@ -147,48 +216,76 @@ def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.boo
     return present
 
 
+def _masses(candidates: Candidates) -> FloatArray:
+    """Idf of all word pieces of each passage, (n,)."""
+    sums = np.append(0.0, candidates.idf[candidates.terms.values].cumsum(dtype=np.float64))[candidates.terms.offsets]
+    return np.asarray(np.diff(sums), np.float32)
+
+
 def _lexical(
-    weights: DoubleArray, number: npt.NDArray[np.bool_], present: npt.NDArray[np.bool_]
+    asked: _Asked, present: npt.NDArray[np.bool_], masses: FloatArray, each: FloatArray
 ) -> dict[str, npt.NDArray[Any]]:
-    """Features of equal words."""
-    share = weights / max(float(weights.sum()), 1e-6)
+    """Features of equal words; `masses` are the passages' idf."""
+    there, total = present.astype(np.float32), asked.weights.sum()
+    share, asking = asked.weights / max(total, 1e-6), asked.weights * asked.asking
+    rows = [share, share * (1 - there @ each), asked.numbers, asking]
+    overlap, overlap_rare, numbers, repeated = np.array(rows, np.float32) @ there
+    echoed = repeated / max(asking.sum(), min(total, ENOUGH), 1e-6)
     return {
-        "overlap": share @ present,
-        "overlap_rare": (share * (1 - present.sum(axis=1) / present.shape[1])) @ present,
-        "unmatched": weights @ ~present,
-        "numbers": number.astype(np.float64) @ ~present,
+        "overlap": overlap,
+        "overlap_rare": overlap_rare,
+        "unmatched": total * (1 - overlap),
+        "numbers": asked.numbers.sum() - numbers,
+        "echoed": echoed * np.minimum(repeated / np.maximum(masses * np.float32(REPEATING), 1e-6), 1),
     }
 
 
 def _semantic(
-    question: FloatArray, share: FloatArray, rarity: DoubleArray, passages: Ragged, present: npt.NDArray[np.bool_]
+    query: Query, asked: _Asked, passages: Ragged, present: npt.NDArray[np.bool_], each: FloatArray
 ) -> dict[str, npt.NDArray[Any]]:
-    """Features of token vectors; `present` is of shape (q, n)."""
-    q = len(question)
-    if passages.values.shape[1] != question.shape[1]:
+    """Features of token vectors; `present` is of shape (q, n), `each` the share of each passage."""
+    q, share = len(query.tokens), query.weights
+    if passages.values.shape[1] != query.tokens.shape[1]:
         raise InputError(
             f"token vectors of the passages have {passages.values.shape[1]} dimensions, the question's "
-            f"{question.shape[1]}; both must come from one model"
+            f"{query.tokens.shape[1]}; both must come from one model"
         )
-    cosines = float_products(question, passages.values)
-    best = _largest(cosines, passages)
-    each = np.full(len(passages), 1 / len(passages), np.float32)
+    # one product for what the question says and what it expects
+    cosines = float_products(np.concatenate([query.tokens, query.expects]), passages.values)
+    largest = _largest(cosines, passages)
+    best, expected = largest[:q], largest[q:]
+    cosine, cosine_rarity = np.array([share, asked.rarity]) @ best
     columns = {
-        "cosine": share @ best,
-        "cosine_rarity": rarity @ best,
+        "cosine": cosine,
+        "cosine_rarity": cosine_rarity,
         "cosine_unmatched": share @ (best * ~present),
+        "unmet": q * (1 - cosine),
+        "unmet_rarity": q * (1 - cosine_rarity),
+        "neighbours": cosine,
         "advantage": share @ np.maximum(best - (best @ each)[:, None], 0),
+        "expected": expected.sum(axis=0) / max(len(expected), 1),
     }
-    columns["unmet"] = q * (1 - columns["cosine"])
-    columns["unmet_rarity"] = q * (1 - columns["cosine_rarity"])
-    columns["neighbours"] = columns["cosine"]
     if q > 1:
         pairs = np.empty((q - 1, cosines.shape[1]), np.float32)
-        np.add(cosines[:-1, :-1], cosines[1:, 1:], out=pairs[:, :-1])
+        np.add(cosines[: q - 1, :-1], cosines[1:q, 1:], out=pairs[:, :-1])
         lasts = passages.offsets[1:][passages.lengths() > 0] - 1
-        pairs[:, lasts] = cosines[:-1, lasts]
+        pairs[:, lasts] = cosines[: q - 1, lasts]
         columns["neighbours"] = (share[:-1] + share[1:]) @ _largest(pairs, passages) / 4
     return columns
+
+
+def _provided(query: Query, sentences: Ragged, echoed: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Features of what sentences provide; 0 where the encoder does not tell. `echoed` tells how much a passage repeats."""
+    if not len(query.asks) or not len(sentences.values):
+        return dict.fromkeys(("provided", "echo"), np.zeros(len(sentences)))
+    provided = _best_product(query.asks, sentences)
+    missing = np.minimum(-provided, provided.max() - BETTER - provided)
+    return {"provided": provided, "echo": echoed**2 * np.logaddexp(0, missing)}
+
+
+def _best_product(vector: FloatArray, rows: Ragged) -> FloatArray:
+    """Largest inner product of a vector with each row's items, 0 for rows without, (n,)."""
+    return _largest(np.einsum("ij,j->i", rows.values, vector), rows)
 
 
 def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
@@ -203,7 +300,9 @@ def _largest(values: FloatArray, rows: Ragged) -> FloatArray:
     return largest
 
 
-def _spread(values: npt.NDArray[Any], floor: float) -> DoubleArray:
-    """z-score over the candidates."""
-    centred = values - float(values.sum(dtype=np.float64)) / len(values)
-    return np.asarray(centred / (math.sqrt(centred @ centred / len(values)) + floor))
+def _spread(columns: Mapping[str, npt.NDArray[Any]], each: FloatArray) -> dict[str, FloatArray]:
+    """z-scores over the candidates."""
+    values = np.array([columns[name] for name in _FLOORS], np.float32)
+    values -= (values @ each)[:, None]
+    values /= (np.sqrt(values**2 @ each) + _FLOOR_VALUES)[:, None]
+    return {f"{name}_z": row for name, row in zip(_FLOORS, values, strict=True)}

@@ -31,7 +31,8 @@ class Method:
         :func:`semclass.scoring.topk.class_match`; None: nothing is.
     rerank
         What re-orders the candidates. None: nothing. ``"stable"``: those with a positive label come first, else the order
-        stays. ``"integrated"``: score + weight * signal. ``"learned"``: the probability of a head that sees all evidence.
+        stays. ``"integrated"``: score + weight * signal. ``"evidence"``: score + weight * a weighted sum of pair features,
+        see :data:`semclass.ranking.pair_model.EVIDENCE`. ``"learned"``: the probability of a head that sees all evidence.
     signal
         What ``"stable"`` and ``"integrated"`` go by: ``"entailment"``, P(passage answers question), or ``"class"``, the
         match of the class that the question asks for with those that the passage provides.
@@ -52,16 +53,16 @@ class Method:
     @cached_property
     def signal_weight(self) -> str:
         """Name of the weight of the signal, see :attr:`semclass.HybridRetriever.weights`."""
-        if self.hard:
-            return f"{self.signal}_hard"
-        return "entailment_convex" if (self.signal, self.fusion) == ("entailment", "convex") else self.signal
+        if self.rerank == "evidence":
+            return "evidence"
+        return f"{self.signal}_hard" if self.hard else self.signal
 
     @property
     def weights(self) -> tuple[str, ...]:
         """Names of the weights that count in it."""
         fused = {"linear": ("bm25",), "convex": ("alpha",) if self.alpha is None else ()}.get(self.fusion, ())
         matched = () if self.match is None else (f"match_{self.match}",)
-        return (*fused, *matched, *((self.signal_weight,) if self.rerank == "integrated" else ()))
+        return (*fused, *matched, *((self.signal_weight,) if self.rerank in ("integrated", "evidence") else ()))
 
     @cached_property
     def uses_classes(self) -> bool:
@@ -75,7 +76,7 @@ class Method:
 
 
 METHODS: Mapping[str, Method] = {
-    "default": Method("convex", rerank="integrated", candidates=50),
+    "default": Method("convex", rerank="evidence", candidates=50),
     "bm25": Method("convex", alpha=0.0),
     "dense": Method("convex", alpha=1.0),
     "convex": Method("convex"),
@@ -95,8 +96,8 @@ METHODS: Mapping[str, Method] = {
 ``hybrid`` on, methods go by the reference thesis's sum, dense + w * BM25, and re-rank ten candidates as it did."""
 
 DEFAULT = "default"
-"""Method of a search. Fusion, weight and number of candidates were chosen over seven sets of all kinds, each left out in
-turn: ``python -m bench retrieval``."""
+"""Method of a search. Fusion, evidence and number of candidates were chosen over sets of all kinds, each left out in turn:
+``python -m bench retrieval`` and ``python -m bench.evidence_weights``."""
 
 RERANKING = tuple(name for name, method in METHODS.items() if method.rerank is not None)
 """Methods that re-order candidates."""

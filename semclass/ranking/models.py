@@ -20,11 +20,11 @@ from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.records import Candidates, Query
+from semclass.index.records import Candidates, Query, sum_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
-from semclass.ranking.pair_model import PairModel
+from semclass.ranking.pair_model import PairModel, evidence_parts
 from semclass.ranking.proximity import ProximityModel, placed_match
 from semclass.ranking.queries import read_questions
 from semclass.scoring.fusion import ALPHA
@@ -99,7 +99,7 @@ class Models:
         """
         given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
         if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
-            bare = PassageEncoder(PassageClassifier(given, None), None, None)
+            bare = PassageEncoder(PassageClassifier(given, None), None)
             return cls(QuestionClassifier(given, None), bare, None)
         root, used = open_models(models, given, threads)
         check_class_heads(root)
@@ -111,11 +111,10 @@ class Models:
         )
         if not (root / "pairs").exists():
             return cls(questions, passage_encoder, None)
-        made_with = {"encoder": used.fingerprint, "interaction": passage_encoder.interaction}
-        pairs = PairModel.load(root / "pairs", **made_with)
+        pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
         if questions.head is None or not (root / "match").exists():
             return cls(questions, passage_encoder, pairs)
-        placed = ProximityModel.load(root / "match", classes=questions.fine_classes, **made_with)
+        placed = ProximityModel.load(root / "match", encoder=used.fingerprint, classes=questions.fine_classes)
         return cls(questions, passage_encoder, pairs, placed)
 
     @property
@@ -201,16 +200,15 @@ class Models:
             If the encoder gives numbers that are not finite.
         """
         classifier = self.questions if classes else None
-        return read_questions(
-            self.encoder, classifier, self.passage_encoder.token_encoder, list(questions), tokens=tokens
-        )
+        return read_questions(self.encoder, classifier, list(questions), tokens=tokens)
 
     def signals(self, query: Query, candidates: Candidates) -> dict[str, DoubleArray]:
         """Everything that any method reads of n candidates, each float64 of shape (n,).
 
         ``match_soft`` and ``match_hard``: the class matches of the integrated method, 0 without class heads.
         ``entailment``: P(passage answers question) from the two texts alone. ``entails``: whether it reaches the head's
-        threshold, 0 or 1. ``learned``: the probability of the learned head.
+        threshold, 0 or 1. ``evidence``: what the default method adds, of weight 1. ``learned``: the probability of the
+        learned head.
         """
         query.check(classes=self.has_classes, tokens=True)
         features = {"pairs": pair_features(query, candidates, self.pairs.words)}
@@ -223,6 +221,7 @@ class Models:
             **kinds,
             "entailment": entailment,
             "entails": (entailment >= self.pairs.entailment.thresholds[0]).astype(np.float64),
+            "evidence": sum_of(evidence_parts(features["pairs"])),
             "learned": self.pairs.learned.probabilities(features)[:, 0],
         }
 
@@ -251,19 +250,22 @@ class Models:
         if method.rerank is None:
             return candidates
         self.require(method)
+        used = self.weights if weights is None else weights
         if method.uses_pairs:
             pairs = self.pairs
             head = pairs.learned if method.rerank == "learned" else pairs.entailment
             query.check(classes=self.has_classes and self._weighs_classes(method), tokens=True)
             features = pair_features(query, candidates, pairs.words)
             signal = head.probabilities({"pairs": features})[:, 0]
+            components = {"answers": signal}
             if method.rerank == "learned":
                 order = np.argsort(-signal, kind="stable")
-                components = {"answers": signal}
                 return replace(
                     candidates, order=order, score=signal, parts={}, components=components, features=features
                 )
-            label, components = signal >= head.thresholds[0], {"answers": signal}
+            if method.rerank == "evidence":
+                return _summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
+            label = signal >= head.thresholds[0]
         else:
             signal = self._match(query, candidates, "hard" if method.rerank == "stable" or method.hard else "soft")
             label, components = signal > 0, {"match": signal}
@@ -271,15 +273,7 @@ class Models:
             return replace(candidates, order=stable_partition(label), components=components)
         if method.hard and method.uses_pairs:
             signal = components["entails"] = label.astype(np.float64)
-        added = weight_of(self.weights if weights is None else weights, method.signal_weight) * signal
-        score = candidates.score + added
-        return replace(
-            candidates,
-            order=np.argsort(-score, kind="stable"),
-            score=score,
-            parts={**candidates.parts, method.signal: added},
-            components=components,
-        )
+        return _summed(candidates, {method.signal: weight_of(used, method.signal_weight) * signal}, components)
 
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
@@ -298,7 +292,8 @@ class Models:
     def needs(self, method: Method, *, explain: bool = False) -> dict[str, bool]:
         """What a method looks at of a question and of passages, as arguments for :meth:`encode`, and for ``read``.
 
-        That of a :class:`semclass.index.passage_encoder.PassageEncoder` also takes ``vectors``: BM25 alone needs none.
+        ``tokens`` also stands for what is asked, provided and expected. That of a
+        :class:`semclass.index.passage_encoder.PassageEncoder` also takes ``vectors``: BM25 alone needs none.
         """
         near = method.rerank == "integrated" and not method.hard and self.placed is not None
         return {
@@ -319,6 +314,15 @@ class Models:
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
         return explain(query, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
+
+
+def _summed(
+    candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
+) -> Candidates:
+    """Rank candidates by their scores with some parts added."""
+    score = candidates.score + sum_of(added)
+    order = np.argsort(-score, kind="stable")
+    return replace(candidates, order=order, score=score, parts={**candidates.parts, **added}, components=components)
 
 
 def check_class_heads(models: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +14,45 @@ from semclass.encoders.words import WordTable
 from semclass.heads.head import Head
 from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
 
-CONVEX_WEIGHT = 0.6
-"""Weight of P(passage answers question) beside a convex combination, both from 0 to 1: the smallest of 0, 0.2 ... 1.6 whose
-nDCG@10, the mean over seven sets of all kinds, is within 0.001 of the best. With one set left out it is 0.4 to 0.8.
-``python -m bench retrieval``."""
+EVIDENCE: Mapping[str, float] = {
+    "dense": 0.0701,
+    "sentence": 0.0743,
+    "cosine": 0.0458,
+    "cosine_rarity": 0.0754,
+    "cosine_unmatched": 0.025,
+    "neighbours": 0.243,
+    "unmet": -0.00356,
+    "unmet_rarity": -0.0057,
+    "overlap": -0.28,
+    "provided": -0.036,
+    "echo": -1.7,
+    "expected": 0.049,
+    "dense_gap": 0.27,
+    "bm25_z": -0.00277,
+    "sentence_z": 0.111,
+    "cosine_rarity_z": 0.0894,
+    "advantage": 0.287,
+    "overlap_z": 0.103,
+    "overlap_rare": 0.0393,
+    "provided_z": 0.00737,
+    "expected_z": -0.0371,
+}
+"""What the default method adds to a convex combination, which is from 0 to 1: weights of pair features, without ``match``,
+as no question is classified for it. 0.03 of each is that of a fit of ``learned``; the rest was found by a search over
+seven sets, sentences of two more, and texts that resemble an answer: see :mod:`bench.evidence_weights`."""
 
 
 _WITHOUT_OWN_WEIGHT = {"class_hard": "match_hard", "entailment_hard": "entailment"}
 """Weights that models may lack, and those that stand in for them: of the same signal, found in another place."""
+
+
+def evidence_parts(features: FloatArray, weight: float = 1.0) -> dict[str, DoubleArray]:
+    """What each group of the features in :data:`EVIDENCE` adds to the scores of n candidates, each (n,)."""
+    parts: dict[str, DoubleArray] = {}
+    for name, share in EVIDENCE.items():
+        group, added = FEATURE_GROUPS[name], weight * share * features[:, PAIR_FEATURES.index(name)].astype(np.float64)
+        parts[group] = parts[group] + added if group in parts else added
+    return parts
 
 
 @dataclass(frozen=True)
@@ -91,8 +123,7 @@ class PairModel:
     weights
         ``entailment`` and ``class``: the weights of the integrated methods; ``entailment_hard`` and ``class_hard``: of the
         same with labels of 0 and 1 in place of probabilities; ``match_soft`` and ``match_hard``: of the class match in
-        retrieval. All found on training questions, with linear fusion. ``entailment_convex``: with convex fusion, see
-        `CONVEX_WEIGHT`.
+        retrieval. All found on training questions, with linear fusion. ``evidence``: of the sum over `EVIDENCE`, 1.
     words
         What makes words of word pieces.
     similarity
@@ -110,18 +141,12 @@ class PairModel:
     similarity: str = "cosine"
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> PairModel:
-        """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder and kind of token vectors."""
+    def load(cls, folder: str | Path, *, encoder: str) -> PairModel:
+        """Load the heads in ``folder/entailment`` and ``folder/learned``, for one encoder."""
         folder = Path(folder)
         entailment = Head.load(folder / "entailment", encoder=encoder)
         learned = Head.load(folder / "learned", encoder=encoder)
         for head in (entailment, learned):
-            if head.artifact.field("interaction") != interaction:
-                raise ArtifactError(
-                    f"the head in {head.artifact.folder} was trained on token vectors of "
-                    f"{head.artifact.field('interaction')}, but they come from {interaction}; train it again with "
-                    "training/train_pairs.py"
-                )
             if tuple(head.artifact.field("features")) != PAIR_FEATURES:
                 raise ArtifactError(
                     f"the head in {head.artifact.folder} was trained on other pair features than this version of "
@@ -135,7 +160,7 @@ class PairModel:
             )
         weights = {str(name): float(value) for name, value in learned.artifact.field("weights").items()}
         weights |= {name: weights[other] for name, other in _WITHOUT_OWN_WEIGHT.items() if name not in weights}
-        weights.setdefault("entailment_convex", CONVEX_WEIGHT)
+        weights["evidence"] = 1.0
         similarity = str(learned.artifact.manifest.get("similarity", "cosine"))
         # only what `learned` is the sum of is explained: the other head may be anything
         terms = LinearTerms.of(entailment) if "linear" in entailment.artifact.manifest else None

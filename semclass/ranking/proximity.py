@@ -75,16 +75,15 @@ class ProximityModel:
     weight: float
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, interaction: str, classes: tuple[str, ...]) -> ProximityModel:
+    def load(cls, folder: str | Path, *, encoder: str, classes: tuple[str, ...]) -> ProximityModel:
         """Load the model."""
         artifact = artifacts.load(folder, "match")
         check_encoder(artifact.folder, str(artifact.field("encoder")), encoder, ())
-        for name, used in (("interaction", interaction), ("classes", list(classes))):
-            if artifact.field(name) != used:
-                raise ArtifactError(
-                    f"{artifact.folder} was made for other {_MEANING[name]} than are used here; make it again with "
-                    "training/train_match.py"
-                )
+        if artifact.field("classes") != list(classes):
+            raise ArtifactError(
+                f"{artifact.folder} was made for other question classes than are used here; make it again with "
+                "training/train_match.py"
+            )
         arrays = {name: artifact.array(f"{name}.npy") for name in ARRAYS}
         columns = READINGS * arrays["probe"].shape[-1]
         wanted = {"usual": (len(classes),), "centre": (columns,), "scale": (columns,), "table": (len(classes), columns)}
@@ -96,8 +95,6 @@ class ProximityModel:
 
 ARRAYS = ("probe", "usual", "centre", "scale", "table")
 """Fields of :class:`ProximityModel` that are arrays, each a file of the folder."""
-
-_MEANING = {"interaction": "token vectors", "classes": "question classes"}
 
 
 def placed_match(query: Query, candidates: Candidates, model: ProximityModel) -> DoubleArray:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import numpy.typing as npt
 
 from semclass.core.errors import InputError
-from semclass.core.types import Encoder, Encoding, FloatArray, Ragged
+from semclass.core.types import Encoder, FloatArray, Ragged
 from semclass.encoders.batching import warn_truncated
-from semclass.encoders.onnx_encoder import STATES
-from semclass.encoders.token_encoder import QUESTION, TokenEncoder
-from semclass.heads.asked import find_asked
+from semclass.heads.asked import Asked, asks, find_asked
 from semclass.heads.questions import QuestionClassifier
+from semclass.index.passage_encoder import no_rows
 from semclass.index.records import Query
 
 
 def read_questions(
     encoder: Encoder,
     classifier: QuestionClassifier | None,
-    token_encoder: TokenEncoder | None,
     texts: list[str],
     *,
     tokens: bool = True,
@@ -25,12 +26,9 @@ def read_questions(
     """Encode and classify questions; of texts of several sentences what they ask, see :mod:`semclass.heads.asked`."""
     asked = find_asked(encoder, texts)
     read = [each.text for each in asked]
-    wanted = (
-        "pooled",
-        *((_token_view(token_encoder),) if tokens else ()),
-        *(() if classifier is None else classifier.encoder_views),
-    )
-    encoding = encoder.encode(read, views=tuple(dict.fromkeys(wanted)))
+    compared = [name for name in ("tokens", "weights", "asks", "expects") if tokens and name in encoder.views]
+    heads = () if classifier is None else classifier.encoder_views
+    encoding = encoder.encode(read, views=tuple(dict.fromkeys(["pooled", *compared, *heads])))
     warn_truncated(encoding.truncated, len(texts), encoding)
     pooled = encoding.rows("pooled")
     if not (finite := np.isfinite(pooled).all(axis=1)).all():
@@ -42,7 +40,13 @@ def read_questions(
     if classifier is not None:
         fine = classifier.fine_probabilities([each.question for each in asked], read, encoding)
         classes = classifier.coarse(fine)
-    vectors, weights = _token_vectors(encoding, token_encoder) if tokens else _no_tokens(len(texts))
+    nothing = no_rows(len(texts))
+    vectors = encoding.pieces("tokens") if tokens else nothing
+    logs = Ragged(np.zeros((len(vectors.values), 1), np.float32), vectors.offsets)
+    if "weights" in compared:
+        logs = encoding.pieces("weights")
+    asks_for, expects = (encoding.rows(name) if name in compared else nothing.values for name in ("asks", "expects"))
+    asking = _asking(encoder, asked, encoding.terms)
     return [
         Query(
             text=text,
@@ -50,30 +54,26 @@ def read_questions(
             probabilities=classes[row],
             fine=fine[row],
             tokens=vectors.row(row),
-            weights=_softmax(weights.row(row)),
+            weights=_softmax(logs.row(row)[:, 0]) if tokens else np.zeros(0, np.float32),
             terms=encoding.terms.row(row),
+            asking=asking[row],
+            asks=asks_for[row] if len(asks_for) else np.zeros(0, np.float32),
+            expects=expects[row].reshape(-1, vectors.values.shape[1]) if len(expects) else vectors.values[:0],
             asked=None if read[row] == text else read[row],
         )
         for row, text in enumerate(texts)
     ]
 
 
-def _token_view(token_encoder: TokenEncoder | None) -> str:
-    return "tokens" if token_encoder is None else STATES
-
-
-def _token_vectors(encoding: Encoding, token_encoder: TokenEncoder | None) -> tuple[Ragged, Ragged]:
-    """Token vectors of questions, and the logarithms of their weights."""
-    pieces = encoding.pieces(_token_view(token_encoder))
-    if token_encoder is None:
-        return pieces, Ragged(np.zeros(len(pieces.values), np.float32), pieces.offsets)
-    found = token_encoder.read(pieces, QUESTION)
-    return found.vectors, found.weights
-
-
-def _no_tokens(n: int) -> tuple[Ragged, Ragged]:
-    offsets = np.zeros(n + 1, np.int64)
-    return Ragged(np.zeros((0, 1), np.float32), offsets), Ragged(np.zeros(0, np.float32), offsets)
+def _asking(encoder: Encoder, asked: Sequence[Asked], terms: Ragged) -> list[npt.NDArray[np.bool_]]:
+    """Which word pieces of what is read of each text stand in the sentences that ask."""
+    flags = [np.full(count, asks(each.question)) for count, each in zip(terms.lengths(), asked, strict=True)]
+    longer = [row for row, each in enumerate(asked) if each.question != each.text]
+    if longer:
+        questions = encoder.encode([asked[row].question for row in longer], views=()).terms
+        for place, row in enumerate(longer):
+            flags[row] &= np.isin(terms.row(row), questions.row(place))
+    return flags
 
 
 def _softmax(logs: FloatArray) -> FloatArray:

@@ -222,7 +222,8 @@ class Reranker:
                     thresholds=self.models.passages.thresholds,
                     tokens=own.tokens,
                     sentences=units.take(rows),
-                    terms=own.terms,
+                    provides=own.provides,
+                    terms=own.pieces,
                     idf=self.models.pairs.idf,
                 )
             )

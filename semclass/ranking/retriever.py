@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from semclass.core.asynchronous import in_thread
 from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
@@ -17,6 +19,13 @@ from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
 from semclass.ranking.models import Models
+
+FEW = 20
+"""Passages that general text counts as in how rare words are: in an index of ten, those of a question are in most of them.
+
+With ten passages as an index, five of which only resemble the answer, the answer is first in 24 % by the index's own idf,
+and in 42 % by that of general text; of 232 to 11,429 passages their own is better, by 0.5 to 1.0 points of nDCG@10.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,11 +55,6 @@ class HybridRetriever:
             raise EncoderMismatchError(
                 f"the index was written with codebooks {self.index.codebooks}, and the models have "
                 f"{'none' if books is None else books.fingerprint}; {REMEDY}"
-            )
-        if self.index.interaction != self.models.passage_encoder.interaction:
-            raise EncoderMismatchError(
-                f"the index holds token vectors of {self.index.interaction}, but questions would have those of "
-                f"{self.models.passage_encoder.interaction}; {REMEDY}"
             )
         if self.index.classes != self.models.passages.classes:
             mine, theirs = (
@@ -260,9 +264,14 @@ class HybridRetriever:
         """
         query.check(classes=method.match is not None and self.models.has_classes)
         passage_encoder = self.models.passage_encoder if evidence else None
-        return self.index.candidates(
+        found = self.index.candidates(
             query, n, self._scoring(method, weights), passage_encoder=passage_encoder, where=where
         )
+        if self.models.pair_heads is None:
+            return found
+        share = np.float32(len(self.index) / (len(self.index) + FEW))
+        general = self.models.pair_heads.idf
+        return replace(found, idf=general + share * (found.idf - general))
 
     def retrieve(self, query: Query, n: int, method: Method, *, weights: Mapping[str, float] | None = None) -> IntArray:
         """Rows of the passages that :meth:`candidates` gives, int64 of shape (n,)."""

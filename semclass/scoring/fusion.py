@@ -113,7 +113,7 @@ def only_of(method: str, alpha: float) -> str | None:
 def pool(dense: DoubleArray, bm25: DoubleArray, depth: int = DEPTH, *, only: str | None = None) -> IntArray:
     """Places of the passages that are in one of the two lists, ascending; arguments as for :func:`fused`.
 
-    With `only`, see ``only_of``, they are those of one list if it is as long as `depth`.
+    With `only`, see :func:`only_of`, they are those of one list if it is as long as `depth`.
     """
     limit = check_positive(depth, "depth")
     found = {"dense": _first(dense, limit, -np.inf), "bm25": _first(bm25, limit, 0.0)}

@@ -1,7 +1,8 @@
-"""Vectors in few bytes: product quantisation, and half a byte for each component with a scale for each row.
+"""Vectors in few bytes: product quantisation, and a quarter of a byte for each component with a scale for each row.
 
 Product quantisation (Jégou, Douze & Schmid 2011) splits a vector into parts of equal width and keeps, for each part, the
-number of the nearest of 256 centroids: a byte a part. The centroids belong to the encoder, and ship with the models.
+number of the nearest of 256 centroids: a byte a part. It keeps what is left of a token's vector once the usual one of its
+word piece is taken away. Both tables belong to the encoder, and ship with the models.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ from semclass.core.types import FloatArray
 CENTROIDS = 256
 """Centroids of a part: what a byte can number."""
 
-LEVELS, LEVEL = 16, 0.335
-"""Levels of a component, and the width of one in standard deviations: the best for normal values (Max 1960)."""
+COMPONENTS, LEVELS, LEVEL = 4, 4, 0.996
+"""Components in a byte; levels of a component, and their width in standard deviations, best for normal values (Max 1960).
+A rotation before leaves as much error, and centroids of parts hardly less."""
+
+SCALE = 127
+"""Vectors in int8 without a scale of their own hold round(127 * component); no component is above 1."""
 
 BLOCK = 128
 """Vectors encoded at a time: their distances stay in the cache, and too few for a product on many threads."""
@@ -63,46 +68,77 @@ class Codebook:
 
 @dataclass(frozen=True)
 class Codebooks:
-    """The codebook of token vectors that belongs to an encoder."""
+    """What keeps the token vectors of an encoder in few bytes: usual vectors of word pieces, and codes of the rest."""
 
-    fingerprint: str  # SHA-256 of the table, cut to 12 digits
-    tokens: Codebook
+    fingerprint: str  # SHA-256 of each of the two tables, cut to 6 digits
+    pieces: npt.NDArray[np.int8]  # usual vectors times SCALE, (vocabulary, dim)
+    rest: Codebook  # of a token's vector minus the usual one of its piece
 
     @classmethod
-    def load(cls, folder: str | Path, *, encoder: str, interaction: str) -> Codebooks:
-        """Read ``models/codebooks``; those of another encoder, or of other token vectors, are refused."""
+    def load(cls, folder: str | Path, *, encoder: str) -> Codebooks:
+        """Read ``models/codebooks``; those of another encoder are refused."""
         artifact = artifacts.load(folder, "codebooks")
-        made_with, used = (artifact.field("encoder"), artifact.field("interaction")), (encoder, interaction)
-        if made_with != used:
+        if (made_with := artifact.field("encoder")) != encoder:
             raise EncoderMismatchError(
-                f"the codebooks in {artifact.folder} belong to encoder {made_with[0]} with token vectors of "
-                f"{made_with[1]}, but are used with {used[0]} and {used[1]}; make others with training/train_codebooks.py"
+                f"the codebooks in {artifact.folder} belong to encoder {made_with}, but are used with {encoder}; "
+                "make others with training/train_codebooks.py"
             )
-        table = Codebook(artifact.array("tokens.npy").astype(np.float32))
-        return cls(str(artifact.manifest["files"]["tokens.npy"]["sha256"])[:12], table)
+        pieces, rest = artifact.array("pieces.npy"), Codebook(artifact.array("rest.npy").astype(np.float32))
+        hashes = (str(artifact.manifest["files"][name]["sha256"]) for name in ("pieces.npy", "rest.npy"))
+        return cls("".join(name[:6] for name in hashes), pieces, rest)
+
+    def usual(self, pieces: npt.NDArray[Any]) -> FloatArray:
+        """The usual vectors of some word pieces, float32 (n, dim)."""
+        return np.asarray(self.pieces[pieces].astype(np.float32) / SCALE)
+
+    def encode(self, vectors: FloatArray, pieces: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+        """Codes of the vectors (n, dim) of tokens with these word pieces, uint8 (n, parts)."""
+        return self.rest.encode(vectors - self.usual(pieces))
+
+    def decode(self, codes: npt.NDArray[Any], pieces: npt.NDArray[Any]) -> FloatArray:
+        """Vectors (n, dim) again, of unit length only nearly."""
+        return self.usual(pieces) + self.rest.decode(codes)
 
 
-def to_half_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
-    """Round vectors (n, dim) to :data:`LEVELS` levels: uint8 (n, dim / 2), and a scale for each, float32 (n,).
+def to_quarter_bytes(vectors: FloatArray) -> tuple[npt.NDArray[np.uint8], FloatArray]:
+    """Round vectors (n, dim) to :data:`LEVELS` levels: uint8 (n, dim / 4), and a scale for each, float32 (n,).
 
-    A byte holds a component of the first half and, above it, one of the second; `dim` is even. Vectors keep their lengths.
+    A byte holds a component of each quarter, that of the first in its lowest bits; `dim` is a multiple of 4. A
+    vector's inner product with what is kept of it is that with itself, so that those with others are right on average.
     """
     lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
     steps = LEVEL * lengths / np.float32(max(vectors.shape[1], 1) ** 0.5)
     steps = np.where(steps > 0, steps, np.float32(1))
     levels = (np.floor(vectors / steps[:, None]) + LEVELS // 2).clip(0, LEVELS - 1).astype(np.uint8)
-    half = levels.shape[1] // 2
-    codes = levels[:, :half] | levels[:, half:] << 4
-    odd = from_half_bytes(codes).astype(np.float32)
-    return codes, np.asarray(lengths / np.sqrt(np.einsum("nd,nd->n", odd, odd)), np.float32)
+    first, second, third, last = np.split(levels, COMPONENTS, axis=1)
+    codes = first | second << 2 | third << 4 | last << 6
+    along = np.einsum("nd,nd->n", vectors, from_quarter_bytes(codes), dtype=np.float32)
+    return codes, np.asarray(lengths**2 / np.where(along > 0, along, 1), np.float32)
 
 
-def from_half_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
-    """What the scales of :func:`to_half_bytes` are multiplied with: odd numbers within +-15, int8 (n, dim)."""
-    half = codes.shape[-1]
-    found = np.empty((*codes.shape[:-1], 2 * half), np.uint8)
-    np.bitwise_and(codes, LEVELS - 1, out=found[..., :half])
-    np.right_shift(codes, 4, out=found[..., half:])
+SCALE_BYTES = 2
+"""Bytes of a scale, a float16, behind the quarter bytes of its vector."""
+
+
+def to_scaled_bytes(vectors: FloatArray) -> npt.NDArray[np.uint8]:
+    """Quarter bytes and scale of each vector in one row, uint8 (n, dim / 4 + SCALE_BYTES)."""
+    codes, scales = to_quarter_bytes(vectors)
+    return np.concatenate([codes, scales.astype("<f2")[:, None].view(np.uint8)], axis=1)
+
+
+def from_scaled_bytes(rows: npt.NDArray[Any]) -> FloatArray:
+    """Vectors again, float32 (n, dim)."""
+    scales = np.ascontiguousarray(rows[:, -SCALE_BYTES:]).view("<f2").astype(np.float32)
+    return np.asarray(from_quarter_bytes(rows[:, :-SCALE_BYTES]) * scales)
+
+
+def from_quarter_bytes(codes: npt.NDArray[Any]) -> npt.NDArray[np.int8]:
+    """What the scales of :func:`to_quarter_bytes` are multiplied with: odd numbers within +-3, int8 (n, dim)."""
+    quarter = codes.shape[-1]
+    found = np.empty((*codes.shape[:-1], COMPONENTS * quarter), np.uint8)
+    for place in range(COMPONENTS):
+        np.right_shift(codes, 2 * place, out=found[..., place * quarter : (place + 1) * quarter])
+    found &= LEVELS - 1
     numbers = found.view(np.int8)
     numbers *= 2
     numbers -= LEVELS - 1

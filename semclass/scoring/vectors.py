@@ -1,6 +1,6 @@
 """Similarity of passages with a question, as products of integers.
 
-Vectors of sentences are odd numbers within +-15 with a scale for each. A question's vector is rounded to 20 bits, written
+Vectors of sentences are odd numbers within +-3 with a scale for each. A question's vector is rounded to 20 bits, written
 as three rows of 7 bits each, so that its products with all sentences are sums of integers: exact, and the same by every
 route and in every order of the sums. What the rounding changes of a cosine is about 1e-7, as much as that of float32.
 """
@@ -21,7 +21,7 @@ from semclass.core.types import DoubleArray, FloatArray, IntArray, Ragged
 from semclass.scoring.approximation import Approximation
 from semclass.scoring.dense import dense_scores
 from semclass.scoring.matmul import SMALL_ZERO, int_products, product_with, transposed
-from semclass.scoring.quantisation import from_half_bytes
+from semclass.scoring.quantisation import from_quarter_bytes
 from semclass.scoring.topk import is_most, nth_at_least, unit
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Vectors:
     """
 
     sentences: (
-        Ragged  # half bytes or float32 of item shape (dim,); for cosine of unit length once multiplied by `scales`
+        Ragged  # quarter bytes or float32 of item shape (dim,); for cosine of unit length once multiplied by `scales`
     )
     scales: FloatArray  # of each sentence, float32 of shape (m,)
     shares: (
@@ -139,7 +139,7 @@ class Vectors:
             return [np.einsum("nd,d->n", block, question) for block in blocks]
         digits, step = digits_of(question)
         columns = digits.T.copy()
-        return [value_of(int_products(from_half_bytes(block), columns).T, step) for block in blocks]
+        return [value_of(int_products(from_quarter_bytes(block), columns).T, step) for block in blocks]
 
     def _scores(
         self,
@@ -165,7 +165,7 @@ class Vectors:
     @Once
     def _lengths(self) -> DoubleArray:
         """Lengths of the sentences' vectors, float64 of shape (m,)."""
-        floats = ((from_half_bytes(block) if self._coded else block).astype(np.float32) for block in self._blocks())
+        floats = ((from_quarter_bytes(block) if self._coded else block).astype(np.float32) for block in self._blocks())
         parts = [np.sqrt(np.einsum("nd,nd->n", block, block)) for block in floats]
         return np.asarray(np.concatenate([np.zeros(0), *parts]) * self.scales)
 
@@ -177,7 +177,7 @@ class Vectors:
     def _sessions(self) -> list[onnxruntime.InferenceSession]:
         """Products with each block of sentences, which are laid out for it: half a second for 100,000."""
         values = self.sentences.values
-        blocks = (from_half_bytes(values[begin : begin + WIDE]) for begin in range(0, len(values), WIDE))
+        blocks = (from_quarter_bytes(values[begin : begin + WIDE]) for begin in range(0, len(values), WIDE))
         return [product_with(transposed(block)) for block in blocks]
 
 

@@ -49,7 +49,7 @@ class Weights(Request):
     bm25: Weight | None = None
     alpha: Probability | None = None
     entailment: Weight | None = None
-    entailment_convex: Weight | None = None
+    evidence: Weight | None = None
     entailment_hard: Weight | None = None
     class_: Annotated[Weight | None, Field(alias="class")] = None
     class_hard: Weight | None = None

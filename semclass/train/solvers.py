@@ -49,6 +49,7 @@ NGRAM_TEXTS = 3
 """Training texts that an n-gram must occur in. On TREC 2 to 5 are equally good, and 3 takes half the room of 2."""
 
 NO_VARIANCE = 1e-10  # share of the first principal axis's variance below which an axis is rounding error
+FLAT = 0.01  # share of the median deviation of a view's columns below which one says nothing; some models have such
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ def project(
     else:
         mean = np.average(dense, axis=0, weights=weight)
         spread = np.sqrt(np.average((dense - mean) ** 2, axis=0, weights=weight))
-    spread[spread < 1e-6] = 1.0  # a column that never varies says nothing; do not blow up its rounding errors
+    for part, _ in blocks:  # a column that hardly varies says nothing; do not blow up its rounding errors
+        flat = spread[part] < max(FLAT * float(np.median(spread[part])), 1e-6)
+        spread[part] = np.where(flat, 1.0, spread[part])
     standard = (dense - mean) / spread
     matrices, variance = [], 0.0
     for part, length in blocks:

@@ -6,12 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from conftest import Counting
+from conftest import Counting, passage_encoder_of
 
 from bench import growth, growth_changes, made_corpus
-from semclass import Passage, PassageClassifier, PassageIndex
+from semclass import Passage, PassageIndex
 from semclass.core.types import Ragged, ragged
-from semclass.index.passage_encoder import PassageEncoder
 
 VOCABULARY = 20
 EMPTY = np.zeros(0, np.int32)
@@ -30,7 +29,9 @@ def pool() -> made_corpus.Pool:
         vectors=made_corpus.unit(rng.standard_normal((4, 8)).astype(np.float32)),
         words=np.full(4, 2, np.float32),
         probabilities=rng.random((4, 2)).astype(np.float32),
+        provides=rng.integers(0, 256, (4, 8)).astype(np.uint8),
         tokens=Ragged(rng.integers(0, 256, (10, 3)).astype(np.uint8), terms.offsets),
+        pieces=terms,
         terms=terms,
     )
 
@@ -62,7 +63,7 @@ def test_what_is_made_is_what_a_build_makes_but_for_what_is_said_to_be_not_encod
     index = PassageIndex.load(tmp_path / "index", encoder=passage_encoder.encoder.fingerprint)
     built = PassageIndex.build([index.passage(row) for row in range(6)], passage_encoder=passage_encoder)
     (mine,), (real,) = index.segments, built.segments
-    for name in ("terms", "tokens", "sentences", "scales", "shares"):
+    for name in ("pieces", "tokens", "provides", "sentences", "scales", "shares"):
         np.testing.assert_array_equal(getattr(mine, name).values, getattr(real, name).values)
         np.testing.assert_array_equal(getattr(mine, name).offsets, getattr(real, name).offsets)
     assert index.passage(5).id == "5"
@@ -84,8 +85,7 @@ SENTENCES = [TALL, BUILT, TEXTS[1], LAST]
 def test_the_encoder_alone_is_given_what_the_form_is_made_of(form, encoded):
     """Each sentence once; each passage for the comparison with ``pooled``."""
     encoder = Counting()
-    made = PassageEncoder(PassageClassifier(encoder, None), None, None)
-    growth_changes.encode_all(made, form, passages(*TEXTS), workers=1)
+    growth_changes.encode_all(passage_encoder_of(encoder), form, passages(*TEXTS), workers=1)
     assert encoder.seen == encoded
 
 

@@ -11,6 +11,7 @@ pytest.importorskip("safetensors")
 from made_models import random_weights
 
 import bert_graph
+import onnx_graphs
 import pair_domains
 from bench.peers import cross_encoder, pair_task, train_cross_encoder
 
@@ -54,7 +55,7 @@ def exact(weights):
 @pytest.fixture(scope="module")
 def rounded(weights, inputs, exact):
     """The int8 graph, its scales found on the same pairs."""
-    ranges = bert_graph.calibrate(*exact, [inputs])
+    ranges = onnx_graphs.calibrate(*exact, [inputs])
     return session(train_cross_encoder.write_graph(weights, CONFIG, ranges)[0])
 
 

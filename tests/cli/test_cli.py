@@ -373,7 +373,7 @@ def test_unknown_options_exit_with_2(run):
 @pytest.mark.filterwarnings("default")
 def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     source = tmp_path / "long.jsonl"
-    source.write_text(json.dumps({"text": "\u4e00" * 300}) + "\n")
+    source.write_text(json.dumps({"text": "\u4e00" * 5_000}) + "\n")
     code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
     assert code == 0
     assert err.count("warning:") == 1

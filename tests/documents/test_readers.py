@@ -5,11 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import FakeEncoder
+from conftest import FAKE
 
-from semclass import InputError, Passage, PassageClassifier, PassageIndex
+from semclass import InputError, Passage, PassageIndex
 from semclass.documents.readers import count_passages, iter_passages, read_passages, read_texts, unsupported_files
-from semclass.index.passage_encoder import PassageEncoder
 
 
 def write_lines(path, *records):
@@ -130,8 +129,7 @@ def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
 def test_the_files_of_an_index_are_not_listed(tmp_path):
     (tmp_path / "a.txt").write_text("text")
     place = tmp_path / "index"
-    passage_encoder = PassageEncoder(PassageClassifier(FakeEncoder(), None), None, None)
-    PassageIndex.build([Passage("a", "text")], passage_encoder=passage_encoder).save(place)
+    PassageIndex.build([Passage("a", "text")], passage_encoder=FAKE).save(place)
     assert unsupported_files(tmp_path) == ""
     (place / "notes.md").write_text("text")  # whoever puts it there wants it read
     assert [passage.id for passage in read_passages(tmp_path)] == ["a.txt#1", "index/notes.md#1"]

@@ -160,7 +160,7 @@ def test_the_interval_of_a_single_question_is_its_value():
 def test_an_index_is_kept_for_its_passages_and_options(models, tmp_path):
     (folder := tmp_path / "beir").mkdir()
     (folder / "corpus.jsonl").write_text('{"_id": "p1", "text": "The lighthouse was designed by Ada."}\n')
-    plain = PassageEncoder(PassageClassifier(models.encoder, None), None, None)
+    plain = PassageEncoder(PassageClassifier(models.encoder, None), None)
     for passage_encoder in (models.passage_encoder, plain):
         for options in ({}, {"similarity": "ip"}):
             read = []

@@ -176,7 +176,7 @@ def test_a_search_that_is_not_possible_is_refused():
 def test_every_weight_of_a_retriever_is_searched(retriever, dataset):
     done = []
     found = tune(retriever, dataset, folds=3, progress=done.append)
-    names = "bm25 alpha entailment_convex match_soft match_hard entailment entailment_hard class class_hard"
+    names = "bm25 alpha evidence match_soft match_hard entailment entailment_hard class class_hard"
     assert [item.name for item in found.searches] == names.split()
     assert found.questions == len(QUESTIONS) == sum(done) / 4
     for item in found.searches:

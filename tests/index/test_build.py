@@ -162,7 +162,7 @@ def test_an_index_that_appears_during_a_build_is_not_replaced_without_leave(tmp_
 
 
 def test_long_passages_are_named_once_however_many_threads_read(tmp_path, models):
-    items = [Passage(str(number), "\u4e00" * (300 if number % 4 == 1 else 1)) for number in range(9)]
+    items = [Passage(str(number), "\u4e00" * (4100 if number % 4 == 1 else 1)) for number in range(9)]
     with pytest.warns(TruncationWarning, match="2 of 9 passages have a sentence .*'1'") as caught:
         build_index(tmp_path / "index", items, passage_encoder=models.passage_encoder, workers=3)
     assert len(caught) == 1

@@ -16,7 +16,7 @@ from semclass.scoring import vectors as dense
 from semclass.scoring.dense import shares_of
 from semclass.scoring.fusion import fused
 from semclass.scoring.postings import count_terms
-from semclass.scoring.quantisation import to_half_bytes
+from semclass.scoring.quantisation import to_quarter_bytes
 from semclass.scoring.reduction import reduce_vectors
 from semclass.scoring.topk import SIMILARITIES, class_match, top_k, unit
 from semclass.scoring.vectors import Vectors
@@ -36,7 +36,7 @@ def part(
     found = (unit(found) if similarity == "cosine" else found)[rng.permutation(n) // alike].reshape(-1, DIM)
     offsets = np.arange(0, 2 * n + 1, 2)
     shares = shares_of(found, np.ones(2 * n, np.float32), offsets)
-    codes, scales = (found, np.ones(2 * n, np.float32)) if exact else to_half_bytes(found)
+    codes, scales = (found, np.ones(2 * n, np.float32)) if exact else to_quarter_bytes(found)
     terms = [rng.zipf(1.5, rng.integers(0, 12)).clip(0, VOCABULARY - 1) for _ in range(different)]
     terms = [terms[place] for place in rng.permutation(n) // alike]
     postings = count_terms(ragged(terms, np.zeros(0, np.int64)), np.ones(VOCABULARY, bool))
@@ -56,6 +56,9 @@ def search_of(parts: list[SearchedSegment], seed: int, scoring: Scoring, allowed
         tokens=np.zeros((0, DIM), np.float32),
         weights=np.zeros(0, np.float32),
         terms=rng.integers(0, VOCABULARY, rng.integers(0, 6)),
+        asking=np.zeros(0, np.bool_),
+        asks=np.zeros(0, np.float32),
+        expects=np.zeros((0, DIM), np.float32),
     )
     return Search(parts, query, scoring, bm25.statistics([part.postings for part in parts]), THRESHOLDS, allowed)
 

@@ -34,7 +34,7 @@ def test_the_title_is_read_before_each_sentence_and_its_terms_count_once(models)
     np.testing.assert_allclose(evidence.sentences.row(1), alone.sentences.row(0), atol=1e-5)
     assert evidence.words.values.tolist() == [10, 8, 6]
     assert evidence.terms.row(0).tolist() == models.encoder.tokenize([f"{title} {FIRST} {SECOND}"]).values.tolist()
-    assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
+    assert evidence.tokens.lengths().tolist() == evidence.pieces.lengths().tolist()
     np.testing.assert_allclose(evidence.tokens.row(0)[: len(whole.tokens.row(0))], whole.tokens.row(0), atol=1e-5)
 
 
@@ -60,17 +60,17 @@ def test_weights_of_a_question_sum_to_one(models):
     assert len(query.weights) == len(query.tokens) == len(query.terms)
 
 
-def test_there_is_a_token_vector_for_each_term_however_long_a_word(models):
-    # a "word" of 600 pieces is one sentence that the encoder reads only the beginning of
-    evidence, cut = read(models.passage_encoder, FIRST, "x" + "\u4e00" * 600, SECOND, title="On lamps")
-    assert evidence.tokens.lengths().tolist() == evidence.terms.lengths().tolist()
+def test_there_is_a_token_vector_for_each_piece_that_was_read_however_long_a_word(models):
+    # a "word" of 5000 pieces is one sentence that the encoder reads only the beginning of
+    evidence, cut = read(models.passage_encoder, FIRST, "x" + "\u4e00" * 5000, SECOND, title="On lamps")
+    assert evidence.tokens.lengths().tolist() == evidence.pieces.lengths().tolist()
     assert cut == (1,)
 
 
-def test_without_a_branch_the_view_tokens_is_read():
+def test_an_encoder_without_views_for_answers_gives_token_vectors_alone():
     evidence, _ = read(FAKE, "the red boat", "a green hill")
-    assert FAKE.interaction == "tokens"
     assert evidence.tokens.lengths().tolist() == [3, 3]
+    assert evidence.provides.lengths().tolist() == [0, 0]
 
 
 def test_each_sentence_is_encoded_once():
@@ -103,6 +103,6 @@ def test_views_of_passages_are_means_by_words_and_entities_the_most():
 def test_a_title_alone_is_a_passage():
     passage = Passage("a", " ", {"title": "the red boat"})
     assert searchable(passage) == "the red boat"
-    assert PassageIndex.build([passage], passage_encoder=FAKE).terms.lengths().tolist() == [3]
+    assert PassageIndex.build([passage], passage_encoder=FAKE).pieces.lengths().tolist() == [3]
     with pytest.raises(InputError, match="text of passage 'b' is empty"):
         searchable(Passage("b", " ", {"title": " "}))

@@ -8,17 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages
+from conftest import BOOKS, FAKE, ROOT, WORDS, Counting, FakeEncoder, passage_encoder_of, passages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from semclass import ArtifactError, EncoderMismatchError, InputError, InputTypeError, Passage, PassageIndex
 from semclass.index.commit import describe, store_tuned
 from semclass.index.ingest import FORMS
-from semclass.index.records import Query, Scoring
+from semclass.index.records import Scoring
 from semclass.index.verify import verify
 from semclass.index.writer import IndexWriter, compact
-from semclass.scoring.quantisation import Codebook, Codebooks
+from semclass.ranking.queries import read_questions
 
 
 def ids(index):
@@ -27,11 +27,7 @@ def ids(index):
 
 def scores(index, text, n=1000, *, passage_encoder=FAKE, **options):
     """Scores of the best passages by their ids."""
-    found = passage_encoder.encoder.encode([text], views=("pooled", "tokens"))
-    tokens = found.tokens.row(0)
-    nothing = np.zeros(0)
-    weights = np.ones(len(tokens), np.float32)
-    query = Query(text, found.pooled[0], nothing, nothing, tokens, weights, found.terms.row(0))
+    (query,) = read_questions(passage_encoder.encoder, None, [text])
     best = index.candidates(query, n, Scoring(0.1), passage_encoder=passage_encoder, **options)
     return dict(zip((passage.id for passage in index.passages(best.rows)), best.score.tolist(), strict=True))
 
@@ -81,8 +77,7 @@ def test_only_new_texts_are_encoded(index_folder):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_an_index_of_each_form_is_updated(tmp_path, form):
-    book = Codebook(np.random.default_rng(0).normal(size=(16, 256, 1)).astype(np.float32))
-    passage_encoder = passage_encoder_of(FakeEncoder(), Codebooks("books", book))
+    passage_encoder = passage_encoder_of(FakeEncoder(), BOOKS)
     items = [Passage("a", "red boat"), Passage("b", "green hill hill hill"), Passage("c", "blue lake boat")]
     PassageIndex.build(items, passage_encoder=passage_encoder, form=form).save(tmp_path)
     with IndexWriter.open(tmp_path, passage_encoder=passage_encoder) as index:

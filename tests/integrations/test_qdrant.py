@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from conftest import FakeEncoder
+from conftest import BOOKS, FakeEncoder, passage_encoder_of
 
 from semclass import (
     ArtifactError,
@@ -17,15 +17,15 @@ from semclass import (
     InputError,
     Models,
     Passage,
-    PassageClassifier,
     PassageIndex,
     QdrantIndex,
     QuestionClassifier,
 )
 from semclass.cli import main
-from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.records import Scoring
 from semclass.index.writer import IndexWriter
 from semclass.integrations import qdrant_collection
+from semclass.ranking.queries import read_questions
 
 pytestmark = [pytest.mark.extras, pytest.mark.filterwarnings("ignore:Local mode performs exact")]
 
@@ -180,7 +180,7 @@ class LongVectors(FakeEncoder):
 @pytest.mark.parametrize(("similarity", "form"), [("cosine", "lean"), ("ip", "lean"), ("l2", "lean"), ("l2", "exact")])
 def test_similarities_and_encoders_without_heads(client, collection, corpus, similarity, form):
     encoder = LongVectors()
-    passage_encoder = PassageEncoder(PassageClassifier(encoder, None), None, None)
+    passage_encoder = passage_encoder_of(encoder)
     index = PassageIndex.build(corpus, passage_encoder=passage_encoder, similarity=similarity, form=form)
     bare = Models(QuestionClassifier(encoder, None), passage_encoder, None)
     QdrantIndex.upload(index, client, collection)
@@ -190,6 +190,23 @@ def test_similarities_and_encoders_without_heads(client, collection, corpus, sim
         assert_same_hits(
             found.search(question, method="convex"), HybridRetriever(index, bare).search(question, method="convex")
         )
+
+
+@pytest.mark.parametrize("form", ["standard", "exact", "lean"])
+def test_candidates_come_with_the_evidence_of_the_embedded_index(client, collection, corpus, form):
+    passage_encoder = passage_encoder_of(FakeEncoder(provided=8), BOOKS)
+    index = PassageIndex.build(corpus, passage_encoder=passage_encoder, form=form)
+    QdrantIndex.upload(index, client, collection)
+    (query,) = read_questions(passage_encoder.encoder, None, QUESTIONS[:1])
+    found, wanted = (
+        each.candidates(query, 5, Scoring(0.1), passage_encoder=passage_encoder)
+        for each in (QdrantIndex.connect(client, collection), index)
+    )
+    assert found.provides.lengths().tolist() == found.sentences.lengths().tolist()
+    for name in ("tokens", "sentences", "provides", "terms"):
+        mine, theirs = getattr(found, name), getattr(wanted, name)
+        np.testing.assert_allclose(mine.values, theirs.values, atol=1e-6)
+        assert mine.offsets.tolist() == theirs.offsets.tolist()
 
 
 def test_a_collection_lives(client, collection, corpus, index, models):
@@ -276,7 +293,7 @@ def test_what_is_deleted_must_be_there(client, collection, index):
 def test_a_reader_of_other_models_is_refused(client, collection, index, corpus, fake_encoder):
     made = QdrantIndex.upload(index, client, collection)
     with pytest.raises(InputError, match="another encoder"):
-        made.add(corpus, passage_encoder=PassageEncoder(PassageClassifier(fake_encoder, None), None, None))
+        made.add(corpus, passage_encoder=passage_encoder_of(fake_encoder))
 
 
 def test_upload_says_how_far_it_is_and_spares_what_is_there(client, collection, index, monkeypatch):

@@ -14,7 +14,16 @@ from semclass.core.errors import InputError
 from semclass.core.types import Ragged, ragged
 from semclass.encoders.words import CONTINUES, ENDING, WordTable
 from semclass.index.records import Query
-from semclass.ranking.features import CANDIDATE_FEATURES, FEATURE_GROUPS, PAIR_FEATURES, TEXT_FEATURES, pair_features
+from semclass.ranking.features import (
+    BETTER,
+    CANDIDATE_FEATURES,
+    ENOUGH,
+    FEATURE_GROUPS,
+    PAIR_FEATURES,
+    REPEATING,
+    TEXT_FEATURES,
+    pair_features,
+)
 
 VOCABULARY = 12
 NOT_TERMS = (0, 1)
@@ -27,6 +36,7 @@ WORDS = WordTable.of(np.array([STEMS, [piece in NUMBERS for piece in range(VOCAB
 class Passages:
     tokens: Ragged
     sentences: Ragged
+    provides: Ragged
     terms: Ragged
     idf: np.ndarray
     dense: np.ndarray
@@ -35,11 +45,11 @@ class Passages:
 
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
-        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.terms))
+        texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.terms))
         return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
 
 
-def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3):
+def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
     """A question of `length` pieces and passages of the given sizes, from few pieces, so that there are matches."""
     rng = np.random.default_rng(seed)
 
@@ -59,10 +69,14 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3):
         tokens=vectors(length),
         weights=(rng.dirichlet(np.ones(length)) if length else np.zeros(0)).astype(np.float32),
         terms=rng.integers(0, VOCABULARY, length + cut),
+        asking=rng.random(length + cut) < rng.choice([0, 0.5, 1]),
+        asks=(3 * vectors(1)[0] if expected else np.zeros(0)).astype(np.float32),
+        expects=vectors(expected),
     )
     passages = Passages(
         ragged([vectors(count) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged([vectors(1 + count // 20) for count in token_counts], np.zeros((0, dim), np.float32)),
+        ragged([vectors((1 + count // 20) * bool(expected)) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged(terms, np.zeros(0, np.int64)),
         idf,
         rng.uniform(-1, 1, n),
@@ -81,7 +95,8 @@ def pairs(draw):
     counts = draw(st.lists(sizes, min_size=n, max_size=n))
     extra = draw(st.lists(st.sampled_from([0, 0, 0, 1, 20]), min_size=n, max_size=n))
     length, cut = draw(st.integers(0, 7)), draw(st.sampled_from([0, 0, 2]))
-    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, classes=draw(st.sampled_from([3, 3, 0])))
+    sizes = {"classes": draw(st.sampled_from([3, 3, 0])), "expected": draw(st.sampled_from([2, 2, 0]))}
+    return make(draw(st.integers(0, 2**32 - 1)), counts, extra, length, cut, **sizes)
 
 
 def words_in(terms):
@@ -109,6 +124,9 @@ def slow(question, passages):
     weights = [max(float(passages.idf[piece]) for piece in word) for word in pieces]
     total = sum(weights)
     share = [weight / total if total else 0.0 for weight in weights]
+    firsts = [sum(map(len, pieces[:k])) for k in range(len(pieces))]
+    asking = [weight * bool(question.asking[first]) for weight, first in zip(weights, firsts, strict=True)]
+    most = max(sum(asking), min(total, ENOUGH)) or 1.0
     word_of = [k for k, word in enumerate(pieces) for _ in word][:q]
     rarity = [math.log1p(weights[k]) / len(pieces[k]) for k in word_of]
     rarity = [value / sum(rarity) if sum(rarity) else 0.0 for value in rarity]
@@ -133,7 +151,18 @@ def slow(question, passages):
                 for k in range(len(keys))
             ),
             "match": float(question.probabilities @ passages.probabilities[p].astype(float)),
+            "provided": 0.0,
+            "echo": 0.0,
+            "expected": 0.0,
         }
+        if len(question.asks):
+            row["provided"] = max(float(sentence @ question.asks) for sentence in passages.provides.row(p))
+            repeated = sum(asking[k] * present[k] for k in range(len(keys)))
+            mass = sum(float(passages.idf[piece]) for piece in passages.terms.row(p)) or 1.0
+            echoed = repeated / most * min(1, repeated / mass / REPEATING)
+            row["echo"] = echoed**2
+            nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
+            row["expected"] = sum(nearest) / len(nearest)
         row["unmet"], row["unmet_rarity"] = q * (1 - row["cosine"]), q * (1 - row["cosine_rarity"])
         row["neighbours"] = row["cosine"]
         if q > 1:
@@ -152,14 +181,17 @@ def slow(question, passages):
         rows.append(row)
         bests.append(best)
         presents.append(present)
-    for name in ("bm25", "sentence", "cosine_rarity", "overlap"):
+    floors = {"bm25": 0.1, "provided": 1.0}
+    for name in ("bm25", "sentence", "cosine_rarity", "overlap", "provided", "expected"):
         values = list(passages.bm25) if name == "bm25" else [row[name] for row in rows]
         mean = sum(values) / n
         deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / n)
         for row, value in zip(rows, values, strict=True):
-            row[f"{name}_z"] = (value - mean) / (deviation + (0.1 if name == "bm25" else 0.01))
+            row[f"{name}_z"] = (value - mean) / (deviation + floors.get(name, 0.01))
     for row, best, present in zip(rows, bests, presents, strict=True):
         row["dense_gap"] = row["dense"] - max(passages.dense)
+        lacking = max(other["provided"] for other in rows) - BETTER
+        row["echo"] *= math.log1p(math.exp(min(0, lacking) - row["provided"]))
         row["advantage"] = sum(s[i] * max(best[i] - sum(other[i] for other in bests) / n, 0) for i in range(q))
         row["overlap_rare"] = sum(
             share[k] * present[k] * (1 - sum(other[k] for other in presents) / n) for k in range(len(keys))
@@ -204,6 +236,34 @@ def test_a_word_of_many_pieces_counts_once():
     np.testing.assert_allclose(unmatched, [word, other], rtol=1e-6)
     np.testing.assert_allclose(overlap, [other / (word + other), word / (word + other)], rtol=1e-6)
     assert numbers.tolist() == [1, 0]
+
+
+def test_words_beside_a_question_hide_no_echo_of_it():
+    question, passages = make(12, [20, 3], [0, 0], 4, 0)
+    passages = replace(passages, idf=np.full(VOCABULARY, ENOUGH, np.float32))
+    texts = [([2, 3, 4, 7], [True] * 4), ([5, 6, 2, 3, 4, 7], [False] * 2 + [True] * 4), ([2, 3, 4, 7], [False] * 4)]
+    alone, behind, nothing = (
+        column(
+            pair_features(replace(question, terms=np.array(terms), asking=np.array(asking)), passages, WORDS), "echo"
+        )
+        for terms, asking in texts
+    )
+    np.testing.assert_allclose(behind, alone, rtol=1e-5)
+    assert alone.any()
+    assert not nothing.any()
+
+
+def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
+    question, passages = make(12, [20, 3], [0, 0], 4, 0)
+    question = replace(question, terms=np.array([2, 3, 4, 7]), asking=np.array([True] * 4))
+    passages = replace(
+        passages,
+        idf=np.full(VOCABULARY, ENOUGH, np.float32),
+        terms=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.terms.offsets),
+        provides=Ragged(np.repeat(-question.asks[None], len(passages.provides.values), 0), passages.provides.offsets),
+    )
+    long, short = column(pair_features(question, passages, WORDS), "echo")
+    assert 0 < long < short
 
 
 def test_no_candidates_have_no_rows():

@@ -164,11 +164,10 @@ def test_a_folder_of_models_need_not_hold_it(encoder, tmp_path):
     assert Models.load(tmp_path, encoder=encoder).placed is None
 
 
-@pytest.mark.parametrize("other", [{"interaction": "tokens"}, {"classes": ("ABBR:abb",)}])
-def test_other_token_vectors_or_classes_are_refused(models, tmp_path, other):
+def test_other_classes_are_refused(models, tmp_path):
     shutil.copytree(MODELS / "match", tmp_path / "match")
-    fitting = {"interaction": models.passage_encoder.interaction, "classes": models.questions.fine_classes}
-    model = ProximityModel.load(tmp_path / "match", encoder=models.encoder.fingerprint, **fitting)
+    made_for = {"encoder": models.encoder.fingerprint, "classes": models.questions.fine_classes}
+    model = ProximityModel.load(tmp_path / "match", **made_for)
     assert model.table.shape == (len(models.questions.fine_classes), len(model.centre))
     with pytest.raises(ArtifactError, match="train_match"):
-        ProximityModel.load(tmp_path / "match", encoder=models.encoder.fingerprint, **{**fitting, **other})
+        ProximityModel.load(tmp_path / "match", **{**made_for, "classes": ("ABBR:abb",)})

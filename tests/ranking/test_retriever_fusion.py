@@ -43,7 +43,7 @@ def test_passages_are_ranked_by_the_fusion_of_those_that_match(retriever, name, 
 
 @pytest.mark.parametrize("fusion", ["linear", "convex", "rrf"])
 @pytest.mark.parametrize(
-    "options", [{"method": "match-soft", "weights": {"match_soft": 0.5}}, {"weights": {"entailment": 0.7}}], ids=str
+    "options", [{"method": "match-soft", "weights": {"match_soft": 0.5}}, {"weights": {"evidence": 0.7}}], ids=str
 )
 def test_parts_add_up_with_class_match_and_signals_on_top(retriever, fusion, options):
     hits = retriever.search(QUESTION, fusion=fusion, explain=True, **options)
@@ -62,7 +62,7 @@ def test_the_ends_of_alpha_are_vectors_and_bm25_alone(retriever, alpha, part):
 
 def test_a_signal_of_no_weight_changes_nothing(retriever):
     plain = [hit.id for hit in retriever.search(QUESTION, method="convex")]
-    assert [hit.id for hit in retriever.search(QUESTION, weights={"entailment_convex": 0})] == plain
+    assert [hit.id for hit in retriever.search(QUESTION, weights={"evidence": 0})] == plain
 
 
 def test_alpha_is_read_from_the_index(retriever):

@@ -7,7 +7,7 @@ from semclass.core.types import IntArray, Ragged, offsets_of
 from semclass.scoring import approximation
 from semclass.scoring.approximation import Approximation
 from semclass.scoring.dense import shares_of
-from semclass.scoring.quantisation import to_half_bytes
+from semclass.scoring.quantisation import to_quarter_bytes
 from semclass.scoring.reduction import reduce_vectors
 from semclass.scoring.topk import unit
 from semclass.scoring.vectors import Vectors
@@ -20,7 +20,7 @@ def made(counts: IntArray) -> Vectors:
     rng, offsets = np.random.default_rng(0), offsets_of(counts)
     found = unit(rng.normal(size=(offsets[-1], DIM)).astype(np.float32))
     shares = shares_of(found, rng.integers(1, 40, len(found)).astype(np.float32), offsets)
-    codes, scales = to_half_bytes(found)
+    codes, scales = to_quarter_bytes(found)
     return Vectors(Ragged(codes, offsets), scales, shares)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from semclass.core.files import Files
 from semclass.scoring import reduction
-from semclass.scoring.quantisation import from_half_bytes, to_half_bytes
+from semclass.scoring.quantisation import from_quarter_bytes, to_quarter_bytes
 from semclass.scoring.reduction import reduce_vectors
 from semclass.scoring.topk import unit
 
@@ -19,7 +19,7 @@ DIM = 32
 
 
 def made(n: int) -> tuple[np.ndarray, np.ndarray]:
-    return to_half_bytes(unit(np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)))
+    return to_quarter_bytes(unit(np.random.default_rng(0).normal(size=(n, DIM)).astype(np.float32)))
 
 
 def asked(seed: int = 9) -> np.ndarray:
@@ -27,7 +27,7 @@ def asked(seed: int = 9) -> np.ndarray:
 
 
 def products(codes: np.ndarray, levels: np.ndarray, question: np.ndarray) -> np.ndarray:
-    return from_half_bytes(codes) @ question * levels
+    return from_quarter_bytes(codes) @ question * levels
 
 
 def test_reduced_vectors_of_all_dimensions_find_the_nearest():
@@ -43,7 +43,7 @@ def clustered(n: int, clusters: int, seed: int = 3) -> tuple[np.ndarray, np.ndar
     rng = np.random.default_rng(seed)
     directions = rng.normal(size=(clusters, DIM))
     vectors = directions[np.arange(n) % clusters] + 0.3 * rng.normal(size=(n, DIM))
-    return to_half_bytes(unit(vectors.astype(np.float32)))
+    return to_quarter_bytes(unit(vectors.astype(np.float32)))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def small_cells(monkeypatch):
 @pytest.mark.usefixtures("small_cells")
 def test_what_is_allowed_far_from_the_question_is_found(monkeypatch):
     codes, levels = clustered(2000, 10)
-    question, allowed = from_half_bytes(codes[0]) * levels[0], np.arange(2000) % 10 == 1
+    question, allowed = from_quarter_bytes(codes[0]) * levels[0], np.arange(2000) % 10 == 1
     sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
     rows = found.nearest(question, 2, allowed)
     assert len(rows) >= 2 * reduction.WIDER
@@ -82,7 +82,7 @@ def test_a_question_near_some_passages_leaves_most_cells_alone(monkeypatch, allo
     codes, levels = clustered(500, 10)
     sizes, found = looked_at(monkeypatch), reduce_vectors(codes, levels)
     assert len(found.starts) > 10
-    question = from_half_bytes(codes[0]) * levels[0]
+    question = from_quarter_bytes(codes[0]) * levels[0]
     nearest = found.nearest(question, 5, allowed)
     assert 15 <= sum(sizes) < 250
     assert set((nearest % 10).tolist()) == {0}  # all of them are about the first direction
@@ -108,7 +108,7 @@ def test_as_many_as_are_allowed_are_found_wherever_they_are(seed, n, share):
     codes, levels = clustered(300, 7)
     rng = np.random.default_rng(seed)
     allowed = rng.random(300) < share
-    question = (from_half_bytes(codes) * levels[:, None])[rng.integers(300)]
+    question = (from_quarter_bytes(codes) * levels[:, None])[rng.integers(300)]
     rows = reduce_vectors(codes, levels).nearest(question, n, allowed)
     assert allowed[rows].all()
     assert (np.diff(rows) > 0).all()
@@ -119,7 +119,7 @@ def test_as_many_as_are_allowed_are_found_wherever_they_are(seed, n, share):
 def test_longer_vectors_have_larger_products():
     rng = np.random.default_rng(4)
     vectors = rng.normal(size=(500, DIM)).astype(np.float32) * rng.choice([0.1, 1, 10], (500, 1)).astype(np.float32)
-    codes, levels = to_half_bytes(vectors)
+    codes, levels = to_quarter_bytes(vectors)
     found = reduce_vectors(codes, levels)
     hits = [
         np.isin(np.argsort(-products(codes, levels, asked(seed=seed)))[:10], found.nearest(asked(seed=seed), 20))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from semclass.core.types import Ragged, offsets_of
 from semclass.scoring import vectors
 from semclass.scoring.dense import shares_of
-from semclass.scoring.quantisation import from_half_bytes, to_half_bytes
+from semclass.scoring.quantisation import from_quarter_bytes, to_quarter_bytes
 from semclass.scoring.topk import SIMILARITIES, unit
 from semclass.scoring.vectors import Vectors, digits_of, value_of
 
@@ -27,7 +27,7 @@ def made(n: int, kind: str = "cosine", *, coded: bool = True, dim: int = DIM) ->
     found = rng.normal(size=(offsets[-1], dim)).astype(np.float32)
     found = unit(found) if kind == "cosine" else found
     shares = shares_of(found, rng.integers(1, 40, len(found)).astype(np.float32), offsets)
-    codes, scales = to_half_bytes(found) if coded else (found, np.ones(len(found), np.float32))
+    codes, scales = to_quarter_bytes(found) if coded else (found, np.ones(len(found), np.float32))
     return Vectors(Ragged(codes, offsets), scales, shares, kind)
 
 
@@ -36,7 +36,7 @@ def expected_of(found: Vectors, question: np.ndarray) -> np.ndarray:
     values = (
         found.sentences.values
         if found.sentences.values.dtype == np.float32
-        else from_half_bytes(found.sentences.values)
+        else from_quarter_bytes(found.sentences.values)
     )
     question, scores = unit(question) if found.similarity == "cosine" else question, []
     for begin, end in pairwise(found.sentences.offsets.tolist()):
@@ -120,5 +120,5 @@ def test_products_cannot_overflow_16_bits(monkeypatch):
     codes, ones = np.full((40, 512), 255, np.uint8), np.ones(40, np.float32)
     for laid_out in (40, 41):
         monkeypatch.setattr(vectors, "LAID_OUT", laid_out)
-        found = Vectors(Ragged(codes, np.arange(41)), ones, ones, "ip").scores(np.ones(1024, np.float32))
-        np.testing.assert_allclose(found, 15 * 1024, rtol=1e-6)
+        found = Vectors(Ragged(codes, np.arange(41)), ones, ones, "ip").scores(np.ones(2048, np.float32))
+        np.testing.assert_allclose(found, 3 * 2048, rtol=1e-6)

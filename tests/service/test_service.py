@@ -76,7 +76,7 @@ def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
     assert answer["weights"] == {"bm25": weights["bm25"], "match_soft": 0.5}
     default = client.post("/api/search", {"question": QUESTION, "classify": False}).json()
     assert default["question"] is None
-    assert default["weights"] == {name: weights[name] for name in ("alpha", "entailment_convex")}
+    assert default["weights"] == {name: weights[name] for name in ("alpha", "evidence")}
     assert answer["question"]["label"] == "HUM"
     assert answer["milliseconds"] > 0
 

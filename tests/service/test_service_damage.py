@@ -18,7 +18,7 @@ from semclass import PassageIndex
 from semclass.scoring import reduction
 
 QUESTION = {"question": "Who designed the lighthouse?", "method": "learned", "where": {"page": {"$gte": 0}}}
-BY_POSITION = {"records.npy", "tokens.npy", "terms.npy"}
+BY_POSITION = {"records.npy", "provides.npy", "tokens.npy", "pieces.npy"}
 AT_ONCE = 4
 """Searches while a file is another."""
 

@@ -82,6 +82,16 @@ def test_logistic_is_scikit_learns():
     np.testing.assert_allclose(run(head, views), expected, atol=1e-4)
 
 
+def test_a_column_that_hardly_varies_leaves_the_others_as_they_are():
+    dense = np.random.default_rng(0).normal(size=(100, 6))
+    blocks = [(slice(0, 6), 1.0)]
+    plain = project(dense, blocks)(dense)
+    dense[:, 2] = 5 + 1e-5 * dense[:, 2]
+    found = project(dense, blocks)(dense)
+    distances, others = (np.linalg.norm(rows[:, None] - rows[None], axis=2) for rows in (found, plain))
+    assert np.corrcoef(distances.ravel(), others.ravel())[0, 1] > 0.9
+
+
 def test_kernel_machine_is_scikit_learns():
     views, labels = questions()
     head = fit_head(views, labels, kind="svm", folds=3)

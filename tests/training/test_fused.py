@@ -9,8 +9,9 @@ import onnxruntime
 import pytest
 import tokenizers
 from conftest import MODELS, ROOT
+from made_models import export as export_encoder
 
-from semclass import PassageClassifier, QuestionClassifier
+from semclass import OnnxEncoder, PassageClassifier, QuestionClassifier
 from semclass.core import artifacts
 from semclass.core.cards import HeadCard, save_head
 from semclass.documents.sentences import split_sentences
@@ -43,9 +44,9 @@ GREETINGS = [
 ]
 
 
-def export(out, *options):
+def export(out, *options, models=MODELS):
     with pytest.MonkeyPatch.context() as patch:
-        arguments = ["export_fused.py", "--models", MODELS, "--out", out, *options]
+        arguments = ["export_fused.py", "--models", models, "--out", out, *options]
         patch.setattr(sys, "argv", list(map(str, arguments)))
         export_fused.main()
     return out
@@ -71,15 +72,37 @@ def service(folder):
     return run
 
 
-def save(folder, head, encoder, **files):
-    card = HeadCard("chit-chat", head.classes, head.link, head.inputs, encoder, {}, {}, {})
-    save_head(folder, head_to_onnx(head), card, title="Chit-chat", sections=[], files=files)
+def save(folder, head, encoder, task="chit-chat", **files):
+    card = HeadCard(task, head.classes, head.link, head.inputs, encoder, {}, {}, {})
+    save_head(folder, head_to_onnx(head), card, title=task, sections=[], files=files)
     return folder
 
 
 @pytest.fixture(scope="module")
 def questions(tmp_path_factory):
     return export(tmp_path_factory.mktemp("fused") / "questions", "--task", "questions")
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """A models folder whose encoder reads passages by some of their word pieces, with a head for each kind of text."""
+    folder = tmp_path_factory.mktemp("tuned")
+    encoder = OnnxEncoder.load(export_encoder(folder, tuned=True))
+    texts, chat = [*GREETINGS, *QUESTIONS[:6]], [True] * 6 + [False] * 6
+    names = ("pooled", "layers", "provides")
+
+    def views(reader):
+        encoding = reader.encode(texts, views=names)
+        return {name: encoding.rows(name) for name in names}
+
+    questions = fit_head(views(encoder), np.where(chat, "A:chat", "B:question"), kind="logistic", folds=3)
+    save(folder / "questions", questions, encoder.fingerprint, task="question-type")
+    labels = np.stack([chat, ~np.array(chat)], axis=1).astype(int)
+    passages = fit_head(
+        views(encoder.for_passages), labels, kind="logistic", link="sigmoid", names=("chat", "question"), folds=3
+    )
+    save(folder / "passages", passages, encoder.fingerprint, task="passage-provides")
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +130,9 @@ def test_the_graph_gives_what_the_question_classifier_gives(questions, encoder):
 
 def test_the_manifest_names_the_parts(questions):
     folder = artifacts.load(questions, "fused")
+    encoder_files = artifacts.load(MODELS / "encoder", "encoder").field("files")
     files = {
-        **{f"encoder/{name}": MODELS / "encoder" / name for name in ("lower.onnx", "upper.onnx", "tokenizer.json")},
+        **{f"encoder/{name}": MODELS / "encoder" / name for name in encoder_files},
         "head/model.onnx": MODELS / "questions" / "model.onnx",
     }
     assert folder.field("made_of") == {name: artifacts.sha256_of(path) for name, path in files.items()}
@@ -132,6 +156,20 @@ def test_the_passage_graph_reads_one_sentence_with_surface_features_as_a_third_i
     assert artifacts.load(folder, "fused").field("threshold") == list(classifier.thresholds)
     for example in json.loads((folder / "examples.json").read_text()):
         np.testing.assert_allclose(example["surface"], surface_features([example["text"]])[0], atol=1e-5)
+
+
+def test_questions_are_read_by_all_of_their_word_pieces_and_passages_by_those_that_are_kept(tuned, tmp_path):
+    # none of the last text's word pieces but the special ones is kept
+    texts = [*QUESTIONS, *GREETINGS, "The bridge was opened in 1874 and it is of granite.", "It is of the."]
+    encoder = OnnxEncoder.load(tuned / "encoder")
+    for task, reader in (("questions", encoder), ("passages", encoder.for_passages)):
+        folder = export(tmp_path / task, "--task", task, models=tuned)
+        head = Head.load(tuned / task, encoder=encoder.fingerprint)
+        expected = head.probabilities(gather(head, texts, reader.encode(texts, views=encoder_views(head))))
+        run, (output, *_) = service(folder), artifacts.load(folder, "fused").field("outputs")
+        np.testing.assert_allclose(run(texts)[output], expected, atol=1e-4)
+        np.testing.assert_allclose([run([text])[output][0] for text in texts], expected, atol=1e-4)
+        assert "encoder/kept.npy" in artifacts.load(folder, "fused").field("made_of")
 
 
 def test_a_head_of_ones_own_with_word_pieces_and_a_file_for_a_step_before_the_encoder(own_head, tmp_path, encoder):

@@ -1,5 +1,7 @@
 """How the encoder's upper layers are tuned: what is learnt from, and that the graph computes what was tuned."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from made_models import random_weights
@@ -9,20 +11,25 @@ pytest.importorskip("safetensors")
 
 import answer_groups
 import bert_graph
+import encoder_network
+import onnx_graphs
+import pair_head
 import tune_encoder
+import tuning_texts
 from kept_pieces import kept_pieces
 from semclass.core.types import Ragged
-from semclass.encoders.token_encoder import QUESTION, SENTENCE
+from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 
 CONFIG = bert_graph.BertConfig(
     hidden_size=32, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=40, layer_norm_eps=1e-12
 )
-RECIPE = tune_encoder.Recipe(dim=8, provided=4, expected=2)
+RECIPE = encoder_network.Recipe(dim=8, provided=4, expected=2)
 
 
 def test_function_words_and_marks_are_passed_over_but_not_what_tells_a_question():
     pieces = ["[CLS]", "[SEP]", "[PAD]", "the", ",", "?", "who", "not", "bridge", "##s"]
     assert kept_pieces(pieces).tolist() == [True, True, True, False, False, True, True, True, True, True]
+    assert kept_pieces(["in", "at", "by", "of", "with"]).tolist() == [True, True, True, False, False]
 
 
 def test_contrast_has_three_answers_and_six_texts_that_only_resemble_one():
@@ -31,10 +38,55 @@ def test_contrast_has_three_answers_and_six_texts_that_only_resemble_one():
     assert {(len(group.passages), group.answers) for group in groups} == {(9, frozenset({0, 1, 2}))}
 
 
+def test_an_echo_repeats_a_question_beside_its_answer_and_another_passage():
+    passages = (("It has a roof.",), ("Ada built the bridge.",), ("The engineer was Ada.", "She was 40."))
+    asked = answer_groups.Group("squad", "Who built the stone bridge?", passages, frozenset({1, 2}))
+    told = answer_groups.Group("code", "sort a list", passages, frozenset({0}))
+    found = list(answer_groups._echoes([asked] * 30 + [told] * 3, np.random.default_rng(0)))
+    assert {(group.domain, group.question, group.passages[:2]) for group in found} == {
+        ("echoes", asked.question, (passages[1], passages[0]))
+    }
+    assert {(len(group.passages), group.answers) for group in found} == {(2 + answer_groups.ECHOES, frozenset({0}))}
+    texts = {text for group in found for (text,) in group.passages[2:]}
+    assert len(texts) > 15
+    assert all(("stone" in text or "bridge" in text) and "??" not in text for text in texts)
+
+
+def test_a_step_has_what_its_recipe_says_of_each_domain():
+    groups = [
+        answer_groups.Group(domain, str(place), (("a",),), frozenset({0}))
+        for domain in ("squad", "contrast", "echoes", "code", "keywords")
+        for place in range(100)
+    ]
+    recipe = encoder_network.Recipe(steps=9)
+    for step in tune_encoder.batches(groups, recipe, np.random.default_rng(0)):
+        first = int(step[0].question)
+        assert step[: recipe.block] == groups[first : first + recipe.block]
+        counts = Counter(group.domain for group in step)
+        assert (counts["squad"], counts["contrast"]) == (recipe.block, recipe.contrast)
+        assert counts["echoes"] == recipe.echoes
+        assert counts["code"] + counts["keywords"] == recipe.others
+
+
+def test_the_pair_head_sees_sentences_of_its_domains_and_unrelated_ones_that_are_no_answer():
+    groups = [
+        tuning_texts.Rows("squad", 0, ((1,), (2,), (3, 4)), frozenset({0, 2})),
+        tuning_texts.Rows("contrast", 5, ((6,),), frozenset({0})),
+        tuning_texts.Rows("wikiqa", 7, ((8,),), frozenset({0})),
+    ]
+    place = {row: at for at, row in enumerate([1, 2, 3, 4, 6, 8])}
+    pairs, answers = tuning_texts.pairs_of(groups, place, 50, np.random.default_rng(0))
+    assert pairs[:3].tolist() == [[0, 0], [0, 1], [2, 5]]
+    assert answers[:3].tolist() == [True, False, True]
+    assert not answers[3:].any()
+    unrelated = {number: {at for row, at in pairs[3:].tolist() if row == number} for number in (0, 1, 2)}
+    assert unrelated == {0: {1, 4, 5}, 1: set(), 2: {0, 1, 2, 3, 4}}
+
+
 def test_a_passage_that_answers_does_not_count_as_wrong_where_it_stands_again():
-    first = tune_encoder.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
-    second = tune_encoder.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
-    own, right, wrong = tune_encoder.tables([first, second])
+    first = tuning_texts.Rows("squad", 0, ((1,), (2,)), frozenset({0}))
+    second = tuning_texts.Rows("squad", 3, ((1,), (2,)), frozenset({1}))
+    own, right, wrong = tuning_texts.tables([first, second])
     assert own.tolist() == [[True, True, False, False], [False, False, True, True]]
     assert right.tolist() == [[True, False, False, False], [False, False, False, True]]
     assert wrong.tolist() == [[False, True, False, True], [True, False, True, False]]
@@ -43,7 +95,7 @@ def test_a_passage_that_answers_does_not_count_as_wrong_where_it_stands_again():
 def test_what_was_tuned_and_its_graph_agree():
     torch = pytest.importorskip("torch")
     weights = random_weights(CONFIG, pieces=50)
-    network = tune_encoder.Network(weights, CONFIG, range(1, 3), RECIPE, seed=0)
+    network = encoder_network.Network(weights, CONFIG, range(1, 3), RECIPE, seed=0)
     rng = np.random.default_rng(1)
     with torch.no_grad():
         for value in network.parameters.values():
@@ -52,7 +104,8 @@ def test_what_was_tuned_and_its_graph_agree():
     states = Ragged(rng.normal(size=(26, 32)).astype(np.float16), offsets)
     kept = rng.random(26) < 0.6
     kept[[0, 8, 9, 13, 14, 25]] = True  # special pieces
-    texts = tune_encoder.Texts(states, np.arange(26), kept, np.zeros((3, 32), np.float32), np.ones(50, np.float32))
+    nothing = np.zeros((3, 32), np.float32)  # of the original encoder, which only the loss looks at
+    texts = tuning_texts.Texts(states, np.arange(26), kept, nothing, nothing, nothing[0], np.ones(26, np.float32))
     tuned = {name: value.detach().numpy() for name, value in network.parameters.items()}
     views = bert_graph.Views((1, 2, 3), (2,), tuned=tuned, shared=1)
     writer = bert_graph.BertWriter({**weights, **tuned}, CONFIG, None, 0.8)
@@ -60,19 +113,69 @@ def test_what_was_tuned_and_its_graph_agree():
     outputs = [item for item in model.graph.output if item.name not in probes]
     del model.graph.output[:]
     model.graph.output.extend(outputs)
-    upper = bert_graph.open_model(bert_graph.split(model, 1)[1])
-    for kind in (QUESTION, SENTENCE):
+    upper = onnx_graphs.open_model(onnx_graphs.split(model, 1)[1])
+    for kind in (QUESTION, PASSAGE):
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             found = network.read(texts, np.arange(3), kind)
         for row in range(3):
             taken, _ = texts.take(np.array([row]), kind)
             feeds = {"states": taken.values[None].astype(np.float32), "kind": np.array(kind)}
             feeds["attention_mask"] = np.ones((1, len(taken.values)), np.int64)
-            pooled, tokens, provides = upper.run(["pooled", "tokens", "provides"], feeds)
+            pooled, tokens, provides, layers = upper.run(["pooled", "tokens", "provides", "layers"], feeds)
             # the tuning multiplies in bfloat16
             np.testing.assert_allclose(found["pooled"][row], pooled[0], atol=0.03)
+            # means of layers 2 and 3 and the first state of layer 2; the graph's begin with the mean of layer 1
+            np.testing.assert_allclose(found["layers"][row, :96], layers[0, 32:], atol=0.1)
             inner = found["tokens"][row, 1 : len(taken.values) - 1]
             np.testing.assert_allclose(inner, tokens[0, 1:-1], atol=0.06)
             both = found["both"][row].numpy()
             expected = tuned["provides.weight"] @ both + tuned["provides.bias"]
             np.testing.assert_allclose(provides[0], expected, atol=0.15)
+
+
+def test_every_tenth_stretch_of_a_domain_is_held_out():
+    groups = [
+        answer_groups.Group(domain, "?", (("a",),), frozenset({0})) for domain in ("squad", "code") for _ in range(550)
+    ]
+    held = tuning_texts.held_out(groups)
+    assert np.flatnonzero(held).tolist() == [*range(50), *range(500, 550), *range(550, 600), *range(1050, 1100)]
+
+
+def test_the_pair_head_and_its_graph_agree():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    weights = pair_head.start(8)
+    rng = np.random.default_rng(0)
+    asked, given = np.array([3, 5]), np.array([6, 4])
+
+    def texts(lengths):
+        inside = np.arange(lengths.max()) < lengths[:, None]
+        tokens = rng.normal(size=(*inside.shape, 8)).astype(np.float32)
+        tokens /= np.linalg.norm(tokens, axis=2, keepdims=True)
+        return tokens * inside[..., None], inside
+
+    (question, in_question), (sentence, in_sentence) = texts(asked), texts(given)
+    logs = rng.normal(size=in_question.shape).astype(np.float32)
+    expects = rng.normal(size=(2, 2, 8)).astype(np.float32)
+    idf = (rng.random(in_question.shape) * 8 * in_question).astype(np.float32)
+    exact = (rng.random((2, 5, 6)) < 0.3) & in_question[:, :, None] & in_sentence[:, None, :]
+    exact = exact.astype(np.float32)
+    shares = torch.from_numpy(logs).masked_fill(~torch.from_numpy(in_question), -1e4).softmax(1)
+    tensors = (
+        {"tokens": question, "inside": in_question, "expects": expects},
+        {"tokens": sentence, "inside": in_sentence},
+    )
+    first, second = ({name: torch.from_numpy(value) for name, value in side.items()} for side in tensors)
+    wanted = pair_head.logits(
+        weights,
+        {**first, "weights": shares},
+        second,
+        torch.from_numpy(exact),
+        torch.from_numpy(idf),
+        lambda values: values,
+    )
+    arrays = {name: value.numpy() for name, value in weights.items()} | {"tokens.bias": np.zeros(8)}
+    session = onnx_graphs.open_model(pair_head.write_head(arrays, slope=2.0, bias=-1.0))
+    feeds = {"question": question, "weights": logs, "expects": expects.reshape(2, -1), "sentence": sentence}
+    (found,) = session.run(None, {**feeds, "exact": exact, "idf": idf})
+    np.testing.assert_allclose(found[:, 0], torch.sigmoid(2 * wanted - 1), atol=1e-5)

@@ -35,7 +35,7 @@ const fineName = (name) => { const fine = name?.split(":")[1]; return fine && `�
 const PARTS = {
   dense: "(1 − w) · meaning", bm25: "w · words (BM25)", rrf: "ranks", match: "λ · class match", class: "λ · class match",
   entailment: "λ · answers", retrieval: "search", sentences: "best sentence", meaning: "words by meaning",
-  words: "the same words", classes: "classes", average: "the average",
+  words: "the same words", classes: "classes", answers: "gives what is asked", average: "the average",
 };
 
 // ---- what prompting would cost
@@ -186,7 +186,7 @@ $("key").addEventListener("submit", (event) => {
 
 // Names of methods in the API, the second with yes or no in place of probabilities, and the weights of their signals.
 const METHODS = {
-  answers: { names: ["default", "entail-integrated-hard"], weights: ["entailment_convex", "entailment_hard"] },
+  answers: { names: ["default", "entail-integrated-hard"], weights: ["evidence", "entailment_hard"] },
   class: { names: ["class-integrated", "class-integrated-hard"], weights: ["class", "class_hard"] },
   learned: { names: ["learned"] },
   none: { names: ["convex"] },
@@ -195,7 +195,7 @@ const DEFAULTS = { tab: "ask", q: "", source: "index", method: "learned", w: nul
 let state = { ...DEFAULTS };
 let asked = false; // whether there is an answer that the controls change
 let info = {}; // what api/info tells; `index` is null where passages can only be handed in
-let weights = { alpha: 0.55, class: 0.2418, class_hard: 0.501, entailment_convex: 1, entailment_hard: 2.24 };
+let weights = { alpha: 0.55, class: 0.2418, class_hard: 0.501, evidence: 1, entailment_hard: 2.24 };
 const hasIndex = () => info.index !== null;
 
 function readAddress() {

@@ -1,0 +1,113 @@
+"""An encoder that reads passages in its own way: only some of their word pieces, in one run that gives every view."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("safetensors")
+
+from conftest import FakeEncoder
+from made_models import export
+
+from semclass import ArtifactError, OnnxEncoder
+from semclass.encoders.onnx_encoder import for_passages
+
+TEXTS = [
+    "The tower was designed by the engineer Ada Merriweather, and it was opened in 1932.",
+    "Of the",
+    "bridge",
+    "Who designed the tower, and is it not open?",
+]
+VIEWS = ("pooled", "layers", "tokens", "weights", "asks", "provides", "expects")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return export(tmp_path_factory.mktemp("made"), tuned=True)
+
+
+@pytest.fixture(scope="module")
+def tuned(folder):
+    return OnnxEncoder.load(folder)
+
+
+def words(encoder, ids):
+    return [encoder.vocabulary[place] for place in ids]
+
+
+def test_function_words_of_passages_are_not_read(tuned):
+    encoding = tuned.for_passages.encode(TEXTS, views=("tokens",))
+    read = encoding.pieces_read()
+    assert words(tuned, read.row(0))[:4] == ["tower", "designed", "by", "engineer"]
+    assert words(tuned, read.row(3)) == ["who", "designed", "tower", "not", "open", "?"]
+    assert read.lengths().tolist() == encoding.tokens.lengths().tolist()
+    assert read.lengths()[1] == 0
+    assert words(tuned, encoding.terms.row(1)) == ["of", "the"]
+    unread = tuned.for_passages.encode(TEXTS, views=())
+    assert unread.kept.values.tolist() == read.values.tolist()
+
+
+def test_every_word_of_a_question_is_read(tuned):
+    encoding = tuned.encode(TEXTS, views=VIEWS)
+    assert encoding.kept is None
+    assert encoding.pieces_read() is encoding.terms
+    assert (
+        encoding.tokens.lengths().tolist() == encoding.weights.lengths().tolist() == encoding.terms.lengths().tolist()
+    )
+    assert encoding.weights.values.shape[1] == 1
+    vectors = encoding.expects.reshape(len(TEXTS), -1, tuned.views["tokens"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=2), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["question", "passage"])
+def test_company_changes_nothing(tuned, kind):
+    reader = tuned if kind == "question" else tuned.for_passages
+    together = reader.encode(TEXTS, views=VIEWS)
+    for row, text in enumerate(TEXTS):
+        alone = reader.encode([text], views=VIEWS)
+        for name in ("pooled", "layers", "asks", "provides", "expects"):
+            np.testing.assert_allclose(alone.rows(name)[0], together.rows(name)[row], atol=1e-4)
+        for name in ("tokens", "weights"):
+            np.testing.assert_allclose(alone.pieces(name).row(0), together.pieces(name).row(row), atol=1e-4)
+
+
+def test_the_same_text_is_read_in_two_ways(tuned):
+    question, passage = (reader.encode(TEXTS[:1]).pooled[0] for reader in (tuned, tuned.for_passages))
+    assert np.abs(question - passage).max() > 1e-3
+
+
+def test_long_passages_are_read_in_windows(tuned):
+    """Two windows of the same words are read as one of them is."""
+    window = "The tower of Ada Merriweather was designed in a year of war. " * 4
+    alone, twice = (tuned.for_passages.encode([text], views=VIEWS) for text in (window, window * 2))
+    assert 32 < alone.terms.lengths()[0] < 62
+    assert twice.kept.values.tolist() == [*alone.kept.values, *alone.kept.values]
+    np.testing.assert_allclose(twice.tokens.values[: len(alone.tokens.values)], alone.tokens.values, atol=1e-4)
+    for name in ("pooled", "provides"):
+        np.testing.assert_allclose(twice.rows(name), alone.rows(name), atol=1e-4)
+
+
+def test_beyond_the_last_window_nothing_is_read(tuned):
+    encoding = tuned.for_passages.encode(["the tower " * 600, "tower"], views=("tokens",))
+    assert encoding.truncated == [0]
+    assert encoding.pieces_read().lengths().tolist() == encoding.tokens.lengths().tolist() == [16 * 62 // 2, 1]
+
+
+def test_other_encoders_read_passages_as_any_text(encoder):
+    fake = FakeEncoder()
+    assert for_passages(fake) is fake
+
+
+def test_a_network_of_two_kinds_comes_with_the_pieces_that_it_keeps(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "encoder")
+    path = tmp_path / "encoder" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["files"]["kept.npy"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtifactError, match=r"needs kept\.npy"):
+        OnnxEncoder.load(tmp_path / "encoder")

@@ -1,0 +1,133 @@
+"""The default method: fused scores plus a weighted sum of evidence, which tells an answer from an echo of the question."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import FakeEncoder
+from made_models import save_pairs
+
+from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
+from semclass.core.types import Ragged
+from semclass.evaluation.candidate_scores import collect
+from semclass.ranking.features import FEATURE_GROUPS, PAIR_FEATURES
+from semclass.ranking.methods import METHODS
+from semclass.ranking.pair_model import EVIDENCE, evidence_parts
+
+QUESTION = "how tall stands red tower"
+ECHO, ANSWER = "asked : how tall stands red tower", "red tower stands 74 metres"
+
+
+class TellingEncoder(FakeEncoder):
+    """Every question asks for a number, and a sentence with one provides it."""
+
+    @property
+    def views(self):
+        return {**super().views, "asks": 2, "provides": 2, "expects": 3 * self.dim}
+
+    def encode(self, texts, *, views=("pooled",)):
+        found = super().encode(texts, views=views)
+        provided = [20.0 if any(map(str.isdigit, text)) else -20.0 for text in texts]
+        return replace(
+            found,
+            asks=np.tile(np.array([1, 0], np.float32), (len(texts), 1)),
+            provides=np.array([[value, 1] for value in provided], np.float32),
+            expects=np.tile(np.eye(3, self.dim, dtype=np.float32).ravel(), (len(texts), 1)),
+        )
+
+
+class SkippingEncoder(FakeEncoder):
+    """Has token vectors for all words but the first."""
+
+    def encode(self, texts, *, views=("pooled",)):
+        found = super().encode(texts, views=views)
+        later = np.flatnonzero(np.isin(np.arange(len(found.terms.values)), found.terms.offsets[:-1], invert=True))
+        offsets = found.terms.offsets - np.arange(len(texts) + 1)
+        tokens = Ragged(found.tokens.values[later], offsets)
+        return replace(found, tokens=tokens, kept=Ragged(found.terms.values[later], offsets))
+
+
+def models_of(folder, encoder) -> Models:
+    save_pairs(folder / "pairs", encoder.fingerprint, encoder.n_terms)
+    return Models.load(folder, encoder=encoder)
+
+
+@pytest.fixture
+def reranker(tmp_path):
+    return Reranker(models_of(tmp_path, TellingEncoder()))
+
+
+def test_a_passage_that_gives_what_is_asked_is_before_an_echo(tmp_path, reranker):
+    plain = Reranker(models_of(tmp_path / "plain", FakeEncoder()))
+    assert [hit.text for hit in plain.rerank(QUESTION, [ANSWER, ECHO])] == [ECHO, ANSWER]
+    found = reranker.rerank(QUESTION, [ECHO, ANSWER])
+    assert [hit.text for hit in found] == [ANSWER, ECHO]
+
+
+def test_the_score_is_the_fused_one_and_a_part_for_each_group_of_features(reranker):
+    hits = reranker.rerank(QUESTION, [ECHO, ANSWER, "green hill"], explain=True)
+    for hit in hits:
+        parts = hit.explanation.parts
+        assert set(parts) == {"dense", "bm25", *(FEATURE_GROUPS[name] for name in EVIDENCE)}
+        assert hit.explanation.link == "identity"
+        assert hit.score == pytest.approx(sum(parts.values()))
+        assert 0 < hit.components["answers"] < 1
+    (echo,) = (hit.explanation.parts["answers"] for hit in hits if hit.text == ECHO)
+    assert echo < EVIDENCE["echo"] * 20 * 0.5
+
+
+def test_one_weight_scales_all_evidence(reranker):
+    passages = [ECHO, ANSWER, "green hill"]
+
+    def parts(weight):
+        hits = reranker.rerank(QUESTION, passages, weights={"evidence": weight}, explain=True)
+        return {hit.id: hit.explanation.parts for hit in hits}
+
+    once, twice = parts(1), parts(2)
+    for name in once:
+        for part, value in once[name].items():
+            assert twice[name][part] == pytest.approx(value if part in ("dense", "bm25") else 2 * value)
+    fused = reranker.rerank(QUESTION, passages, weights={"evidence": 0}, explain=True)
+    assert [hit.score for hit in fused] == [
+        pytest.approx(hit.explanation.parts["dense"] + hit.explanation.parts["bm25"]) for hit in fused
+    ]
+
+
+def test_parts_are_weighted_features():
+    features = np.random.default_rng(0).normal(size=(4, len(PAIR_FEATURES))).astype(np.float32)
+    weights = np.array([EVIDENCE.get(name, 0.0) for name in PAIR_FEATURES])
+    np.testing.assert_allclose(sum(evidence_parts(features, 0.5).values()), 0.5 * features @ weights, atol=1e-6)
+    assert "match" not in EVIDENCE, "no question is classified for it"
+
+
+def test_the_default_reads_token_vectors_and_no_classes(reranker):
+    assert reranker.models.needs(METHODS["default"])["tokens"]
+    assert not METHODS["default"].uses_classes
+    assert METHODS["default"].weights == ("alpha", "evidence")
+    (query,) = reranker.models.encode([QUESTION])
+    assert (query.asks.shape, query.expects.shape) == ((2,), (3, 16))
+
+
+def test_the_weight_of_the_evidence_is_tried_without_another_search(reranker):
+    passages = [Passage(str(place), text) for place, text in enumerate([ECHO, ANSWER, "green hill", "red lake 7"])]
+    models, method = reranker.models, METHODS["default"]
+    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+    components = collect(retriever, models.encode([QUESTION]), 4, method)
+    for weight in (0, 1, 3):
+        ids = [str(place) for place in components.rows[0, components.order(method, weight)[0]]]
+        assert ids == [hit.id for hit in retriever.search(QUESTION, weights={"evidence": weight})]
+
+
+@pytest.mark.parametrize("method", ["default", "learned", "entail-integrated"])
+def test_without_telling_nothing_is_provided(tmp_path, method):
+    hits = Reranker(models_of(tmp_path, FakeEncoder())).rerank(QUESTION, [ECHO, ANSWER], method=method, explain=True)
+    assert all(hit.explanation.parts.get("answers", 0) == 0 for hit in hits)
+
+
+def test_bm25_reads_every_word_and_token_vectors_those_that_are_kept(tmp_path):
+    reranker = Reranker(models_of(tmp_path, SkippingEncoder()))
+    (hit,) = reranker.rerank("red tower", ["red hill"], explain=True)
+    assert hit.components["bm25"] > 0
+    assert not any(word.exact for word in hit.explanation.words)

@@ -1,0 +1,53 @@
+"""The order in which shipped models are made again, and what the encoder's card tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+pytest.importorskip("onnx")
+pytest.importorskip("sklearn")
+
+from export_encoder import encoder_card
+from rebuild import steps
+
+
+def made(tuned=None):
+    """The folder that each step writes, in order."""
+    found = steps(Path("data"), Path("models"), Path("teacher"), tuned, "source", 1)
+    return [options[options.index("--out") + 1] for _, *options in found]
+
+
+def test_a_teacher_is_made_before_the_question_head_that_learns_from_it():
+    folders = made()
+    assert folders[:3] == ["teacher/questions", "models/questions", "models/questions-svm"]
+    _, *learnt = steps(Path("data"), Path("models"), Path("teacher"), None, "source", 1)[1]
+    assert learnt[learnt.index("--teacher") + 1] == "teacher"
+
+
+def test_with_tuned_weights_encoder_and_entailment_head_come_first():
+    assert made(Path("tuned.npz")) == ["models/encoder", "models/entailment", *made()]
+
+
+def test_every_script_is_there():
+    for script, *_ in steps(Path("data"), Path("models"), Path("teacher"), Path("tuned.npz"), "source", 1):
+        assert (ROOT / "training" / script).is_file()
+
+
+MANIFEST = json.loads((ROOT / "models" / "encoder" / "manifest.json").read_text())
+
+
+def test_the_card_of_the_shipped_encoder_is_that_of_its_manifest():
+    text = (ROOT / "models" / "encoder" / "README.md").read_text(encoding="utf-8")
+    assert text == encoder_card(MANIFEST["name"], MANIFEST)
+    assert "the original in float32, which was not tuned" in text
+
+
+def test_the_card_of_an_encoder_that_was_not_tuned_tells_of_no_tuning():
+    views = {name: MANIFEST["views"][name] for name in ("states", "pooled", "layers", "entities", "tokens")}
+    text = encoder_card("any", {**MANIFEST, "views": views})
+    assert "tune" not in text
+    assert "`asks`" not in text

@@ -1,0 +1,307 @@
+"""The layers that ``tune_encoder.py`` tunes, what is read off them, and the loss; in torch.
+
+The score of a passage is a sum of the late interaction of its tokens with the question's, of the best ``provides`` of its
+sentences, and of the best cosine of their vectors. The loss is the cross entropy of each answer among all passages of a
+step, plus a log loss in which answers have half of the weight, plus the distance of the vectors from the original ones.
+The pair head has both losses among the sentences of its question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import bert_graph
+import pair_head
+from bert_torch import EXTRA, copied_layers, feed_forward, half_precision, linear
+from semclass.core.errors import import_extra
+from semclass.core.types import IntArray
+from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
+from tuning_texts import Rows, Texts, pairs_of, tables
+
+Array = npt.NDArray[Any]
+
+FAR = pair_head.FAR
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of the tuning: first guesses; there was no search."""
+
+    epochs: int = 1  # passes over the steps
+    steps: int = 2000
+    block: int = 16  # questions of squad that follow one another, which share sentences, in each step
+    contrast: int = 4  # and of contrast
+    echoes: int = 3  # of echoes
+    others: int = 6  # and of all other domains, each drawn by the root of its number of questions
+    further: int = 24  # and texts that stand by themselves
+    rate: float = 1.5e-4  # peak learning rate of the layers
+    head_rate: float = 1e-3  # and of the rest
+    weight_decay: float = 0.01
+    dropout: float = 0.05  # inside a layer
+    head_dropout: float = 0.2  # inside the pair head
+    piece_dropout: float = 0.1  # chance that the pair head does not see a word piece
+    unrelated: int = 2  # sentences of other questions that the pair head sees beside those of a question
+    dim: int = 128  # dimensions of token vectors
+    provided: int = 64  # of `asks` and `provides`
+    expected: int = 4  # vectors of what a question expects
+    distance: float = 10.0  # weight of the distance from the original vectors
+    relations: float = 20.0  # and of the squared difference of their inner products
+    likeness: float = 1.0  # and of that of the means of layers, in their standard deviations, of texts read whole
+    apart: float = 0.1  # weight in the log loss of passages of other questions; those of the same have 1
+    pairs: float = 1.0  # weight of the losses of the pair head
+    hardness: float = 4.0  # a wrong sentence weighs exp(hardness * its share of the question's idf) in its log loss
+    averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
+
+
+class Network:
+    """Tuned layers, and what is read off them, as torch parameters by name; layers as in the encoder's weights file."""
+
+    def __init__(
+        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, recipe: Recipe, seed: int
+    ) -> None:
+        self.torch = torch = import_extra("torch", EXTRA)
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.config, self.layers, self.recipe, self.seed, self.training = config, layers, recipe, seed, False
+        self.views = bert_graph.Views.of_depth(config.num_hidden_layers)
+        found = copied_layers(weights, layers)
+        hidden = config.hidden_size
+        found["marks"] = torch.zeros(2, hidden)
+        found["weights.weight"], found["weights.bias"] = torch.zeros(1, hidden), torch.zeros(1)
+        for name, rows, columns in (
+            ("tokens", recipe.dim, hidden),
+            ("asks", recipe.provided, 2 * hidden),
+            ("provides", recipe.provided, 2 * hidden),
+            ("expects", recipe.expected * recipe.dim, 2 * hidden),
+        ):
+            layer_ = torch.nn.Linear(columns, rows)
+            found[f"{name}.weight"], found[f"{name}.bias"] = layer_.weight.detach(), layer_.bias.detach()
+        for name in ("asks", "provides"):
+            found[f"{name}.weight"] *= 0.02 * (6 * hidden) ** 0.5  # to begin near 0
+        found["share.cosine"], found["share.sentence"] = torch.tensor(12.0), torch.tensor(6.0)
+        found |= pair_head.start(recipe.dim)
+        found["share.expected"], found["bias"] = torch.full((recipe.expected,), 0.5), torch.tensor(-10.0)
+        self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameter groups for the optimiser, each with its peak rate."""
+        inner = [value for name, value in self.parameters.items() if name.startswith("encoder.")]
+        outer = [value for name, value in self.parameters.items() if not name.startswith("encoder.")]
+        return [{"params": inner, "peak": self.recipe.rate}, {"params": outer, "peak": self.recipe.head_rate}]
+
+    def drop(self, values: Any, chance: float) -> Any:
+        """Dropout, while training."""
+        if not self.training:
+            return values
+        # 16 random bits a value are enough, and many times faster to draw than torch's
+        drawn = self.rng.integers(0, 2**64, -(-values.numel() // 4), dtype=np.uint64).view(np.uint16)
+        kept = self.torch.from_numpy(drawn[: values.numel()].reshape(values.shape) >= int(chance * 65536))
+        return values * (kept / (1 - chance)).to(values.dtype)
+
+    def layer(self, index: int, states: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
+        """One transformer layer over packed texts, (total, hidden); `parts` are texts of like length, see `read`."""
+        torch, prefix = self.torch, f"encoder.layer.{index}"
+        heads, hidden = self.config.num_attention_heads, self.config.hidden_size
+        names = (f"{prefix}.attention.self.{part}" for part in bert_graph.PARTS)
+        stacked = torch.cat([linear(self.parameters, states, name) for name in names], 1)
+        stacked = torch.cat([stacked, stacked.new_zeros(1, 3 * hidden)])
+        contexts = []
+        for place, mask, back in parts:
+            count, length = place.shape
+            taken = torch.nn.functional.embedding(place, stacked).view(count, length, 3, heads, -1)
+            with torch.autocast("cpu", enabled=False):  # small products are faster in float32
+                query, key, value = taken.permute(2, 0, 3, 1, 4).float()
+                scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
+                context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
+            contexts.append(context.transpose(1, 2).reshape(count * length, hidden)[back])
+        drop = partial(self.drop, chance=self.recipe.dropout)
+        return feed_forward(self.parameters, prefix, states, torch.cat(contexts), self.config.layer_norm_eps, drop)
+
+    def read(self, texts: Texts, rows: IntArray, kind: int) -> dict[str, Any]:
+        """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
+        torch = self.torch
+        order = np.argsort(texts.states.lengths()[rows], kind="stable")
+        taken, ids = texts.take(rows[order], kind)
+        lengths, offsets, total = taken.lengths(), taken.offsets, int(taken.offsets[-1])
+        parts = []
+        for chosen in np.array_split(np.arange(len(rows)), max(1, min(4, len(rows) // 4))):
+            inside = np.arange(lengths[chosen].max()) < lengths[chosen][:, None]
+            place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), total)
+            parts.append(tuple(torch.from_numpy(item) for item in (place, inside, np.flatnonzero(inside))))
+        states = torch.from_numpy(taken.values.astype(np.float32)) + self.parameters["marks"][kind]
+        firsts, totals = [], []
+        owner = torch.from_numpy(np.repeat(np.arange(len(rows)), lengths))
+        with half_precision():
+            for index in self.layers:
+                states = self.layer(index, states, parts)
+                if index + 1 in self.views.mean_layers:
+                    totals.append(states.new_zeros(len(rows), states.shape[1]).index_add(0, owner, states).float())
+                if index + 1 in self.views.first_token_layers:
+                    begins = np.minimum(offsets[:-1] + 1, offsets[1:] - 1)  # of first word pieces
+                    firsts.append(states[begins].float())
+        states = states.float()
+        places = np.arange(lengths.max())
+        table = np.empty((len(rows), len(places)), np.int64)
+        table[order] = np.where(places < lengths[:, None], offsets[:-1, None] + places, total)
+        back = np.empty(len(rows), np.int64)
+        back[order] = lengths
+        count = torch.from_numpy(back)[:, None]
+        at = torch.arange(len(places))
+        gathered = torch.nn.functional.embedding(
+            torch.from_numpy(table), torch.cat([states, states.new_zeros(1, states.shape[1])])
+        )
+        pooled = torch.nn.functional.normalize(gathered.sum(1) / count, dim=-1)
+        inside = (at > 0) & (at < count - 1)
+        mean = (gathered * inside[..., None]).sum(1) / inside.sum(1, keepdim=True).clamp(min=1)
+        tokens = torch.nn.functional.normalize(linear(self.parameters, gathered, "tokens"), dim=-1, eps=1e-6)
+        found = {"pooled": pooled, "tokens": tokens * inside[..., None], "inside": inside}
+        found["both"] = torch.cat([gathered[:, 0], mean], -1)
+        means = [total_ / torch.from_numpy(lengths)[:, None] for total_ in totals]
+        found["layers"] = torch.cat([*means, *firsts], 1)[torch.from_numpy(np.argsort(order))]
+        found["ids"] = torch.from_numpy(np.append(ids.values, -1)[table]).masked_fill(~inside, -1)
+        if kind == QUESTION:
+            weights = linear(self.parameters, gathered, "weights")[..., 0]
+            found["weights"] = weights.masked_fill(~inside, FAR).softmax(1)
+            expects = linear(self.parameters, found["both"], "expects").view(len(rows), self.recipe.expected, -1)
+            found["expects"] = torch.nn.functional.normalize(expects, dim=-1)
+        return found
+
+    def start_tokens(self, texts: Texts) -> None:
+        """Let the token vectors begin as the principal components of states."""
+        torch = self.torch
+        rows = self.rng.permutation(len(texts.original))[:300]
+        with torch.no_grad():
+            lengths = texts.states.lengths()[rows]
+            found = [self._states(texts, part) for part in np.array_split(rows[np.argsort(lengths)], 6)]
+            states = torch.cat(found).double()
+            mean = states.mean(0)
+            axes = torch.linalg.svd(states - mean, full_matrices=False)[2][: self.recipe.dim]
+            self.parameters["tokens.weight"].copy_(axes)
+            self.parameters["tokens.bias"].copy_(-(axes @ mean))
+
+    def _states(self, texts: Texts, rows: IntArray) -> Any:
+        """States of the pieces of some texts, read as sentences, packed."""
+        torch = self.torch
+        identity = {"tokens.weight": torch.eye(self.config.hidden_size), "tokens.bias": torch.zeros(1)}
+        kept, self.parameters = self.parameters, {**self.parameters, **identity}
+        found = self.read(texts, rows, PASSAGE)
+        self.parameters = kept
+        return found["tokens"][found["inside"]] * self.config.hidden_size**0.5
+
+    def scores(self, texts: Texts, groups: Sequence[Rows]) -> tuple[Any, dict[str, Any]]:
+        """Scores of all passages for all questions, (questions, passages), and their vectors beside the original ones."""
+        torch, p = self.torch, self.parameters
+        asked = np.array([group.question for group in groups])
+        passages = [passage for group in groups for passage in group.passages]
+        given = np.array(list(dict.fromkeys(row for passage in passages for row in passage)))
+        place = {row: number for number, row in enumerate(given.tolist())}
+        question, sentence = self.read(texts, asked, QUESTION), self.read(texts, given, PASSAGE)
+        wanted = torch.cat([question["tokens"], question["expects"]], 1)
+        with half_precision():
+            cosines = torch.einsum("qld,std->qlst", wanted, sentence["tokens"]).float()
+        best = cosines.masked_fill(~sentence["inside"], -1.0).amax(-1)
+        longest = max(map(len, passages))
+        table = torch.tensor(
+            [[place[passage[min(at, len(passage) - 1)]] for at in range(longest)] for passage in passages]
+        )
+
+        def of_passages(values: Any) -> Any:
+            """The largest value of a passage's sentences."""
+            return values[..., table].amax(-1)
+
+        most = of_passages(best)
+        words = question["tokens"].shape[1]
+        late = (question["weights"][:, :, None] * most[:, :words]).sum(1)
+        expected = (p["share.expected"][None, :, None] * most[:, words:]).sum(1)
+        provided = of_passages(linear(p, question["both"], "asks") @ linear(p, sentence["both"], "provides").T)
+        similar = of_passages(question["pooled"].detach() @ sentence["pooled"].detach().T)
+        score = p["share.cosine"] * late + expected + provided + p["share.sentence"] * similar + p["bias"]
+        kept = {
+            "question": question["pooled"],
+            "sentence": sentence["pooled"],
+            "question.original": torch.from_numpy(texts.original[asked]),
+            "sentence.original": torch.from_numpy(texts.original[given]),
+            "unlike": question["layers"] - texts.layers_of(asked),
+            "pairs": self.pair_loss(texts, groups, question, sentence, place),
+        }
+        return score, kept
+
+    def pair_loss(
+        self, texts: Texts, groups: Sequence[Rows], question: Mapping[str, Any], sentence: Mapping[str, Any], place: Any
+    ) -> Any:
+        """The losses of the pair head over the passages of one sentence of some groups."""
+        torch, functional = self.torch, self.torch.nn.functional
+        pairs, answers = pairs_of(groups, place, self.recipe.unrelated, self.rng)
+        asked, given = self.taken(question, pairs[:, 0]), self.taken(sentence, pairs[:, 1])
+        logits, overlap = self.pair_logits(texts, asked, given)
+        right = torch.from_numpy(answers)
+        others = torch.from_numpy((pairs[:, :1] == pairs[:, 0]) & ~answers)
+        against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
+        listwise = functional.softplus(against - logits)[right].mean()
+        hard = torch.exp(self.recipe.hardness * overlap) * ~right
+        share = (right / right.sum() + hard / hard.sum()) / 2
+        pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
+        return listwise + (pointwise * share).sum()
+
+    def taken(self, texts: Mapping[str, Any], rows: IntArray) -> dict[str, Any]:
+        """What the pair head sees of some texts, without columns that are padding in all of them."""
+        torch = self.torch
+        length = int(np.flatnonzero(texts["inside"][rows].any(0).numpy()).max(initial=1)) + 2
+        found = {name: texts[name][rows][:, :length] for name in ("tokens", "inside", "ids")}
+        if self.training:
+            seen = torch.from_numpy(self.rng.random(found["inside"].shape) >= self.recipe.piece_dropout)
+            seen |= ~(found["inside"] & seen).any(1, keepdim=True)  # of a text, some piece stays
+            found["inside"] = found["inside"] & seen
+            found["tokens"] = found["tokens"] * seen[..., None]
+            found["ids"] = found["ids"].masked_fill(~seen, -1)
+        if "weights" in texts:
+            share = texts["weights"][rows][:, :length] * found["inside"]
+            found["weights"] = share / share.sum(1, keepdim=True).clamp(min=1e-6)
+            found["expects"] = texts["expects"][rows]
+        return found
+
+    def pair_logits(self, texts: Texts, asked: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Logits of pairs, and the share of the question's idf whose pieces the sentence has."""
+        torch = self.torch
+        idf = torch.from_numpy(texts.idf)[asked["ids"].clamp(min=0)] * (asked["ids"] >= 0)
+        exact = ((asked["ids"][:, :, None] == given["ids"][:, None, :]) & (idf > 0)[:, :, None]).float()
+        overlap = (idf * exact.amax(2)).sum(1) / idf.sum(1).clamp(min=1e-6)
+        drop = partial(self.drop, chance=self.recipe.head_dropout)
+        return pair_head.logits(self.parameters, asked, given, exact, idf, drop), overlap
+
+    def loss(self, texts: Texts, groups: Sequence[Rows], further: IntArray) -> Any:
+        """The loss of a step; see the top of this file."""
+        torch, recipe = self.torch, self.recipe
+        functional = torch.nn.functional
+        score, kept = self.scores(texts, groups)
+        own, right, other = (torch.from_numpy(item) for item in tables(groups))
+        against = score.masked_fill(~other, FAR).logsumexp(1, keepdim=True)
+        listwise = ((functional.softplus(against - score) * right).sum(1) / right.sum(1)).mean()
+        weight = torch.where(own, 1.0, recipe.apart) * other
+        pointwise = (functional.softplus(-score) * right).sum() / right.sum()
+        pointwise = pointwise + (functional.softplus(score) * weight).sum() / weight.sum()
+        question, sentence = kept["question"], kept["sentence"]
+        originals = kept["question.original"], kept["sentence.original"]
+        near = torch.cat([(question * originals[0]).sum(1), (sentence * originals[1]).sum(1)])
+        half = len(further) // 2
+        parts = (further[:half], QUESTION), (further[half:], PASSAGE)
+        (whole, kept_only) = (self.read(texts, rows, kind) for rows, kind in parts)
+        alone = torch.cat([whole["pooled"], kept_only["pooled"]]) * torch.from_numpy(texts.original[further])
+        distance = 0.7 * (1 - near).mean() + 0.3 * (1 - alone.sum(1)).mean()
+        unlike = torch.cat([whole["layers"] - texts.layers_of(further[:half]), kept["unlike"]])
+        likeness = ((unlike / torch.from_numpy(texts.deviation)) ** 2).mean()
+        relations = ((question @ sentence.T - originals[0] @ originals[1].T) ** 2).mean()
+        return (
+            listwise
+            + pointwise
+            + recipe.pairs * kept["pairs"]
+            + recipe.distance * distance
+            + recipe.relations * relations
+            + recipe.likeness * likeness
+        )

@@ -1,0 +1,174 @@
+"""Make ``models/entailment``: does a sentence answer a question? The pair head that was tuned beside the encoder.
+
+    python training/export_entailment.py --data DATA --encoder models/encoder --tuned tuned.npz --out models/entailment
+
+``export_encoder.py`` made the encoder of the same weights; it gives the token vectors that the head compares
+(``semclass/heads/entailment.py``). Platt's sigmoid is fitted on the questions of ``squad_sentences/train`` that the tuning
+held out, each with the sentence that answers it and those around it: either class has half the weight, and a sentence that
+does not answer weighs more, the more of the question's words it has.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+import onnx_graphs
+from answer_groups import squad
+from command import make_parser, npy_bytes, run
+from encoder_network import Recipe
+from pair_head import write_head
+from semclass.core import artifacts, cards
+from semclass.core.errors import ArtifactError
+from semclass.encoders.onnx_encoder import OnnxEncoder
+from semclass.heads.entailment import EntailmentClassifier
+from tuning_texts import PAIRED, held_out
+
+Array = npt.NDArray[Any]
+
+TOLERANCE = 5e-3  # largest difference allowed between a pair alone and in a batch; int8 rounding may tip a value
+
+
+def held_out_pairs(data: Path) -> tuple[list[str], list[str], Array]:
+    """Questions, sentences and which of these answer, bool (n,), of all pairs that the tuning held out."""
+    groups = list(squad(data))
+    pairs = [
+        (group.question, passage[0], place in group.answers)
+        for group, out in zip(groups, held_out(groups), strict=True)
+        if out
+        for place, passage in enumerate(group.passages)
+    ]
+    questions, sentences, answers = zip(*pairs, strict=True)
+    return list(questions), list(sentences), np.array(answers)
+
+
+def overlaps(encoder: OnnxEncoder, idf: Array, questions: list[str], sentences: list[str]) -> Array:
+    """Share of each question's idf whose word pieces the sentence has, float64 (n,)."""
+    asked, given = encoder.tokenize(questions), encoder.tokenize(sentences)
+    found = []
+    for row in range(len(questions)):
+        words = asked.row(row)
+        rarity = idf[words].astype(np.float64)
+        found.append(rarity @ np.isin(words, given.row(row)) / max(rarity.sum(), 1e-6))
+    return np.array(found)
+
+
+def balance(answers: Array, overlap: Array, hardness: float) -> Array:
+    """Weights of pairs, float64 (n,), sum 1: half for those that answer, half for the others, these by their overlap."""
+    weight = np.where(answers, 0, np.exp(hardness * overlap))
+    return (answers / max(answers.sum(), 1) + weight / max(weight.sum(), 1e-9)) / 2
+
+
+def platt(logits: Array, answers: Array, weight: Array) -> tuple[float, float]:
+    """Slope and bias of the sigmoid that gives probabilities of logits, by weighted log loss."""
+    fitted = LogisticRegression(C=1e9).fit(logits[:, None], answers, sample_weight=weight * len(weight))
+    return round(float(fitted.coef_[0, 0]), 4), round(float(fitted.intercept_[0]), 4)
+
+
+def figures(given: Array, answers: Array, weight: Array) -> dict[str, float]:
+    """Accuracy at 0.5, area under the curve, expected calibration error over 15 bins; weighted."""
+    order = np.argsort(given, kind="stable")
+    p, y, w = given[order], answers[order].astype(float), weight[order] / weight.sum()
+    bins = np.minimum((np.cumsum(w) * 15).astype(int), 14)
+    found = {
+        "accuracy": float((w * ((p >= 0.5) == (y > 0.5))).sum()),
+        "auc": float(roc_auc_score(y, p, sample_weight=w)),
+        "calibration_error": float(np.abs(np.bincount(bins, w * (p - y))).sum()),
+    }
+    return {name: round(value, 4) for name, value in found.items()}
+
+
+def in_memory(encoder: OnnxEncoder, head: onnx.ModelProto, idf: Array) -> EntailmentClassifier:
+    return EntailmentClassifier(encoder, onnx_graphs.open_model(head, encoder.threads), idf, 0.5)
+
+
+def export(arguments: argparse.Namespace) -> None:
+    encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
+    weights = dict(np.load(arguments.tuned))
+    idf = weights["idf"]
+    questions, sentences, answers = held_out_pairs(arguments.data)
+    share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
+    given = in_memory(encoder, write_head(weights, 1.0, 0.0), idf).predict_proba(questions, sentences)
+    given = np.clip(given, 1e-7, 1 - 1e-7)  # within what float32 tells apart
+    logits = np.log(given) - np.log1p(-given)
+    slope, bias = platt(logits, answers, share)
+    found = figures(1 / (1 + np.exp(-(slope * logits + bias))), answers, share)
+    print(f"held out: {found}, slope {slope}, bias {bias}", flush=True)
+    fields = {
+        "task": "sentence-answers-question",
+        "encoder": encoder.fingerprint,
+        "threshold": 0.5,
+        "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{answers.sum()} held-out questions"},
+        "training": {"domains": list(PAIRED)},
+        "metrics": {"held_out": found},
+    }
+    files = {
+        "head.onnx": write_head(weights, slope, bias).SerializeToString(deterministic=True),
+        "idf.npy": npy_bytes(idf),
+    }
+    artifacts.save(arguments.out, "entailment", files, fields, card_of(found))
+    print(f"{arguments.out}  {len(files['head.onnx']) / 1e6:.2f} MB")
+    check(EntailmentClassifier.load(arguments.out.parent, encoder=encoder), questions, sentences)
+
+
+def card_of(found: dict[str, float]) -> str:
+    """The model card."""
+    sections = [
+        (
+            "What it tells",
+            "P(sentence answers question), from the encoder's token vectors of both texts, each encoded by itself.",
+        ),
+        (
+            "Training",
+            "`training/tune_encoder.py`, beside the encoder's upper layers, on the questions of "
+            f"{', '.join(f'`{name}`' for name in PAIRED)} in `training/answer_groups.py`.",
+        ),
+        (
+            "Figures",
+            "On questions of `squad_sentences/train` that were held out, each with the sentence that answers it and the "
+            "ones around that; either class has half the weight, and sentences that share words with the question weigh "
+            "more:\n\n" + "\n".join(f"- {name}: {value}" for name, value in found.items()),
+        ),
+        (
+            "Limits",
+            "English, one sentence. Half of the pairs that it was calibrated on answer: where few do, as among many "
+            "candidates of a search, the probabilities are too high, though their order is right.",
+        ),
+    ]
+    return cards.model_card(
+        "Does a sentence answer a question?",
+        {"license": "apache-2.0", "language": "en", "pipeline_tag": "text-classification"},
+        sections,
+        ["semclass", "sentence-answers-question", "onnx"],
+    )
+
+
+def check(classifier: EntailmentClassifier, questions: list[str], sentences: list[str]) -> None:
+    """Compare pairs scored together with the same pairs one by one."""
+    step = max(1, len(questions) // 50)
+    some = list(zip(questions[::step], sentences[::step], strict=True))
+    together = classifier.predict_proba(*zip(*some, strict=True))
+    alone = np.concatenate([classifier.predict_proba([question], [sentence]) for question, sentence in some])
+    difference = float(np.abs(together - alone).max())
+    print(f"largest difference between batches and single pairs: {difference:.1e}")
+    if difference > TOLERANCE:
+        raise ArtifactError(f"batches change probabilities by {difference:.1e}, more than {TOLERANCE}")
+
+
+def main() -> None:
+    parser = make_parser(__doc__, "encoder", "threads")
+    parser.add_argument("--data", type=Path, required=True, help="data folder; squad_sentences/train is read")
+    parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_encoder.py")
+    parser.add_argument("--out", type=Path, default=Path("models/entailment"), help="its name must be entailment")
+    run(parser, export)
+
+
+if __name__ == "__main__":
+    main()
