@@ -229,7 +229,7 @@ def _lexical(
     there, total = present.astype(np.float32), asked.weights.sum()
     share, asking = asked.weights / max(total, 1e-6), asked.weights * asked.asking
     rows = [share, share * (1 - there @ each), asked.numbers, asking]
-    overlap, overlap_rare, numbers, repeated = np.array(rows, np.float32) @ there
+    overlap, overlap_rare, numbers, repeated = (_summed(row, there) for row in np.array(rows, np.float32))
     echoed = repeated / max(asking.sum(), min(total, ENOUGH), 1e-6)
     return {
         "overlap": overlap,
@@ -254,15 +254,15 @@ def _semantic(
     cosines = float_products(np.concatenate([query.tokens, query.expects]), passages.values)
     largest = _largest(cosines, passages)
     best, expected = largest[:q], largest[q:]
-    cosine, cosine_rarity = np.array([share, asked.rarity]) @ best
+    cosine, cosine_rarity = _summed(share, best), _summed(asked.rarity, best)
     columns = {
         "cosine": cosine,
         "cosine_rarity": cosine_rarity,
-        "cosine_unmatched": share @ (best * ~present),
+        "cosine_unmatched": _summed(share, best * ~present),
         "unmet": q * (1 - cosine),
         "unmet_rarity": q * (1 - cosine_rarity),
         "neighbours": cosine,
-        "advantage": share @ np.maximum(best - (best @ each)[:, None], 0),
+        "advantage": _summed(share, np.maximum(best - (best @ each)[:, None], 0)),
         "expected": expected.sum(axis=0) / max(len(expected), 1),
     }
     if q > 1:
@@ -270,7 +270,7 @@ def _semantic(
         np.add(cosines[: q - 1, :-1], cosines[1:q, 1:], out=pairs[:, :-1])
         lasts = passages.offsets[1:][passages.lengths() > 0] - 1
         pairs[:, lasts] = cosines[: q - 1, lasts]
-        columns["neighbours"] = (share[:-1] + share[1:]) @ _largest(pairs, passages) / 4
+        columns["neighbours"] = _summed(share[:-1] + share[1:], _largest(pairs, passages)) / 4
     return columns
 
 
@@ -281,6 +281,11 @@ def _provided(query: Query, sentences: Ragged, echoed: npt.NDArray[Any]) -> dict
     provided = _best_product(query.asks, sentences)
     missing = np.minimum(-provided, provided.max() - BETTER - provided)
     return {"provided": provided, "echo": echoed**2 * np.logaddexp(0, missing)}
+
+
+def _summed(weights: npt.NDArray[Any], rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Weighted sum of rows, (q,) and (q, n) to (n,): of equal columns to the last bit the same, as no matrix product is."""
+    return np.asarray((weights[:, None] * rows).sum(axis=0))
 
 
 def _best_product(vector: FloatArray, rows: Ragged) -> FloatArray:
