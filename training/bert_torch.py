@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from bert_graph import PARTS, BertConfig
 from semclass.core.errors import import_extra
+from semclass.core.types import IntArray
 
 EXTRA = "tune"  # the extra that installs torch
 AVERAGE_EVERY = 10  # steps between two sets of weights that are averaged
 SAY_EVERY = 100  # steps between two lines of progress
+FAR = -1e4  # stands for minus infinity where padding must not win
 
 
 def copied_layers(weights: Mapping[str, npt.NDArray[Any]], layers: range) -> dict[str, Any]:
@@ -50,6 +53,54 @@ def feed_forward(
     middle = gelu(linear(parameters, states, f"{prefix}.intermediate.dense"))
     added = drop(linear(parameters, middle, f"{prefix}.output.dense"))
     return norm(parameters, states + added, f"{prefix}.output.LayerNorm", epsilon)
+
+
+def dropped(values: Any, chance: float, rng: np.random.Generator) -> Any:
+    """Dropout; 16 random bits a value are enough, and many times faster to draw than torch's."""
+    torch = import_extra("torch", EXTRA)
+    drawn = rng.integers(0, 2**64, -(-values.numel() // 4), dtype=np.uint64).view(np.uint16)
+    kept = torch.from_numpy(drawn[: values.numel()].reshape(values.shape) >= int(chance * 65536))
+    return values * (kept / (1 - chance)).to(values.dtype)
+
+
+def parts_of(offsets: IntArray) -> list[tuple[Any, Any, Any]]:
+    """Packed texts, which are sorted by length, in up to four parts of like length, for :func:`packed_layer`.
+
+    Of each part the places of its items, (texts, longest), which of them are no padding, and where these are.
+    """
+    torch, lengths = import_extra("torch", EXTRA), np.diff(offsets)
+    parts = []
+    for chosen in np.array_split(np.arange(len(lengths)), max(1, min(4, len(lengths) // 4))):
+        inside = np.arange(lengths[chosen].max()) < lengths[chosen][:, None]
+        place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), offsets[-1])
+        parts.append(tuple(torch.from_numpy(item) for item in (place, inside, np.flatnonzero(inside))))
+    return parts
+
+
+def packed_layer(
+    parameters: Mapping[str, Any],
+    config: BertConfig,
+    index: int,
+    states: Any,
+    parts: Sequence[tuple[Any, Any, Any]],
+    drop: Callable[[Any], Any],
+) -> Any:
+    """One transformer layer over packed texts, (total, hidden); `parts` as :func:`parts_of` gives them."""
+    torch, prefix = import_extra("torch", EXTRA), f"encoder.layer.{index}"
+    heads, hidden = config.num_attention_heads, config.hidden_size
+    names = (f"{prefix}.attention.self.{part}" for part in PARTS)
+    stacked = torch.cat([linear(parameters, states, name) for name in names], 1)
+    stacked = torch.cat([stacked, stacked.new_zeros(1, 3 * hidden)])
+    contexts = []
+    for place, mask, back in parts:
+        count, length = place.shape
+        taken = torch.nn.functional.embedding(place, stacked).view(count, length, 3, heads, -1)
+        with torch.autocast("cpu", enabled=False):  # small products are faster in float32
+            query, key, value = taken.permute(2, 0, 3, 1, 4).float()
+            scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
+            context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
+        contexts.append(context.transpose(1, 2).reshape(count * length, hidden)[back])
+    return feed_forward(parameters, prefix, states, torch.cat(contexts), config.layer_norm_eps, drop)
 
 
 def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:

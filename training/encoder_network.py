@@ -18,15 +18,13 @@ import numpy.typing as npt
 
 import bert_graph
 import pair_head
-from bert_torch import EXTRA, copied_layers, feed_forward, half_precision, linear
+from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
 from tuning_texts import Rows, Texts, pairs_of, tables
 
 Array = npt.NDArray[Any]
-
-FAR = pair_head.FAR
 
 
 @dataclass(frozen=True)
@@ -99,29 +97,7 @@ class Network:
         """Dropout, while training."""
         if not self.training:
             return values
-        # 16 random bits a value are enough, and many times faster to draw than torch's
-        drawn = self.rng.integers(0, 2**64, -(-values.numel() // 4), dtype=np.uint64).view(np.uint16)
-        kept = self.torch.from_numpy(drawn[: values.numel()].reshape(values.shape) >= int(chance * 65536))
-        return values * (kept / (1 - chance)).to(values.dtype)
-
-    def layer(self, index: int, states: Any, parts: Sequence[tuple[Any, Any, Any]]) -> Any:
-        """One transformer layer over packed texts, (total, hidden); `parts` are texts of like length, see `read`."""
-        torch, prefix = self.torch, f"encoder.layer.{index}"
-        heads, hidden = self.config.num_attention_heads, self.config.hidden_size
-        names = (f"{prefix}.attention.self.{part}" for part in bert_graph.PARTS)
-        stacked = torch.cat([linear(self.parameters, states, name) for name in names], 1)
-        stacked = torch.cat([stacked, stacked.new_zeros(1, 3 * hidden)])
-        contexts = []
-        for place, mask, back in parts:
-            count, length = place.shape
-            taken = torch.nn.functional.embedding(place, stacked).view(count, length, 3, heads, -1)
-            with torch.autocast("cpu", enabled=False):  # small products are faster in float32
-                query, key, value = taken.permute(2, 0, 3, 1, 4).float()
-                scores = (query @ key.transpose(-1, -2)) * key.shape[-1] ** -0.5
-                context = scores.masked_fill(~mask[:, None, None, :], FAR).softmax(-1) @ value
-            contexts.append(context.transpose(1, 2).reshape(count * length, hidden)[back])
-        drop = partial(self.drop, chance=self.recipe.dropout)
-        return feed_forward(self.parameters, prefix, states, torch.cat(contexts), self.config.layer_norm_eps, drop)
+        return dropped(values, chance, self.rng)
 
     def read(self, texts: Texts, rows: IntArray, kind: int) -> dict[str, Any]:
         """Read n texts: ``pooled`` and ``both`` (n, dim), ``tokens`` (n, longest, dim), 0 where not ``inside``."""
@@ -129,17 +105,14 @@ class Network:
         order = np.argsort(texts.states.lengths()[rows], kind="stable")
         taken, ids = texts.take(rows[order], kind)
         lengths, offsets, total = taken.lengths(), taken.offsets, int(taken.offsets[-1])
-        parts = []
-        for chosen in np.array_split(np.arange(len(rows)), max(1, min(4, len(rows) // 4))):
-            inside = np.arange(lengths[chosen].max()) < lengths[chosen][:, None]
-            place = np.where(inside, offsets[chosen][:, None] + np.arange(inside.shape[1]), total)
-            parts.append(tuple(torch.from_numpy(item) for item in (place, inside, np.flatnonzero(inside))))
+        parts = parts_of(offsets)
+        drop = partial(self.drop, chance=self.recipe.dropout)
         states = torch.from_numpy(taken.values.astype(np.float32)) + self.parameters["marks"][kind]
         firsts, totals = [], []
         owner = torch.from_numpy(np.repeat(np.arange(len(rows)), lengths))
         with half_precision():
             for index in self.layers:
-                states = self.layer(index, states, parts)
+                states = packed_layer(self.parameters, self.config, index, states, parts, drop)
                 if index + 1 in self.views.mean_layers:
                     totals.append(states.new_zeros(len(rows), states.shape[1]).index_add(0, owner, states).float())
                 if index + 1 in self.views.first_token_layers:

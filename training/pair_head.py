@@ -11,12 +11,11 @@ import numpy.typing as npt
 import onnx
 
 import onnx_graphs
-from bert_torch import EXTRA, linear
+from bert_torch import EXTRA, FAR, linear
 from semclass.core.errors import import_extra
 
 Array = npt.NDArray[Any]
 
-FAR = -1e4  # stands for minus infinity where padding must not win
 IDF_SCALE = 8.0  # what the head divides idf by
 WINDOW = 9  # word pieces over which the head averages how well a sentence matches, centred
 WIDTH = 128  # of the hidden layers

@@ -1,0 +1,227 @@
+"""The layers that read a question and a passage together, tuned by ``tune_deep.py``: in torch, and as an ONNX graph.
+
+The encoder's lower part reads the question and each sentence by themselves. Above it, the states of a question and those of
+some sentences, one after another, are one text: every piece sees every other. A mark is added to each state: whose piece it
+is, and whether the other text has the same word piece.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+import bert_graph
+import onnx_graphs
+from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of
+from export_encoder import SMOOTHING
+from semclass.core.errors import import_extra
+from semclass.core.types import IntArray, Ragged, offsets_of
+from semclass.ranking.deep import PIECES, marks_of
+from tuning_texts import Rows
+
+Array = npt.NDArray[Any]
+
+WIDTH = 128  # of the hidden layer above the network
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of the tuning: first guesses; there was no search."""
+
+    epochs: int = 1  # passes over the steps
+    steps: int = 2400
+    squad: int = 10  # questions of squad in each step
+    contrast: int = 1  # and of contrast
+    echoes: int = 2  # of echoes
+    others: int = 5  # and of all other domains, each drawn by the root of its number of questions
+    unrelated: int = 1  # passages of other questions beside those of a question
+    most: int = 8  # passages of a question at most
+    rate: float = 1.5e-4  # peak learning rate of the layers
+    head_rate: float = 1e-3  # and of the rest
+    weight_decay: float = 0.01
+    dropout: float = 0.1  # inside a layer
+    hardness: float = 3.0  # a wrong passage weighs exp(hardness * its share of the question's idf) in the log loss
+    averaged: float = 0.4  # share of the steps, at the end, whose weights are averaged
+
+
+@dataclass(frozen=True)
+class Lower:
+    """Distinct texts as the lower part of the encoder reads them."""
+
+    states: Ragged  # float16, special tokens included
+    ids: Ragged  # word-piece ids, special tokens included
+    idf: Array  # of word pieces, 0 for what is no term, float32 (vocabulary,)
+
+    def pair(self, question: int, sentences: Sequence[int]) -> tuple[Array, Array]:
+        """Places of the states of a question and of sentences without their first tokens, and the mark of each."""
+        offsets = self.states.offsets
+        asked = np.arange(offsets[question], offsets[question + 1])[:PIECES]
+        given = np.concatenate([np.arange(offsets[row] + 1, offsets[row + 1]) for row in sentences])[:PIECES]
+        ids = self.ids.values
+        return np.concatenate([asked, given]), marks_of(ids[asked], ids[given], self.idf)
+
+    def overlap(self, question: int, sentences: Sequence[int]) -> float:
+        """Share of a question's idf whose word pieces are in a passage."""
+        asked = self.ids.row(question)
+        given = np.concatenate([self.ids.row(row) for row in sentences])
+        rarity = self.idf[asked]
+        return float(rarity @ np.isin(asked, given) / max(rarity.sum(), 1e-6))
+
+
+class Network:
+    """Tuned layers and what tells an answer from their states; parameters by name, layers as in the weights file."""
+
+    def __init__(
+        self, weights: Mapping[str, Array], config: bert_graph.BertConfig, layers: range, recipe: Recipe, seed: int
+    ) -> None:
+        self.torch = torch = import_extra("torch", EXTRA)
+        torch.manual_seed(seed)
+        self.rng = np.random.default_rng(seed)
+        self.config, self.layers, self.recipe, self.training = config, layers, recipe, False
+        found = copied_layers(weights, layers)
+        found["marks"] = torch.zeros(4, config.hidden_size)
+        for name, rows, columns in (("hidden", WIDTH, 2 * config.hidden_size), ("last", 1, WIDTH)):
+            layer = torch.nn.Linear(columns, rows)
+            found[f"{name}.weight"], found[f"{name}.bias"] = layer.weight.detach(), layer.bias.detach()
+        self.parameters = {name: value.clone().requires_grad_() for name, value in found.items()}
+
+    def groups(self) -> list[dict[str, Any]]:
+        """Parameter groups for the optimiser, each with its peak rate."""
+        inner = [value for name, value in self.parameters.items() if name.startswith("encoder.")]
+        outer = [value for name, value in self.parameters.items() if not name.startswith("encoder.")]
+        return [{"params": inner, "peak": self.recipe.rate}, {"params": outer, "peak": self.recipe.head_rate}]
+
+    def drop(self, values: Any) -> Any:
+        """Dropout, while training."""
+        return dropped(values, self.recipe.dropout, self.rng) if self.training else values
+
+    def logits(self, texts: Lower, pairs: Sequence[tuple[int, Sequence[int]]]) -> Any:
+        """Logits (n,) of n pairs of a question and the sentences of a passage, by their rows."""
+        torch = self.torch
+        read = [texts.pair(*pair) for pair in pairs]
+        order = np.argsort([len(places) for places, _ in read], kind="stable")
+        offsets = offsets_of([len(read[row][0]) for row in order])
+        places, marks = (np.concatenate([read[row][part] for row in order]) for part in (0, 1))
+        states = torch.from_numpy(texts.states.values[places].astype(np.float32))
+        states = states + torch.nn.functional.embedding(torch.from_numpy(marks), self.parameters["marks"])
+        parts = parts_of(offsets)
+        with half_precision():
+            for index in self.layers:
+                states = packed_layer(self.parameters, self.config, index, states, parts, self.drop)
+        states = states.float()
+        given = torch.from_numpy((marks >= 2).astype(np.float32))
+        owner = torch.from_numpy(np.repeat(np.arange(len(read)), np.diff(offsets)))
+        zeros = states.new_zeros(len(read), states.shape[1])
+        mean = (
+            zeros.index_add(0, owner, states * given[:, None])
+            / zeros.new_zeros(len(read)).index_add(0, owner, given)[:, None]
+        )
+        pooled = self.drop(torch.cat([states[torch.from_numpy(offsets[:-1])], mean], 1))
+        hidden = self.drop(torch.nn.functional.gelu(linear(self.parameters, pooled, "hidden")))
+        logits = linear(self.parameters, hidden, "last")[:, 0]
+        return logits[torch.from_numpy(np.argsort(order))]
+
+    def loss(self, texts: Lower, groups: Sequence[Rows]) -> Any:
+        """Cross entropy of answers among the passages of their questions, and log loss with half the weight for answers."""
+        torch, functional = self.torch, self.torch.nn.functional
+        pairs, owner, answers = pairs_of(groups, self.recipe, self.rng)
+        logits = self.logits(texts, pairs)
+        right = torch.from_numpy(answers)
+        others = torch.from_numpy((owner[:, None] == owner) & ~answers)
+        against = logits[None, :].masked_fill(~others, FAR).logsumexp(1)
+        listwise = functional.softplus(against - logits)[right].mean()
+        overlap = torch.tensor([texts.overlap(*pair) for pair in pairs])
+        hard = torch.exp(self.recipe.hardness * overlap) * ~right
+        share = (right / right.sum() + hard / hard.sum()) / 2
+        pointwise = functional.binary_cross_entropy_with_logits(logits, right.float(), reduction="none")
+        return listwise + (pointwise * share).sum()
+
+
+def pairs_of(
+    groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator
+) -> tuple[list[tuple[int, tuple[int, ...]]], IntArray, Array]:
+    """Pairs of a question and a passage, the place of the group of each, and which answer, bool."""
+    pairs, owner, answers = [], [], []
+    passages = [passage for group in groups for passage in group.passages]
+    for number, group in enumerate(groups):
+        order = rng.permutation(len(group.passages)).tolist()
+        kept = sorted(order, key=lambda place: place not in group.answers)[: recipe.most]
+        right = [group.passages[place] for place in group.answers]
+        drawn = [passages[place] for place in rng.integers(len(passages), size=recipe.unrelated).tolist()]
+        found = [(group.passages[place], place in group.answers) for place in kept]
+        found += [(passage, False) for passage in drawn if passage not in right]
+        pairs += [(group.question, passage) for passage, _ in found]
+        answers += [answer for _, answer in found]
+        owner += [number] * len(found)
+    return pairs, np.array(owner), np.array(answers)
+
+
+def batches(groups: Sequence[Rows], recipe: Recipe, rng: np.random.Generator) -> Iterator[list[Rows]]:
+    """Groups of each step."""
+    by_domain: dict[str, list[Rows]] = {}
+    for group in groups:
+        by_domain.setdefault(group.domain, []).append(group)
+    fixed = {"squad": recipe.squad, "contrast": recipe.contrast, "echoes": recipe.echoes}
+    names = [name for name in by_domain if name not in fixed]
+    chance = np.sqrt([len(by_domain[name]) for name in names])
+    waiting: dict[str, list[int]] = {}
+    for _ in range(recipe.steps):
+        counts = {name: count for name, count in fixed.items() if name in by_domain}
+        for name in rng.choice(names, recipe.others, p=chance / chance.sum()).tolist():
+            counts[name] = counts.get(name, 0) + 1
+        chosen = []
+        for name, count in counts.items():
+            for _ in range(count):
+                if not waiting.get(name):
+                    waiting[name] = rng.permutation(len(by_domain[name])).tolist()
+                chosen.append(by_domain[name][waiting[name].pop()])
+        yield chosen
+
+
+def write_network(
+    weights: Mapping[str, Array],
+    config: bert_graph.BertConfig,
+    layers: range,
+    platt: tuple[float, float],
+    ranges: onnx_graphs.Ranges | None,
+) -> tuple[onnx.ModelProto, list[str]]:
+    """Write the network, and name the inputs of its matrix products; float32 if `ranges` is None.
+
+    It reads ``states``, float32 (n, length, hidden), rows of zeros for padding, and ``marks``, int64 (n, length), and gives
+    ``logits``, float32 (n, 1): calibrated log-odds, by the slope and bias of `platt`.
+    """
+    writer = bert_graph.BertWriter(dict(weights), config, ranges, SMOOTHING)
+    g = writer.graph
+    g.const("axis1", [1])
+    g.const("axis_last", [-1])
+    writer.mask_of_states()
+    mark = g.op("Gather", [g.const("mark.vectors", weights["marks"]), "marks"], "mark")
+    state = g.op("Add", ["states", mark], "marked")
+    for index in layers:
+        state = writer.feed_forward(index + 1, writer.attention(index + 1, state))
+    passage = g.op("Greater", ["marks", g.const("marks.question", 1)], "passage.bool")
+    passage = g.op("Cast", [passage], "passage.float", to=onnx.TensorProto.FLOAT)
+    given = g.op("Mul", [passage, "mask.float"], "given")
+    total = g.op("MatMul", [g.op("Unsqueeze", [given, "axis1"], "given.row"), state], "given.sum")
+    count = g.op("ReduceSum", [given, "axis_last"], "given.count", keepdims=1)
+    mean = g.op("Div", [g.op("Squeeze", [total, "axis1"], "given.flat"), count], "given.mean")
+    first = g.op("Gather", [state, g.const("first.place", 0)], "first", axis=1)
+    pooled = g.op("Concat", [first, mean], "pooled", axis=-1)
+    hidden = g.op("Gelu", [writer.mapped(pooled, weights, "hidden", "hidden.plain")], "hidden", onnx_graphs.CONTRIB)
+    slope, bias = platt
+    last = {
+        "last.weight": weights["last.weight"] * np.float32(slope),
+        "last.bias": weights["last.bias"] * np.float32(slope) + np.float32(bias),
+    }
+    writer.mapped(hidden, last, "last", "logits")
+    value, kinds = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    inputs = [
+        value("states", kinds.FLOAT, ["batch", "length", config.hidden_size]),
+        value("marks", kinds.INT64, ["batch", "length"]),
+    ]
+    return writer.finish("deep", inputs, [value("logits", kinds.FLOAT, ["batch", 1])])
