@@ -1,10 +1,10 @@
-"""Make ``models/deep``: layers that read a question and a passage together.
+"""Tune layers that read a question and a passage together.
 
-    python training/tune_deep.py --data DATA --encoder models/encoder --tuned tuned.npz --out models/deep
+    python training/tune_deep.py --data DATA --encoder models/encoder --tuned tuned.npz --out deep.npz
 
 The encoder's lower part stays as it ships, and reads the question and each sentence by themselves. The layers above start
-from those of ``tune_encoder.py`` and learn on the questions of ``answer_groups.py``; ``deep_network.py`` has the settings and
-the loss. Some groups of each domain are held out: the sigmoid is fitted on those of ``squad``. Needs torch.
+from those of ``tune_encoder.py`` and learn on the questions of ``answer_groups.py``; ``deep_network.py`` has the settings
+and the loss. Some groups of each domain are held out. Writes every weight, for ``export_deep.py``. Needs torch.
 """
 
 from __future__ import annotations
@@ -75,8 +75,9 @@ def train(arguments: argparse.Namespace) -> None:
     print(f"{learnt.sum()} questions, {len(names)} texts, {seconds_so_far()} s", flush=True)
     network = Network({**weights, **tuned}, config, range(layer, config.num_hidden_layers), recipe, arguments.seed)
     found = tune(network, texts, drawn)
-    np.savez(arguments.out.with_suffix(".npz"), **found)
-    print(f"{asdict(recipe)}  {seconds_so_far()} s")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(arguments.out, **found)
+    print(f"{arguments.out}  {asdict(recipe)}  {seconds_so_far()} s")
 
 
 def main() -> None:
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="data folder; see answer_groups.py")
     parser.add_argument("--tuned", type=Path, required=True, help="weights of tune_encoder.py")
     parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--out", type=Path, default=Path("models/deep"))
+    parser.add_argument("--out", type=Path, default=Path("deep.npz"))
     run(parser, train)
 
 

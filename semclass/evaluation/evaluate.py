@@ -15,6 +15,7 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.errors import ArtifactError
+from semclass.core.types import IntArray
 from semclass.documents.readers import read_corpus
 from semclass.evaluation.candidate_scores import collect
 from semclass.evaluation.dataset import Dataset
@@ -23,6 +24,7 @@ from semclass.index.build import build_index
 from semclass.index.manifest import PROTOCOL
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
+from semclass.index.records import Query
 from semclass.ranking.methods import METHODS, Method
 from semclass.ranking.retriever import HybridRetriever
 
@@ -133,10 +135,24 @@ def rank(
         parts = collect(retriever, queries, n, Method(fusion))
         for name, how, own in reranked:
             if (how.fusion, own) == (fusion, n):
-                moved = np.take_along_axis(parts.rows, parts.order(how, weights.get(how.signal_weight, 0.0)), axis=1)
+                if how.together:
+                    moved = np.stack([_read_together(retriever, query, n, how, weights) for query in queries])
+                else:
+                    moved = np.take_along_axis(
+                        parts.rows, parts.order(how, weights.get(how.signal_weight, 0.0)), axis=1
+                    )
                 retrieved[name] = np.concatenate([moved, behind[fusion][:, moved.shape[1] :]], axis=1)
     names = [name for name in METHODS if name in retrieved] + [name for name in retrieved if name not in METHODS]
     seen, places = np.unique(np.stack([retrieved[name][:, :depth] for name in names]), return_inverse=True)
     ids = np.array([passage.id for passage in retriever.index.passages(seen)], object)
     rankings = ids[places.reshape(len(names), len(queries), -1)].tolist()
     return dict(zip(names, rankings, strict=True))
+
+
+def _read_together(
+    retriever: HybridRetriever, query: Query, n: int, method: Method, weights: Mapping[str, float]
+) -> IntArray:
+    """Rows of a question's candidates by a method that reads the first of them together with the question."""
+    found = retriever.candidates(query, n, method, weights=weights)
+    passages = retriever.index.passages(found.rows)
+    return found.rows[retriever.models.order(query, found, method, weights=weights, passages=passages).places]

@@ -1,15 +1,122 @@
-"""The deep head: layers that read a question and a passage together, above what the encoder's lower part gives of each."""
+"""The deep head: layers that read a question and a passage together, above what the encoder's lower part gives of each.
+
+Every word piece of the one sees those of the other, as in a cross-encoder, but only above the layers that both share with
+the encoder (as in DeFormer, Cao et al. 2020, and PreTTR, MacAvaney et al. 2020). Of a passage it reads the sentences that
+are most like an answer. It reads the first few of a ranking, since each takes milliseconds.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 
-from semclass.core.types import FloatArray
+from semclass.core import artifacts
+from semclass.core.errors import ArtifactError
+from semclass.core.onnx_sessions import open_session
+from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage, Ragged, padded, ragged
+from semclass.documents.sentences import split_sentences
+from semclass.encoders.batching import batches_by_length
+from semclass.encoders.onnx_encoder import STATES, check_encoder
+from semclass.index.passage_encoder import title_of
+from semclass.index.records import Query
+from semclass.scoring.topk import unit
 
 PIECES = 96
+"""Word pieces that are read of a question, and of a passage."""
+
+BATCH = 32  # pairs per run of the network
+
+WORDS = 45
+"""Words of a passage that are read at most, in whole sentences, at least one."""
+
+
+WEIGHT = 0.05
+"""What a unit of its log-odds adds to the score of the default method."""
+
+Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class DeepHead:
+    """Tells how likely passages answer a question, from both read together; many threads may share one."""
+
+    encoder: Encoder
+    network: onnxruntime.InferenceSession
+    idf: FloatArray  #: inverse document frequency of each word piece in general text; 0 for no terms
+
+    @classmethod
+    def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
+        """Load the head from its folder; an ArtifactError if it is damaged or was made for another encoder."""
+        artifact = artifacts.load(folder, "deep")
+        check_encoder(folder, str(artifact.field("encoder")), encoder.fingerprint, (STATES,))
+        idf = artifact.array("idf.npy")
+        if len(idf) != len(encoder.is_term):
+            raise ArtifactError(
+                f"{artifact.path('idf.npy')} is for {len(idf)} word pieces; the encoder has {len(encoder.is_term)}"
+            )
+        return cls(encoder, open_session(artifact, "network.onnx", threads), idf)
+
+    def log_odds(self, query: Query, sentences: Ragged, passages: Sequence[Passage]) -> DoubleArray:
+        """Calibrated log-odds that n passages answer, float64 (n,); `sentences` are the unit vectors of theirs."""
+        worth = Ragged(np.einsum("ij,j->i", sentences.values, unit(query.pooled)), sentences.offsets)
+        chosen = [chosen_sentences(passage, worth.row(row)) for row, passage in enumerate(passages)]
+        return self.read([query.asked or query.text] * len(chosen), chosen)
+
+    def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
+        """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""
+        pairs = pairs_of(self.encoder, self.idf, questions, passages)
+        found = np.zeros(len(pairs))
+        for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
+            rows, marks = zip(*(pairs[row] for row in batch), strict=True)
+            feeds = {"states": padded(ragged(rows, rows[0])), "marks": padded(ragged(marks, marks[0]), dtype=np.int64)}
+            found[batch] = self.network.run(["logits"], feeds)[0][:, 0]
+        return found
+
+
+def pairs_of(
+    encoder: Encoder, idf: FloatArray, questions: Sequence[str], passages: Sequence[Sequence[str]]
+) -> list[Pair]:
+    """What the network reads of pairs of a question and sentences: states (length, hidden), and marks (length,)."""
+    places: dict[str, int] = {}
+    asked = [places.setdefault(text, len(places)) for text in questions]
+    given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
+    encoding = encoder.encode(list(places), views=(STATES,))
+    states, terms = encoding.pieces(STATES), encoding.terms
+    return [_pair(states, terms, *pair, idf) for pair in zip(asked, given, strict=True)]
+
+
+def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], idf: FloatArray) -> Pair:
+    """States of a question and of sentences without their first tokens, `PIECES` of either, and the mark of each."""
+    rows = [states.row(question), *(states.row(row)[1:] for row in sentences)]
+    # special tokens are no terms: 0 stands for them, as for padding
+    ids = [np.append(0, terms.row(question)), *(terms.row(row) for row in sentences)]
+    within = [np.append(part[: len(row) - 1], 0) for part, row in zip(ids, rows, strict=True)]
+    asked, given = rows[0], np.concatenate(rows[1:])
+    if len(asked) > PIECES:  # what is asked stands at the end
+        asked, within[0] = asked[-PIECES:], within[0][-PIECES:]
+    marks = marks_of(within[0], np.concatenate(within[1:])[:PIECES], idf)
+    return np.concatenate([asked, given[:PIECES]]), marks
+
+
+def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
+    """The sentences of a passage that are worth most, `WORDS` at most, in their order; its title before the first."""
+    title = " ".join(title_of(passage).split())
+    sentences = split_sentences(passage.text) if passage.text.strip() else [title]
+    words, kept = 0, list[int]()
+    for place in np.argsort(-worth[: len(sentences)], kind="stable").tolist():
+        words += sentences[place].count(" ") + 1
+        if kept and words > WORDS:
+            break
+        kept.append(place)
+    first, *others = sorted(kept)
+    named = f"{title} {sentences[first]}" if title and passage.text.strip() else sentences[first]
+    return [named, *(sentences[place] for place in others)]
 
 
 def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], idf: FloatArray) -> npt.NDArray[np.int64]:

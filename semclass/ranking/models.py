@@ -13,7 +13,7 @@ import numpy as np
 from semclass.core import artifacts
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError
-from semclass.core.types import DoubleArray, Encoder, Explanation
+from semclass.core.types import DoubleArray, Encoder, Explanation, Passage
 from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.passages import PassageClassifier
@@ -21,6 +21,7 @@ from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Candidates, Query, sum_of
+from semclass.ranking.deep import WEIGHT, DeepHead
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
@@ -41,6 +42,11 @@ _LENGTH_TOLERANCE = 1e-3
 _TRAIN_CLASSES = (
     "train both for this encoder with `python training/train_questions.py --data DATA/trec --encoder ENCODER --out "
     "MODELS/questions` and `python training/train_passages.py --data DATA --encoder ENCODER --out MODELS/passages`"
+)
+
+_TRAIN_DEEP = (
+    "make one for this encoder with `python training/tune_deep.py` and `python training/export_deep.py`, and name MODELS "
+    "(--models)"
 )
 
 _TRAIN_PAIRS = (
@@ -64,12 +70,15 @@ class Models:
     placed
         What the class match of the integrated method reads; None: it is the inner product, see
         :func:`semclass.scoring.topk.class_match`.
+    deep_folder
+        Folder of the head that reads question and passage together, which is opened on its first use; None: there is none.
     """
 
     questions: QuestionClassifier
     passage_encoder: PassageEncoder
     pair_heads: PairModel | None
     placed: ProximityModel | None = None
+    deep_folder: Path | None = None
 
     @classmethod
     def load(
@@ -84,8 +93,9 @@ class Models:
         Parameters
         ----------
         models
-            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs`` and
-            ``match`` or not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any other.
+            Folder laid out like the shipped ``models/``: with ``questions`` and ``passages`` or neither, with ``pairs``,
+            ``match`` and ``deep`` or not. None: the shipped heads, if `encoder` is the shipped one, and no heads for any
+            other.
         encoder
             An encoder to share, or what :func:`semclass.heads.texts.open_encoder` takes: the folder of an exported one,
             ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
@@ -112,10 +122,11 @@ class Models:
         if not (root / "pairs").exists():
             return cls(questions, passage_encoder, None)
         pairs = PairModel.load(root / "pairs", encoder=used.fingerprint)
+        deep = root / "deep" if (root / "deep").exists() else None
         if questions.head is None or not (root / "match").exists():
-            return cls(questions, passage_encoder, pairs)
+            return cls(questions, passage_encoder, pairs, deep_folder=deep)
         placed = ProximityModel.load(root / "match", encoder=used.fingerprint, classes=questions.fine_classes)
-        return cls(questions, passage_encoder, pairs, placed)
+        return cls(questions, passage_encoder, pairs, placed, deep)
 
     @property
     def encoder(self) -> Encoder:
@@ -142,6 +153,13 @@ class Models:
             )
         return self.pair_heads
 
+    @Once
+    def deep(self) -> DeepHead:
+        """The head that reads question and passage together; an InputError if there is none."""
+        if self.deep_folder is None:
+            raise InputError(f"there is no deep head for this encoder: search with method='default', or {_TRAIN_DEEP}")
+        return DeepHead.load(self.deep_folder, self.encoder, threads=int(getattr(self.encoder, "threads", 1)))
+
     @property
     def weights(self) -> dict[str, float]:
         """Weights of fusion, and those of the pair heads where they are there, by name; see ``PairModel``.
@@ -150,7 +168,8 @@ class Models:
         """
         pairs = {} if self.pair_heads is None else self.pair_heads.weights
         match = {} if self.placed is None else {"class": self.placed.weight}
-        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **pairs, **match}
+        deep = {} if self.deep_folder is None else {"deep": WEIGHT}
+        return {"bm25": BM25_WEIGHT, "alpha": ALPHA, **pairs, **match, **deep}
 
     def check_similarity(self, similarity: str) -> None:
         """Refuse an index whose similarity gives scores of another scale than the pair heads were trained on.
@@ -173,6 +192,8 @@ class Models:
             raise InputError(f"there are no class heads for this encoder, so classes match nothing; {_TRAIN_CLASSES}")
         if method.uses_pairs:
             self.pairs  # noqa: B018 - says what is missing
+        if method.together:
+            self.deep  # noqa: B018 - likewise
 
     @property
     def turns(self) -> AbstractContextManager[object]:
@@ -226,7 +247,13 @@ class Models:
         }
 
     def order(
-        self, query: Query, candidates: Candidates, method: Method, *, weights: Mapping[str, float] | None = None
+        self,
+        query: Query,
+        candidates: Candidates,
+        method: Method,
+        *,
+        weights: Mapping[str, float] | None = None,
+        passages: Sequence[Passage] = (),
     ) -> Candidates:
         """Rank candidates by a method: the same with `order`, `score` and what it was made of.
 
@@ -241,6 +268,8 @@ class Models:
             ``semclass.ranking.proximity.placed_match``, where there is a model for that.
         weights
             Weights of signals by name; those of :attr:`weights` if None.
+        passages
+            Those of the candidates, n; only a method that reads them ``together`` with the question needs them.
 
         Raises
         ------
@@ -264,7 +293,10 @@ class Models:
                     candidates, order=order, score=signal, parts={}, components=components, features=features
                 )
             if method.rerank == "evidence":
-                return _summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
+                ranked = _summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
+                if method.together:
+                    ranked = self._together(query, ranked, method.together, weight_of(used, "deep"), passages)
+                return ranked
             label = signal >= head.thresholds[0]
         else:
             signal = self._match(query, candidates, "hard" if method.rerank == "stable" or method.hard else "soft")
@@ -274,6 +306,17 @@ class Models:
         if method.hard and method.uses_pairs:
             signal = components["entails"] = label.astype(np.float64)
         return _summed(candidates, {method.signal: weight_of(used, method.signal_weight) * signal}, components)
+
+    def _together(
+        self, query: Query, ranked: Candidates, count: int, weight: float, passages: Sequence[Passage]
+    ) -> Candidates:
+        """Rank the first few again, of which none falls behind the others, by what the deep head adds to their scores."""
+        first = ranked.places[:count]
+        odds = self.deep.log_odds(query, ranked.sentences.take(first), [passages[place] for place in first])
+        added, answers = np.zeros(len(ranked)), ranked.components["answers"].copy()
+        added[first] = weight * (odds - odds.min(initial=np.inf))
+        answers[first] = 1 / (1 + np.exp(-odds))
+        return _summed(ranked, {"deep": added}, {**ranked.components, "answers": answers})
 
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
@@ -285,6 +328,8 @@ class Models:
 
     def has_heads_for(self, method: Method) -> bool:
         """Whether the heads are there that a method and its weights come from."""
+        if method.together and self.deep_folder is None:
+            return False
         if method.rerank is None and method.match is None:
             return True
         return self.pair_heads is not None and (self.has_classes or not method.uses_classes)

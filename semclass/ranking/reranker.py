@@ -176,7 +176,7 @@ class Reranker:
         return results
 
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
-        ranked = self.models.order(query, candidates, options.method, weights=options.weights)
+        ranked = self.models.order(query, candidates, options.method, weights=options.weights, passages=passages)
         limit = len(passages) if options.k is None else options.k
         explanations = self.models.explain(query, ranked, limit) if options.explain else None
         return make_hits(passages, ranked, self.models.passages.classes, limit, explanations, asked=query.asked)

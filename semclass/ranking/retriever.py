@@ -218,8 +218,8 @@ class HybridRetriever:
         with self.models.turns if self.index.kind == FOLDER else nullcontext():
             for query in self.models.encode(texts, **needed):
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
-                ranked = self.models.order(query, found, how, weights=own)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
+                ranked = self.models.order(query, found, how, weights=own, passages=passages)
                 explanations = self.models.explain(query, ranked, limit) if explain else None
                 results.append(make_hits(passages, ranked, self.index.classes, limit, explanations, asked=query.asked))
         return results
