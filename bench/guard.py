@@ -143,6 +143,7 @@ RANKING = {
     "match": "class-integrated",
     "pairs/entailment": "entail-integrated",
     "pairs/learned": "learned",
+    "deep": "deep",
 }
 """The method of :data:`semclass.ranking.methods.METHODS` that shows most of what a model does."""
 
@@ -163,7 +164,10 @@ def ranking(models: Path) -> Scores:
     scores: Scores = {}
     for model, method in RANKING.items():
         how = METHODS[method]
-        orders = [loaded.order(query, row, how).places for query, row in zip(queries, found, strict=True)]
+        orders = [
+            loaded.order(query, row, how, passages=[items[place] for place in row.rows]).places
+            for query, row in zip(queries, found, strict=True)
+        ]
         ranking = [[items[row.rows[place]].id for place in order] for row, order in zip(found, orders, strict=True)]
         values = per_question(dataset, ranking, ["RR@10"])["RR@10"]
         scores[model] = {f"MRR@10, {method}": float(values.mean())}

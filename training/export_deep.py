@@ -17,7 +17,7 @@ import numpy as np
 import bert_graph
 import onnx_graphs
 from answer_groups import squad
-from command import make_parser, npy_bytes, run
+from command import make_parser, run
 from deep_network import Recipe, write_network
 from export_encoder import find_source
 from export_entailment import balance, figures, held_out_pairs, overlaps, platt
@@ -45,14 +45,14 @@ def export(arguments: argparse.Namespace) -> None:
     encoder = OnnxEncoder.load(arguments.encoder, threads=arguments.threads)
     layer = int(artifacts.load(arguments.encoder, "encoder").field("shared_layer"))
     idf = artifacts.load(arguments.encoder.parent / "entailment", "entailment").array("idf.npy")
-    weights, layers = dict(np.load(arguments.tuned)), range(layer, config.num_hidden_layers)
-    pairs = pairs_of(encoder, idf, *calibration_pairs(arguments.data))
+    weights, layers = dict(np.load(arguments.tuned)), range(layer, layer + Recipe.layers)
+    pairs = pairs_of(encoder, *calibration_pairs(arguments.data))
     feeds = [{"states": states[None], "marks": marks[None]} for states, marks in pairs]
     write = partial(write_network, weights, config, layers)
     plain = onnx_graphs.int8_model(partial(write, (1.0, 0.0)), feeds)
     questions, sentences, answers = held_out_pairs(arguments.data)
     share = balance(answers, overlaps(encoder, idf, questions, sentences), Recipe.hardness)
-    head = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads), idf)
+    head = DeepHead(encoder, onnx_graphs.open_model(plain, arguments.threads))
     logits = head.read(questions, [[sentence] for sentence in sentences])
     slope, bias = platt(logits, answers, share)
     found = figures(1 / (1 + np.exp(-(slope * logits + bias))), answers, share)
@@ -60,14 +60,11 @@ def export(arguments: argparse.Namespace) -> None:
     fields = {
         "task": "passage-answers-question",
         "encoder": encoder.fingerprint,
-        "layers": [layer + 1, config.num_hidden_layers],
+        "layers": [layer + 1, layer + Recipe.layers],
         "calibration": {"method": "sigmoid", "slope": slope, "bias": bias, "on": f"{answers.sum()} held-out questions"},
         "metrics": {"held_out": found},
     }
-    files = {
-        "network.onnx": onnx_graphs.int8_model(partial(write, (slope, bias)), feeds),
-        "idf.npy": npy_bytes(idf),
-    }
+    files = {"network.onnx": onnx_graphs.int8_model(partial(write, (slope, bias)), feeds)}
     artifacts.save(arguments.out, "deep", files, fields, card_of(found, fields["layers"]))
     print(f"{arguments.out}  {len(files['network.onnx']) / 1e6:.2f} MB")
     check(DeepHead.load(arguments.out, encoder), questions, sentences)

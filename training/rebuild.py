@@ -4,7 +4,8 @@
 
 DATA is a folder with the public originals, laid out as the scripts' help says; the labels made for this project are in
 ``training/labels/``. The encoder stays as it is, and so does the entailment head, which was tuned beside it. With
-``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else.
+``--tuned``, the weights that ``tune_encoder.py`` wrote, both are exported again before all else; with ``--deep``, those of
+``tune_deep.py``, so is the deep head.
 
 The question head learns from labels and from a teacher: a head of four tuned layers in place of two, which is made first,
 in a temporary folder, and used for nothing else. The same encoder and data give the same scores again, byte for byte on the
@@ -27,7 +28,9 @@ from semclass.core.errors import SemclassError
 HERE = Path(__file__).parent
 
 
-def steps(data: Path, models: Path, teacher: Path, tuned: Path | None, source: str, threads: int) -> list[list[str]]:
+def steps(
+    data: Path, models: Path, teacher: Path, tuned: Path | None, deep: Path | None, source: str, threads: int
+) -> list[list[str]]:
     """The scripts with their options; `teacher` is a folder for the head that the question head learns from."""
     encoder = ["--encoder", str(models / "encoder")]
     weights = ["--source", source, "--threads", str(threads)]
@@ -36,10 +39,12 @@ def steps(data: Path, models: Path, teacher: Path, tuned: Path | None, source: s
         ["export_encoder.py", *both, str(models / "encoder"), "--source", source],
         ["export_entailment.py", *both, str(models / "entailment"), *encoder],
     ]
+    together = [*encoder, "--data", str(data), "--tuned", str(deep), "--source", source]
     questions = ["--data", str(data / "trec"), "--originals", str(data), *encoder, "--out"]
     learnt = ["--teacher", str(teacher)]
     return [
         *([] if tuned is None else exported),
+        *([] if deep is None else [["export_deep.py", *together, "--out", str(models / "deep")]]),
         ["tune_questions.py", *questions, str(teacher / "questions"), *weights, "--top", "6"],
         ["tune_questions.py", *questions, str(models / "questions"), *weights, *learnt],
         ["train_questions.py", *questions, str(models / "questions-svm"), "--kind", "svm", "--teacher", str(models)],
@@ -52,9 +57,8 @@ def steps(data: Path, models: Path, teacher: Path, tuned: Path | None, source: s
 
 def rebuild(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as teacher:
-        for script, *options in steps(
-            arguments.data, arguments.models, Path(teacher), arguments.tuned, arguments.source, arguments.threads
-        ):
+        given = arguments.tuned, arguments.deep, arguments.source, arguments.threads
+        for script, *options in steps(arguments.data, arguments.models, Path(teacher), *given):
             print(f"\n== {script} {' '.join(options)}", flush=True)
             started = time.monotonic()
             command = [sys.executable, str(HERE / script), *options]
@@ -68,6 +72,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder with the public originals")
     parser.add_argument("--models", type=Path, default=Path("models"))
     parser.add_argument("--tuned", type=Path, help="weights of tune_encoder.py, to export encoder and entailment head")
+    parser.add_argument("--deep", type=Path, help="weights of tune_deep.py, to export the deep head")
     run(parser, rebuild)
 
 

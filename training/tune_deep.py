@@ -73,7 +73,7 @@ def train(arguments: argparse.Namespace) -> None:
     )
     texts = read_lower(names, encoder, tuned["idf"])
     print(f"{learnt.sum()} questions, {len(names)} texts, {seconds_so_far()} s", flush=True)
-    network = Network({**weights, **tuned}, config, range(layer, config.num_hidden_layers), recipe, arguments.seed)
+    network = Network({**weights, **tuned}, config, range(layer, layer + recipe.layers), recipe, arguments.seed)
     found = tune(network, texts, drawn)
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     np.savez(arguments.out, **found)

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import onnxruntime
 
 from semclass.core import artifacts
-from semclass.core.errors import ArtifactError
 from semclass.core.onnx_sessions import open_session
 from semclass.core.types import DoubleArray, Encoder, FloatArray, Passage, Ragged, padded, ragged
 from semclass.documents.sentences import split_sentences
@@ -39,6 +38,7 @@ WORDS = 45
 WEIGHT = 0.05
 """What a unit of its log-odds adds to the score of the default method."""
 
+Flags: TypeAlias = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 
 
@@ -48,19 +48,13 @@ class DeepHead:
 
     encoder: Encoder
     network: onnxruntime.InferenceSession
-    idf: FloatArray  #: inverse document frequency of each word piece in general text; 0 for no terms
 
     @classmethod
     def load(cls, folder: Path, encoder: Encoder, *, threads: int = 1) -> DeepHead:
         """Load the head from its folder; an ArtifactError if it is damaged or was made for another encoder."""
         artifact = artifacts.load(folder, "deep")
         check_encoder(folder, str(artifact.field("encoder")), encoder.fingerprint, (STATES,))
-        idf = artifact.array("idf.npy")
-        if len(idf) != len(encoder.is_term):
-            raise ArtifactError(
-                f"{artifact.path('idf.npy')} is for {len(idf)} word pieces; the encoder has {len(encoder.is_term)}"
-            )
-        return cls(encoder, open_session(artifact, "network.onnx", threads), idf)
+        return cls(encoder, open_session(artifact, "network.onnx", threads))
 
     def log_odds(self, query: Query, sentences: Ragged, passages: Sequence[Passage]) -> DoubleArray:
         """Calibrated log-odds that n passages answer, float64 (n,); `sentences` are the unit vectors of theirs."""
@@ -70,7 +64,7 @@ class DeepHead:
 
     def read(self, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> DoubleArray:
         """Log-odds of n pairs of a question and the sentences of a passage, float64 (n,)."""
-        pairs = pairs_of(self.encoder, self.idf, questions, passages)
+        pairs = pairs_of(self.encoder, questions, passages)
         found = np.zeros(len(pairs))
         for batch in batches_by_length(np.array([len(marks) for _, marks in pairs]), BATCH):
             rows, marks = zip(*(pairs[row] for row in batch), strict=True)
@@ -79,19 +73,17 @@ class DeepHead:
         return found
 
 
-def pairs_of(
-    encoder: Encoder, idf: FloatArray, questions: Sequence[str], passages: Sequence[Sequence[str]]
-) -> list[Pair]:
+def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:
     """What the network reads of pairs of a question and sentences: states (length, hidden), and marks (length,)."""
     places: dict[str, int] = {}
     asked = [places.setdefault(text, len(places)) for text in questions]
     given = [[places.setdefault(text, len(places)) for text in sentences] for sentences in passages]
     encoding = encoder.encode(list(places), views=(STATES,))
     states, terms = encoding.pieces(STATES), encoding.terms
-    return [_pair(states, terms, *pair, idf) for pair in zip(asked, given, strict=True)]
+    return [_pair(states, terms, *pair, encoder.is_term) for pair in zip(asked, given, strict=True)]
 
 
-def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], idf: FloatArray) -> Pair:
+def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int], is_term: Flags) -> Pair:
     """States of a question and of sentences without their first tokens, `PIECES` of either, and the mark of each."""
     rows = [states.row(question), *(states.row(row)[1:] for row in sentences)]
     # special tokens are no terms: 0 stands for them, as for padding
@@ -100,7 +92,7 @@ def _pair(states: Ragged, terms: Ragged, question: int, sentences: Sequence[int]
     asked, given = rows[0], np.concatenate(rows[1:])
     if len(asked) > PIECES:  # what is asked stands at the end
         asked, within[0] = asked[-PIECES:], within[0][-PIECES:]
-    marks = marks_of(within[0], np.concatenate(within[1:])[:PIECES], idf)
+    marks = marks_of(within[0], np.concatenate(within[1:])[:PIECES], is_term)
     return np.concatenate([asked, given[:PIECES]]), marks
 
 
@@ -119,7 +111,7 @@ def chosen_sentences(passage: Passage, worth: FloatArray) -> list[str]:
     return [named, *(sentences[place] for place in others)]
 
 
-def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], idf: FloatArray) -> npt.NDArray[np.int64]:
+def marks_of(asked: npt.NDArray[Any], given: npt.NDArray[Any], is_term: Flags) -> npt.NDArray[np.int64]:
     """Marks of the word pieces of a question and of a passage, by their ids: 0 and 2, and 1 and 3 for terms of both."""
-    same = np.isin(asked, given) & (idf[asked] > 0), np.isin(given, asked) & (idf[given] > 0)
+    same = np.isin(asked, given) & is_term[asked], np.isin(given, asked) & is_term[given]
     return np.concatenate([same[0], same[1] + np.int64(2)])

@@ -1,0 +1,174 @@
+"""The deep method: what reading the first candidates together with the question brings, and what it costs.
+
+How many are read and what their log-odds weigh is chosen on retrieval sets, each left out in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bench import measures, readme, timing
+from bench.evidence_weights import dcg
+from bench.retrieval import DEFAULTS
+from bench.steps import Bench
+from datasets_io import read_jsonl
+from semclass import HybridRetriever, Models
+from semclass.evaluation.dataset import load_dataset
+from semclass.evaluation.evaluate import cached_index
+from semclass.ranking.deep import WEIGHT
+from semclass.ranking.methods import METHODS
+from semclass.train.calibration import expected_calibration_error
+
+Array = npt.NDArray[Any]
+
+READ = (3, 5, 10)  # candidates that are read
+WEIGHTS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12)
+MOST, TIMED = 1000, 100  # questions of a set, and those that are timed
+LONGEST = 10  # places that count
+TIMED_SET = "squad4"
+
+
+def run(bench: Bench) -> dict[str, Any]:
+    """Every set by every number and weight, the pairs of QNLI, and the time that it takes."""
+    limit = TIMED if bench.quick else MOST
+    names = [TIMED_SET] if bench.quick else list(DEFAULTS)
+    sets = {
+        name: bench.step(
+            f"deep, {name}", "bench.deep:measure", folder=bench.beir(name), cache=bench.indices, limit=limit
+        )
+        for name in names
+    }
+    pairs = bench.step("deep, pairs", "bench.deep:entailment", data=bench.data, limit=limit if bench.quick else None)
+    cost = bench.step("deep, time", "bench.deep:cost", folder=bench.beir(TIMED_SET), cache=bench.indices)
+    found = {"task": {"what": "read the first candidates together with the question"}, "sets": sets, "pairs": pairs}
+    found |= {"cost": cost, "chosen": chosen(sets)}
+    bench.say(table({"deep": found}))
+    return found
+
+
+def open_set(folder: str, cache: str, limit: int) -> tuple[HybridRetriever, Any]:
+    models = Models.load(threads=1)
+    index = cached_index(folder, cache, models.passage_encoder)
+    return HybridRetriever(index, models), load_dataset(folder, limit=limit)
+
+
+def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
+    """nDCG@10, and share of the conditional error removed, by the number read and the weight; weight 0 is the default."""
+    retriever, dataset = open_set(folder, cache, limit)
+    how, models = METHODS["default"], retriever.models
+    score, odds, gains, ideal, plain = [], [], [], [], []
+    for query, relevance in zip(
+        retriever.encode(list(dataset.questions.values())), dataset.relevance.values(), strict=True
+    ):
+        found = retriever.candidates(query, how.candidates, how)
+        ranked = models.order(query, found, how)
+        first = ranked.places[:LONGEST]
+        passages = retriever.index.passages(found.rows[first])
+        score.append(ranked.score[first])
+        odds.append(models.deep.log_odds(query, ranked.sentences.take(first), passages))
+        gains.append([relevance.get(passage.id, 0) for passage in passages])
+        best = sorted(relevance.values(), reverse=True)[:LONGEST]
+        ideal.append(float(dcg(np.array([best]))[0]))
+        hybrid = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["hybrid"]))
+        plain.append(reciprocal([relevance.get(passage.id, 0) for passage in hybrid]))
+    arrays = [np.array(part, np.float64) for part in (score, odds, gains, ideal, plain)]
+    return {
+        "questions": len(score),
+        "ndcg@10": {str(read): [figure(read, weight, *arrays)[0] for weight in WEIGHTS] for read in READ},
+        "error_removed": {str(read): [figure(read, weight, *arrays)[1] for weight in WEIGHTS] for read in READ},
+    }
+
+
+def figure(
+    read: int, weight: float, score: Array, odds: Array, gains: Array, ideal: Array, plain: Array
+) -> tuple[float, float]:
+    """Both figures where so many are read and their log-odds have a weight."""
+    keys = score[:, :read] + weight * odds[:, :read]
+    order = np.argsort(-keys, axis=1, kind="stable")
+    moved = gains.copy()
+    moved[:, :read] = np.take_along_axis(gains[:, :read], order, axis=1)
+    own, answered = np.array([reciprocal(row) for row in moved]), plain > 0
+    removed = float((own - plain)[answered].sum() / (1 - plain)[answered].sum())
+    return round(float((dcg(moved) / ideal).mean()), 4), round(removed, 4)
+
+
+def reciprocal(gains: Sequence[float] | Array) -> float:
+    """1 / place of the first relevant passage, 0 if there is none."""
+    right = np.flatnonzero(np.asarray(gains) > 0)
+    return 1 / (1 + float(right[0])) if len(right) else 0.0
+
+
+def chosen(sets: Mapping[str, Any]) -> dict[str, Any]:
+    """Number and weight with the highest mean nDCG@10 over all sets, and over all but each."""
+    table = np.array([[sets[name]["ndcg@10"][str(read)] for read in READ] for name in sets])
+
+    def best(rows: Array) -> dict[str, float]:
+        place = np.unravel_index(int(rows.mean(axis=0).argmax()), table.shape[1:])
+        return {"read": READ[int(place[0])], "weight": WEIGHTS[int(place[1])]}
+
+    left = {} if len(sets) < 2 else {name: best(np.delete(table, row, axis=0)) for row, name in enumerate(sets)}
+    return {"all": best(table), **left}
+
+
+def entailment(data: str, limit: int | None) -> dict[str, Any]:
+    """Accuracy on the pairs of QNLI's validation part, threshold 1/2, and how well log-odds are calibrated."""
+    records = read_jsonl(Path(data) / "qnli" / "validation.jsonl.gz")[:limit]
+    truth = np.array([record["label"] == "entailment" for record in records])
+    models = Models.load(threads=1)
+    odds = models.deep.read([row["question"] for row in records], [[row["sentence"]] for row in records])
+    given = 1 / (1 + np.exp(-odds))
+    found = measures.of_answers(truth, given >= 0.5, given)
+    sure = np.maximum(given, 1 - given)
+    error = expected_calibration_error(sure, (given >= 0.5) == truth)
+    return {"pairs": len(truth), **found, "calibration_error": round(float(error), 4)}
+
+
+def cost(folder: str, cache: str) -> dict[str, Any]:
+    """Milliseconds of the deep head over five candidates, of a search by the default, and by the deep method."""
+    retriever, dataset = open_set(folder, cache, TIMED)
+    how, models = METHODS["deep"], retriever.models
+    prepared = {}
+    for text, query in zip(dataset.questions.values(), retriever.encode(list(dataset.questions.values())), strict=True):
+        found = retriever.candidates(query, how.together, how)
+        prepared[text] = (query, found.sentences, retriever.index.passages(found.rows))
+    jobs = {
+        "deep_head": lambda text: models.deep.log_odds(*prepared[text]),
+        "default": lambda text: retriever.search(text),
+        "deep": lambda text: retriever.search(text, method="deep"),
+    }
+    seconds = timing.by_turns(list(prepared), jobs)
+    return {"candidates": how.together, **timing.percentiles(seconds, 1e3, 1)}
+
+
+def table(found: Mapping[str, Any]) -> str:
+    """nDCG@10 of each set without and with the deep head, and with settings that the other sets choose."""
+    deep, rows = found["deep"], []
+    shipped = {"read": METHODS["deep"].together, "weight": WEIGHT}
+    for name, figures in deep["sets"].items():
+        cells = [figures["ndcg@10"][str(shipped["read"])][0], at(figures["ndcg@10"], shipped)]
+        left = deep["chosen"].get(name)
+        apart = f"{at(figures['ndcg@10'], left):.3f}" if left else readme.NONE
+        removed = (figures["error_removed"][str(shipped["read"])][0], at(figures["error_removed"], shipped))
+        rows.append((name, *(f"{cell:.3f}" for cell in cells), apart, *(f"{cell:.1%}" for cell in removed)))
+    head = ("set", "`default`, nDCG@10", "`deep`", "settings of the other sets", "`default`, error removed", "`deep`")
+    pairs, cost = deep["pairs"], deep["cost"]
+    told = (
+        f"QNLI, {pairs['pairs']} pairs read together: {pairs['accuracy']:.1%} right (area under the curve "
+        f"{pairs['auc']:.3f}, calibration error {pairs['calibration_error']:.3f}). The head takes "
+        f"{cost['deep_head_p50']:.0f} ms for {cost['candidates']} candidates, a search {cost['default_p50']:.0f} ms by "
+        f"`default` and {cost['deep_p50']:.0f} ms by `deep` (median, one thread)."
+    )
+    return f"{readme.markdown(head, rows)}\n\n{told}"
+
+
+def at(figures: Mapping[str, Sequence[float]], setting: Mapping[str, float]) -> float:
+    """The figure of a number and a weight that were measured."""
+    return figures[str(int(setting["read"]))][WEIGHTS.index(setting["weight"])]
+
+
+TABLES = {"": table}
