@@ -2,8 +2,10 @@
 
     python -m bench.evidence_weights --data DATA --cache FOLDER
 
-Seven sets count by nDCG@10, the contrast items by the share whose answer is first. The weights that are best on all of
-them flatter them; so each domain is left out in turn, and ranked with the weights that the others choose.
+Seven sets count by nDCG@10, and so do questions whose answer stands among sentences of its article, of two sources; the
+contrast items count by the share whose answer is first. What falls below a plain ranking of a set counts against the
+weights. Those that are best on all of them flatter them; so each domain is left out in turn, and ranked with the weights
+that the others choose.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy.typing as npt
 from bench import readme
 from bench.contrast import ANSWER, read_items, tens
 from bench.retrieval import DEFAULTS
+from datasets_io import read_jsonl, read_tsv
 from semclass import HybridRetriever, Models, Reranker
 from semclass.core import artifacts
 from semclass.evaluation import evaluate
@@ -35,7 +38,13 @@ from semclass.ranking.reranker import check_passages
 Array = npt.NDArray[Any]
 
 CONTRAST = "contrast"
-CONTRAST_WEIGHT = 0.5  # what the contrast items count beside a set
+SENTENCES = {"squad sentences": "squad_sentences/dev.corpus.jsonl.gz", "wikiqa": "wikiqa/dev.tsv.gz"}
+"""Sets of questions with sentences of one article, one of which answers; and the file that tells one from another."""
+
+COUNTS = {CONTRAST: 0.5}  # what a set counts where it is not 1
+BELOW = 2.0  # what falling below a plain ranking of a set counts, beside the figure
+MARGIN = 0.001  # by which the figure is to be above it
+ASKED, AROUND = 600, 5  # questions of squad sentences, drawn by chance, and sentences before and behind the answer
 CANDIDATES = 50  # that are re-ranked
 DEPTH = 10  # places that count
 POOL = 100  # length of the lists that plain rankings are made of
@@ -68,7 +77,7 @@ class Judged:
 
 def read_set(name: str, data: Path, cache: Path, models: Models) -> Judged:
     """Read the candidates of a set, or what an earlier run read of the same set with the same encoder and features."""
-    source = data / ("contrast/dev.jsonl" if name == CONTRAST else f"beir/{name}/corpus.jsonl")
+    source = data / {CONTRAST: "contrast/dev.jsonl", **SENTENCES}.get(name, f"beir/{name}/corpus.jsonl")
     files = [source, Path(inspect.getfile(pair_features))]
     identity = [*map(artifacts.sha256_of, files), models.encoder.fingerprint, str(models.weights["alpha"])]
     place = cache / f"{name}-{hashlib.sha256(' '.join(identity).encode()).hexdigest()[:16]}.npz"
@@ -77,7 +86,10 @@ def read_set(name: str, data: Path, cache: Path, models: Models) -> Judged:
         plain = {key.removeprefix("plain "): float(kept.pop(key)) for key in [*kept] if key.startswith("plain ")}
         return Judged(**kept, plain=plain)
     click.echo(f"reading {name} ...", err=True)
-    judged = read_contrast(data, models) if name == CONTRAST else read_beir(data / "beir" / name, cache, models)
+    if name == CONTRAST or name in SENTENCES:
+        judged = read_strings(STRINGS[name](data), models)
+    else:
+        judged = read_beir(data / "beir" / name, cache, models)
     place.parent.mkdir(parents=True, exist_ok=True)
     arrays = {key: getattr(judged, key) for key in ("score", "features", "gains", "ideal")}
     np.savez_compressed(place, **arrays, **{f"plain {key}": np.array(value) for key, value in judged.plain.items()})
@@ -108,29 +120,71 @@ def read_beir(folder: Path, cache: Path, models: Models) -> Judged:
     return judged_of(found, ideal, {name: float((dcg(gains) / ideal).mean()) for name, gains in plain.items()}, models)
 
 
-def read_contrast(data: Path, models: Models) -> Judged:
-    """The ten strings of each item, as a re-ranker scores them; the share of first answers by convex alone."""
-    reranker, items, found = Reranker(models), read_items(data), []
+Asked = tuple[str, list[str], list[bool]]  # a question, texts, and which of them answer
+
+
+def contrast_strings(data: Path) -> list[Asked]:
+    """The ten strings of each contrast item."""
+    items = read_items(data)
+    return [
+        (item.question, [passage.text for passage in ten], [passage is item.passages[ANSWER] for passage in ten])
+        for item, ten in zip(items, tens(items), strict=True)
+    ]
+
+
+def squad_strings(data: Path) -> list[Asked]:
+    """Some questions with the sentences around the one that answers, in document order."""
+    folder = data / "squad_sentences"
+    texts = {row["_id"]: row["text"] for row in read_jsonl(folder / "dev.corpus.jsonl.gz")}
+    asked, ids = read_jsonl(folder / "dev.queries.jsonl.gz"), list(texts)
+    places = {name: place for place, name in enumerate(ids)}
+    found = []
+    for row in np.random.default_rng(1).permutation(len(asked))[:ASKED].tolist():
+        answer = places[asked[row]["relevant"]]
+        near = range(max(answer - AROUND, 0), min(answer + AROUND, len(ids)))
+        found.append((asked[row]["text"], [texts[ids[place]] for place in near], [place == answer for place in near]))
+    return found
+
+
+def wikiqa_strings(data: Path) -> list[Asked]:
+    """Questions with the sentences of an article, of which some answer and some do not."""
+    rows: dict[str, list[tuple[str, bool]]] = {}
+    for row in read_tsv(data / "wikiqa" / "dev.tsv.gz"):
+        rows.setdefault(row["question"], []).append((row["sentence"], row["label"] == "1"))
+    found = [(question, [text for text, _ in some], [right for _, right in some]) for question, some in rows.items()]
+    return [item for item in found if len(set(item[2])) == 2]
+
+
+STRINGS: Mapping[str, Callable[[Path], list[Asked]]] = {
+    CONTRAST: contrast_strings,
+    "squad sentences": squad_strings,
+    "wikiqa": wikiqa_strings,
+}
+
+
+def read_strings(items: Sequence[Asked], models: Models) -> Judged:
+    """Texts as a re-ranker scores them; the share of first answers by the plain rankings."""
+    reranker, found = Reranker(models), []
     options = reranker._options("default", None, None, None, explain=True)
     needed = models.needs(options.method, explain=True)
-    for item, ten in zip(items, tens(items), strict=True):
-        (query,) = models.encode([item.question], **needed)
-        passages = check_passages([passage.text for passage in ten], "passages")
-        ((candidates,), _) = reranker._candidates([query], [passages], options, needed)
-        found.append((query, candidates, np.array([passage is item.passages[ANSWER] for passage in ten], np.float32)))
+    for question, texts, right in items:
+        (query,) = models.encode([question], **needed)
+        ((candidates,), _) = reranker._candidates([query], [check_passages(texts, "passages")], options, needed)
+        found.append((query, candidates, np.array(right, np.float32)))
     plain = {
         name: float(np.mean([gains[keys(candidates).argmax()] for _, candidates, gains in found]))
-        for name, keys in CONTRAST_PLAIN.items()
+        for name, keys in STRINGS_PLAIN.items()
     }
-    return judged_of(found, np.ones(len(found)), plain, models)
+    ideal = dcg(padded([np.sort(gains)[::-1][:DEPTH] for _, _, gains in found]))
+    return judged_of(found, ideal, plain, models)
 
 
-CONTRAST_PLAIN: Mapping[str, Callable[[Candidates], Array]] = {
+STRINGS_PLAIN: Mapping[str, Callable[[Candidates], Array]] = {
     "bm25": lambda found: found.bm25,
     "dense": lambda found: found.dense,
     "convex": lambda found: found.score,
 }
-"""What the plain rankings of ten strings go by."""
+"""What the plain rankings of texts go by."""
 
 
 def judged_of(
@@ -172,6 +226,7 @@ class Pooled:
     """
 
     names: tuple[str, ...]  #: of the sets
+    plain: Array  #: figure of the best plain ranking of each; 0 for texts, where the figures are of another kind
     score: Array  #: how far each other candidate is ahead by the convex score, (n, d)
     features: Array  #: and by each feature, (features, n, d)
     earlier: Array  #: whether it stands before it, so that it wins ties, bool (n, d)
@@ -184,7 +239,7 @@ def pool(sets: Mapping[str, Judged], features: Sequence[str]) -> Pooled:
     """Gather what an evaluation of all sets reads."""
     columns = [PAIR_FEATURES.index(name) for name in features]
     width = max(judged.score.shape[1] for judged in sets.values())
-    parts: dict[str, list[Array]] = {name: [] for name in Pooled.__dataclass_fields__ if name != "names"}
+    parts: dict[str, list[Array]] = {name: [] for name in Pooled.__dataclass_fields__ if name not in ("names", "plain")}
     for place, (name, judged) in enumerate(sets.items()):
         question, own = np.nonzero(judged.gains > 0)
         wide = ((0, 0), (0, width - judged.score.shape[1]))
@@ -197,7 +252,8 @@ def pool(sets: Mapping[str, Judged], features: Sequence[str]) -> Pooled:
         parts["share"].append(judged.gains[question, own] / judged.ideal[question] / len(judged.ideal))
         parts["first_only"].append(np.full(len(own), name == CONTRAST))
     joined = {key: np.concatenate(some, axis=1 if key == "features" else 0) for key, some in parts.items()}
-    return Pooled(tuple(sets), **joined)
+    best = [0.0 if name in STRINGS else max(judged.plain.values(), default=0.0) for name, judged in sets.items()]
+    return Pooled(tuple(sets), np.array(best), **joined)
 
 
 def without(pooled: Pooled, name: str) -> Pooled:
@@ -206,7 +262,8 @@ def without(pooled: Pooled, name: str) -> Pooled:
     places = np.cumsum([other != name for other in pooled.names]) - 1
     names = tuple(other for other in pooled.names if other != name)
     arrays = {key: getattr(pooled, key)[kept] for key in ("score", "earlier", "share", "first_only")}
-    return Pooled(names, features=pooled.features[:, kept], of_set=places[pooled.of_set[kept]], **arrays)
+    best = pooled.plain[[other != name for other in pooled.names]]
+    return Pooled(names, best, features=pooled.features[:, kept], of_set=places[pooled.of_set[kept]], **arrays)
 
 
 def figures(pooled: Pooled, ahead: Array) -> Array:
@@ -216,10 +273,10 @@ def figures(pooled: Pooled, ahead: Array) -> Array:
     return np.bincount(pooled.of_set, pooled.share * counts, len(pooled.names))
 
 
-def objective(names: Sequence[str], found: Array) -> float:
-    """Mean figure of the domains."""
-    counts = np.array([CONTRAST_WEIGHT if name == CONTRAST else 1.0 for name in names])
-    return float((counts * found).mean())
+def objective(pooled: Pooled, found: Array) -> float:
+    """Mean figure of the domains, less what falls below their plain rankings."""
+    counts = np.array([COUNTS.get(name, 1.0) for name in pooled.names])
+    return float((counts * found - BELOW * np.maximum(pooled.plain + MARGIN - found, 0)).mean())
 
 
 def ahead_by(pooled: Pooled, weights: Array) -> Array:
@@ -231,14 +288,14 @@ def ahead_by(pooled: Pooled, weights: Array) -> Array:
 def choose(pooled: Pooled, grid: Sequence[float] = GRID, start: Array | None = None) -> Array:
     """Weights of the features, each in turn the best of a grid, until none gains; the smallest of those that are equal."""
     weights = np.zeros(len(pooled.features)) if start is None else start.copy()
-    best = objective(pooled.names, figures(pooled, ahead_by(pooled, weights)))
+    best = objective(pooled, figures(pooled, ahead_by(pooled, weights)))
     for _ in range(PASSES):
         before = best
         for place, column in enumerate(pooled.features):
             others = weights.copy()
             others[place] = 0.0
             base = ahead_by(pooled, others)
-            tried = [objective(pooled.names, figures(pooled, base + np.float32(value) * column)) for value in grid]
+            tried = [objective(pooled, figures(pooled, base + np.float32(value) * column)) for value in grid]
             found = int(np.argmax(tried))
             if tried[found] >= best + LEAST:
                 weights[place], best = grid[found], tried[found]
@@ -264,7 +321,12 @@ def report(sets: Mapping[str, Judged], features: Sequence[str], given: Mapping[s
         plain = (readme.cell(judged.plain, method, ".4f") for method in PLAIN)
         apart = f"{figures(pooled, ahead_by(pooled, left[name]))[place]:.4f}" if name in left else readme.NONE
         rows.append((name, *plain, f"{found[place]:.4f}", apart))
-    head = ("nDCG@10; contrast: answer first", *PLAIN, "these weights", "chosen on the other sets")
+    head = (
+        "nDCG@10; contrast, and plain rankings of texts: answer first",
+        *PLAIN,
+        "these weights",
+        "chosen on the other sets",
+    )
     told = [(name, *(f"{weight:g}" for weight in values)) for name, values in chosen.items()]
     return f"{readme.markdown(('left out', *features), told)}\n\n{readme.markdown(head, rows)}"
 
@@ -287,7 +349,7 @@ def read_weight(text: str) -> tuple[str, float]:
 @click.option(
     "--models", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Default: the shipped ones."
 )
-@click.option("--set", "names", type=click.Choice([*DEFAULTS, CONTRAST]), multiple=True, help="Default: all.")
+@click.option("--set", "names", type=click.Choice([*DEFAULTS, *STRINGS]), multiple=True, help="Default: all.")
 @click.option("--feature", "features", type=click.Choice(PAIR_FEATURES), multiple=True, help="Default: all.")
 @click.option("--weight", "given", multiple=True, metavar="NAME=WEIGHT", help="Measure these, and choose nothing.")
 def main(
@@ -295,7 +357,7 @@ def main(
 ) -> None:
     """Choose, or measure, and print tables."""
     loaded, weights = Models.load(models, threads=1), dict(map(read_weight, given))
-    sets = {name: read_set(name, data, cache, loaded) for name in names or (*DEFAULTS, CONTRAST)}
+    sets = {name: read_set(name, data, cache, loaded) for name in names or (*DEFAULTS, *STRINGS)}
     click.echo(report(sets, [*weights] or features or PAIR_FEATURES, weights or None))
 
 

@@ -1,0 +1,99 @@
+"""Reading the first candidates together with the question."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from semclass import HybridRetriever, Models, Passage, PassageIndex, Reranker
+from semclass.core.errors import InputError
+from semclass.ranking.deep import PIECES, WORDS, chosen_sentences, marks_of, pairs_of
+from semclass.ranking.methods import METHODS
+
+QUESTION = "When was the stone bridge built?"
+TEXTS = [
+    "The stone bridge was built from granite blocks.",
+    "Masons finished the crossing of the river in 1874.",
+    "When was the stone bridge built? Nobody in the town can say.",
+    "Bridges are built of stone, wood or steel.",
+    "The town has a stone bridge, a mill and a market.",
+    "A ferry crossed the river every hour.",
+    "Granite is a hard stone.",
+]
+
+
+@pytest.fixture(scope="module")
+def models() -> Models:
+    return Models.load()
+
+
+@pytest.fixture(scope="module")
+def retriever(models) -> HybridRetriever:
+    passages = [Passage(str(place), text) for place, text in enumerate(TEXTS)]
+    return HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+
+
+def test_a_mark_tells_whose_a_piece_is_and_whether_the_other_text_has_it():
+    is_term = np.array([False, True, True, True])
+    assert marks_of(np.array([0, 1, 2]), np.array([2, 3, 0]), is_term).tolist() == [0, 0, 1, 3, 2, 2]
+
+
+def test_the_sentences_that_are_worth_most_are_read_in_their_order():
+    sentences = [f"Sentence {number} has exactly {'and '.join(['ten'] * 10)} words." for number in range(6)]
+    passage = Passage("a", " ".join(sentences), {"title": "Numbers"})
+    found = chosen_sentences(passage, np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
+    assert [text.split()[-9:] for text in found] == [sentences[place].split()[-9:] for place in (1, 4)]
+    assert found[0].startswith("Numbers ")
+    assert sum(len(text.split()) for text in found) <= WORDS + 1
+
+
+def test_one_sentence_is_read_however_long_it_is():
+    passage = Passage("a", " ".join(["word"] * 90))
+    assert len(chosen_sentences(passage, np.array([0.5], np.float32))) == 1
+    assert chosen_sentences(Passage("a", " ", {"title": "A title"}), np.array([0.5], np.float32)) == ["A title"]
+
+
+def test_of_a_long_question_the_end_is_read(models):
+    long = " ".join(["before"] * 200) + " who built it?"
+    ((states, marks),) = pairs_of(models.encoder, [long], [["Ada built it."]])
+    assert len(states) == len(marks) <= PIECES + 10
+    assert (marks == 1).sum() >= 2  # "built" and "it", though they stand at the end
+
+
+def test_pairs_are_judged_one_by_one(models):
+    pairs = [(QUESTION, [TEXTS[1]]), (QUESTION, TEXTS[:2]), ("Who?", ["A ferry."])]
+    together = models.deep.read(*zip(*pairs, strict=True))
+    alone = [models.deep.read([question], [sentences])[0] for question, sentences in pairs]
+    np.testing.assert_allclose(together, alone, atol=0.05)
+
+
+def test_the_first_ones_are_ordered_by_what_the_head_adds_and_stay_before_the_others(retriever):
+    first, count = retriever.search(QUESTION, k=7), METHODS["deep"].together
+    found = retriever.search(QUESTION, k=7, method="deep", explain=True)
+    assert {hit.id for hit in found[:count]} == {hit.id for hit in first[:count]}
+    assert [hit.id for hit in found[count:]] == [hit.id for hit in first[count:]]
+    assert all(one.score >= other.score for one, other in itertools.pairwise(found))
+    assert min(hit.explanation.parts["deep"] for hit in found[:count]) == 0
+    assert found[0].explanation.total == pytest.approx(found[0].score)
+
+
+def test_without_weight_it_is_the_default(retriever):
+    ids = [hit.id for hit in retriever.search(QUESTION, k=7)]
+    assert [hit.id for hit in retriever.search(QUESTION, k=7, method="deep", weights={"deep": 0.0})] == ids
+
+
+def test_an_answer_is_told_from_what_resembles_one(models):
+    hits = Reranker(models).rerank(QUESTION, TEXTS, method="deep")
+    assert hits[0].text == TEXTS[1]
+    assert hits[0].components["answers"] > 0.5
+
+
+def test_models_without_the_head_say_how_it_is_made(models):
+    bare = replace(models, deep_folder=None)
+    assert not bare.has_heads_for(METHODS["deep"])
+    assert "deep" not in bare.weights
+    with pytest.raises(InputError, match=r"export_deep\.py"):
+        Reranker(bare).rerank(QUESTION, TEXTS, method="deep")
