@@ -30,6 +30,8 @@ WORDS = 150  # words of other matter before a question, at least
 PLAIN = {"bm25": {"alpha": 0.0}, "dense": {"alpha": 1.0}, "convex": {}}
 """Methods that re-rank nothing, by the alpha of convex fusion that they are."""
 
+DEEP = "deep"  # is measured beside any other
+
 UNMOVED = {"method": "entail-integrated-hard", "fusion": "convex"}
 """How a re-ranker gives the convex scores of passages as they are: with weight 0."""
 
@@ -100,7 +102,7 @@ def measure(data: str, method: str) -> dict[str, Any]:
         for passages in ten
     ]
     settings = {}
-    for name in (method, *PLAIN):
+    for name in dict.fromkeys((method, DEEP, *PLAIN)):
         rankings = {
             "strings": [reranked(reranker, text, some, name) for text, some in zip(questions, ten, strict=True)],
             "index": [searched(one, text, name) for one, text in zip(small, questions, strict=True)],

@@ -45,7 +45,11 @@ def run(bench: Bench) -> dict[str, Any]:
     }
     pairs = bench.step("deep, pairs", "bench.deep:entailment", data=bench.data, limit=limit if bench.quick else None)
     cost = bench.step("deep, time", "bench.deep:cost", folder=bench.beir(TIMED_SET), cache=bench.indices)
-    found = {"task": {"what": "read the first candidates together with the question"}, "sets": sets, "pairs": pairs}
+    found = {
+        "task": {"what": "read the first candidates together with the question"},
+        "retrieval": sets,
+        "pairs": pairs,
+    }
     found |= {"cost": cost, "chosen": chosen(sets)}
     bench.say(table({"deep": found}))
     return found
@@ -149,7 +153,7 @@ def table(found: Mapping[str, Any]) -> str:
     """nDCG@10 of each set without and with the deep head, and with settings that the other sets choose."""
     deep, rows = found["deep"], []
     shipped = {"read": METHODS["deep"].together, "weight": WEIGHT}
-    for name, figures in deep["sets"].items():
+    for name, figures in deep["retrieval"].items():
         cells = [figures["ndcg@10"][str(shipped["read"])][0], at(figures["ndcg@10"], shipped)]
         left = deep["chosen"].get(name)
         apart = f"{at(figures['ndcg@10'], left):.3f}" if left else readme.NONE

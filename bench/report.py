@@ -25,8 +25,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "thesis", "growth", "service",
-    "engines",
+    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis", "growth",
+    "service", "engines",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 
