@@ -1,11 +1,11 @@
 """The deep method: what reading the first candidates together with the question brings, and what it costs.
 
-How many are read and what their log-odds weigh is chosen on retrieval sets, each left out in turn.
+How many are read and what their log-odds weigh is chosen on retrieval sets and the contrast items, each left out in turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,23 @@ import numpy as np
 import numpy.typing as npt
 
 from bench import measures, readme, timing
-from bench.evidence_weights import dcg
+from bench.evidence_weights import CONTRAST, COUNTS, contrast_strings, dcg
 from bench.retrieval import DEFAULTS
 from bench.steps import Bench
 from datasets_io import read_jsonl
-from semclass import HybridRetriever, Models
+from semclass import HybridRetriever, Models, Reranker
+from semclass.core.types import Passage, Ragged
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import cached_index
 from semclass.ranking.deep import WEIGHT
 from semclass.ranking.methods import METHODS
+from semclass.scoring.topk import unit
 from semclass.train.calibration import expected_calibration_error
 
 Array = npt.NDArray[Any]
 
 READ = (3, 5, 10)  # candidates that are read
-WEIGHTS = (0.0, 0.01, 0.015, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12)
+WEIGHTS = (0.0, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.15, 0.2)
 MOST, TIMED = 1000, 100  # questions of a set, and those that are timed
 LONGEST = 10  # places that count
 TIMED_SET = "squad4"
@@ -43,6 +45,7 @@ def run(bench: Bench) -> dict[str, Any]:
         )
         for name in names
     }
+    sets[CONTRAST] = bench.step("deep, contrast", "bench.deep:contrast", data=bench.data)
     pairs = bench.step("deep, pairs", "bench.deep:entailment", data=bench.data, limit=limit if bench.quick else None)
     cost = bench.step("deep, time", "bench.deep:cost", folder=bench.beir(TIMED_SET), cache=bench.indices)
     found = {
@@ -81,11 +84,40 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         hybrid = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["hybrid"]))
         plain.append(reciprocal([relevance.get(passage.id, 0) for passage in hybrid]))
     arrays = [np.array(part, np.float64) for part in (score, odds, gains, ideal, plain)]
+    return {"questions": len(score), **by_setting(("ndcg@10", "error_removed"), lambda *how: figure(*how, *arrays))}
+
+
+def by_setting(names: Sequence[str], job: Callable[[int, float], Sequence[float]]) -> dict[str, Any]:
+    """Figures of every number and weight: by name, by number, in the order of the weights."""
+    found = {read: [job(read, weight) for weight in WEIGHTS] for read in READ}
     return {
-        "questions": len(score),
-        "ndcg@10": {str(read): [figure(read, weight, *arrays)[0] for weight in WEIGHTS] for read in READ},
-        "error_removed": {str(read): [figure(read, weight, *arrays)[1] for weight in WEIGHTS] for read in READ},
+        name: {str(read): [row[at] for row in rows] for read, rows in found.items()} for at, name in enumerate(names)
     }
+
+
+def contrast(data: str) -> dict[str, Any]:
+    """Share of the contrast items whose answer is first of ten strings."""
+    reranker, items = Reranker(Models.load(threads=1)), contrast_strings(Path(data))
+    ranked = []
+    for question, texts, right in items:
+        hits = reranker.rerank(question, texts, method="deep", weights={"deep": 0.0})
+        odds = reranker.models.deep.log_odds(*read_again(reranker, question, [hit.text for hit in hits]))
+        ranked.append(([hit.score for hit in hits], odds, [right[hit.index] for hit in hits]))
+    score, odds, gains = (np.array(part, np.float64) for part in zip(*ranked, strict=True))
+
+    def first(read: int, weight: float) -> tuple[float]:
+        best = (score[:, :read] + weight * odds[:, :read]).argmax(axis=1)
+        return (round(float(gains[np.arange(len(gains)), best].mean()), 4),)
+
+    return {"questions": len(items), **by_setting(("first",), first)}
+
+
+def read_again(reranker: Reranker, question: str, texts: Sequence[str]) -> tuple[Any, Any, list[Passage]]:
+    """What the deep head reads of a question and of texts."""
+    (query,) = reranker.models.encode([question])
+    passages = [Passage(str(place), text) for place, text in enumerate(texts)]
+    found, _ = reranker.models.passage_encoder.read(passages, classes=False, tokens=False)
+    return query, Ragged(unit(found.sentences.values), found.sentences.offsets), passages
 
 
 def figure(
@@ -109,7 +141,8 @@ def reciprocal(gains: Sequence[float] | Array) -> float:
 
 def chosen(sets: Mapping[str, Any]) -> dict[str, Any]:
     """Number and weight with the highest mean nDCG@10 over all sets, and over all but each."""
-    table = np.array([[sets[name]["ndcg@10"][str(read)] for read in READ] for name in sets])
+    counts = np.array([COUNTS.get(name, 1.0) for name in sets])[:, None, None]
+    table = counts * [[figures_of(sets[name])[str(read)] for read in READ] for name in sets]
 
     def best(rows: Array) -> dict[str, float]:
         place = np.unravel_index(int(rows.mean(axis=0).argmax()), table.shape[1:])
@@ -117,6 +150,11 @@ def chosen(sets: Mapping[str, Any]) -> dict[str, Any]:
 
     left = {} if len(sets) < 2 else {name: best(np.delete(table, row, axis=0)) for row, name in enumerate(sets)}
     return {"all": best(table), **left}
+
+
+def figures_of(found: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:
+    """The figure that a set is judged by, by number and weight."""
+    return found["first" if "first" in found else "ndcg@10"]
 
 
 def entailment(data: str, limit: int | None) -> dict[str, Any]:
@@ -153,13 +191,22 @@ def table(found: Mapping[str, Any]) -> str:
     """nDCG@10 of each set without and with the deep head, and with settings that the other sets choose."""
     deep, rows = found["deep"], []
     shipped = {"read": METHODS["deep"].together, "weight": WEIGHT}
-    for name, figures in deep["retrieval"].items():
-        cells = [figures["ndcg@10"][str(shipped["read"])][0], at(figures["ndcg@10"], shipped)]
+    for name, found_ in deep["retrieval"].items():
+        figures, read = figures_of(found_), str(shipped["read"])
         left = deep["chosen"].get(name)
-        apart = f"{at(figures['ndcg@10'], left):.3f}" if left else readme.NONE
-        removed = (figures["error_removed"][str(shipped["read"])][0], at(figures["error_removed"], shipped))
-        rows.append((name, *(f"{cell:.3f}" for cell in cells), apart, *(f"{cell:.1%}" for cell in removed)))
-    head = ("set", "`default`, nDCG@10", "`deep`", "settings of the other sets", "`default`, error removed", "`deep`")
+        cells = [figures[read][0], at(figures, shipped)]
+        apart = f"{at(figures, left):.3f}" if left else readme.NONE
+        removed = found_.get("error_removed")
+        gone = (f"{removed[read][0]:.1%}", f"{at(removed, shipped):.1%}") if removed else (readme.NONE, readme.NONE)
+        rows.append((name, *(f"{cell:.3f}" for cell in cells), apart, *gone))
+    head = (
+        "set",
+        "`default`: nDCG@10, contrast: answer first",
+        "`deep`",
+        "settings of the other sets",
+        "`default`, error removed",
+        "`deep`",
+    )
     pairs, cost = deep["pairs"], deep["cost"]
     told = (
         f"QNLI, {pairs['pairs']} pairs read together: {pairs['accuracy']:.1%} right (area under the curve "

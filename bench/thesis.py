@@ -56,7 +56,8 @@ def measure(folder: str, indices: str) -> dict[str, Any]:
 def table(found: Mapping[str, Any]) -> str:
     """MRR and the share of the error removed, of each method, and of all the thesis's."""
     rows = []
-    for method in METHODS:
+    shown = [method for method in METHODS if all(method in found["thesis"][name]["methods"] for name in FOLDERS)]
+    for method in shown:
         cells = []
         for name in FOLDERS:
             result = found["thesis"][name]["methods"][method]

@@ -35,7 +35,7 @@ WORDS = 45
 """Words of a passage that are read at most, in whole sentences, at least one."""
 
 
-WEIGHT = 0.05
+WEIGHT = 0.1
 """What a unit of its log-odds adds to the score of the default method."""
 
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -83,7 +83,7 @@ def test_a_window_adds_the_neighbours_in_the_document(run, index):
         (["--weight", "alpha=2"], "alpha is 2.0; it must be a probability"),
         (["--weight", "alpha"], "has no number; write NAME=VALUE"),
         (["--weight", "beta=2"], "a weight is 'beta'; it must be one of 'alpha'"),
-        (["--method", "sum"], "'sum' is not one of 'default', 'bm25'"),
+        (["--method", "sum"], "'sum' is not one of 'default', 'deep', 'bm25'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(run, index, given, says):
