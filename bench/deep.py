@@ -68,7 +68,7 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
     """nDCG@10, and share of the conditional error removed, by the number read and the weight; weight 0 is the default."""
     retriever, dataset = open_set(folder, cache, limit)
     how, models = METHODS["default"], retriever.models
-    score, odds, gains, ideal, plain = [], [], [], [], []
+    score, odds, gains, ideal, plain, fused = [], [], [], [], [], []
     for query, relevance in zip(
         retriever.encode(list(dataset.questions.values())), dataset.relevance.values(), strict=True
     ):
@@ -83,8 +83,11 @@ def measure(folder: str, cache: str, limit: int) -> dict[str, Any]:
         ideal.append(float(dcg(np.array([best]))[0]))
         hybrid = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["hybrid"]))
         plain.append(reciprocal([relevance.get(passage.id, 0) for passage in hybrid]))
+        convex = retriever.index.passages(retriever.retrieve(query, LONGEST, METHODS["convex"]))
+        fused.append(float(dcg(np.array([[relevance.get(passage.id, 0) for passage in convex]]))[0]) / ideal[-1])
     arrays = [np.array(part, np.float64) for part in (score, odds, gains, ideal, plain)]
-    return {"questions": len(score), **by_setting(("ndcg@10", "error_removed"), lambda *how: figure(*how, *arrays))}
+    found = by_setting(("ndcg@10", "error_removed"), lambda *how: figure(*how, *arrays))
+    return {"questions": len(score), "convex": round(float(np.mean(fused)), 4), **found}
 
 
 def by_setting(names: Sequence[str], job: Callable[[int, float], Sequence[float]]) -> dict[str, Any]:
@@ -140,16 +143,19 @@ def reciprocal(gains: Sequence[float] | Array) -> float:
 
 
 def chosen(sets: Mapping[str, Any]) -> dict[str, Any]:
-    """Number and weight with the highest mean nDCG@10 over all sets, and over all but each."""
+    """Number and weight with the highest mean over all sets, and over all but each, where no set is below plain fusion."""
     counts = np.array([COUNTS.get(name, 1.0) for name in sets])[:, None, None]
-    table = counts * [[figures_of(sets[name])[str(read)] for read in READ] for name in sets]
+    table = np.array([[figures_of(sets[name])[str(read)] for read in READ] for name in sets])
+    above = table >= np.array([sets[name].get("convex", 0.0) for name in sets])[:, None, None]
 
-    def best(rows: Array) -> dict[str, float]:
-        place = np.unravel_index(int(rows.mean(axis=0).argmax()), table.shape[1:])
+    def best(rows: list[int]) -> dict[str, float]:
+        found = np.where(above[rows].all(axis=0), (counts * table)[rows].mean(axis=0), -np.inf)
+        place = np.unravel_index(int(found.argmax()), found.shape)
         return {"read": READ[int(place[0])], "weight": WEIGHTS[int(place[1])]}
 
-    left = {} if len(sets) < 2 else {name: best(np.delete(table, row, axis=0)) for row, name in enumerate(sets)}
-    return {"all": best(table), **left}
+    every = list(range(len(sets)))
+    left = {} if len(sets) < 2 else {name: best([*every[:row], *every[row + 1 :]]) for row, name in enumerate(sets)}
+    return {"all": best(every), **left}
 
 
 def figures_of(found: Mapping[str, Any]) -> Mapping[str, Sequence[float]]:

@@ -26,7 +26,7 @@ WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
     "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis", "growth",
-    "service", "engines",
+    "service", "engines", "documents",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 

@@ -22,7 +22,7 @@ TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for
 NOT_RUN = {
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a package index": 12,
+    "installs from a package index": 13,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 3,

@@ -16,7 +16,7 @@ AT_THE_ROOT, LEVELS, LINES = 8, 2, 400
 
 README_LINES = 220
 
-TOTALS = {"semclass": 22_970, "tests": 19_520, "bench": 7_110, "training": 6_050}
+TOTALS = {"semclass": 25_100, "tests": 20_700, "bench": 7_670, "training": 6_520}
 """Lines of Python in all, at most: lower a number when the code has become shorter."""
 
 FLOORS, PAIRS = 10, 90

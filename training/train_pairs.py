@@ -46,7 +46,7 @@ from pair_fits import (
 from semclass.core import artifacts, cards
 from semclass.core.errors import TruncationWarning, import_extra
 from semclass.core.types import Passage
-from semclass.encoders.words import CONTINUES, ENDING, WordTable
+from semclass.encoders.words import CONTINUES, ENDING, WordTable, mark_of
 from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
@@ -98,7 +98,7 @@ def word_table(pieces: Sequence[str]) -> Array:
     or ``\u0120`` (byte-level BPE). Stems are those of the Snowball stemmer for English (Porter 2001).
     """
     stemmer = import_extra("Stemmer", "train").Stemmer("english")
-    mark = next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
+    mark = mark_of(pieces)
     first: dict[str, int] = {}
     table = np.zeros((2, len(pieces)), np.int32)
     for place, piece in enumerate(pieces):

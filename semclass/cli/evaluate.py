@@ -13,6 +13,7 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.options import any_path, positive, progress, show, show_weights
+from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.ranking.methods import METHODS
 
@@ -95,7 +96,8 @@ def tune(
 
 def _tuning(found: Tuning) -> Iterator[str]:
     """A line for each weight, and whether it helps."""
-    yield f"{found.questions} questions, MRR@10; cv: each ranked with the weight that is best on the other folds;"
+    questions = counted(found.questions, "question")
+    yield f"{questions}, MRR@10; cv: each ranked with the weight that is best on the other folds;"
     yield "best*: searched on the questions it is reported on, so too good\n"
     yield f"{'weight':<16} default   best  without default    cv   gain +- error   best*"
     for s in found.searches:
@@ -192,7 +194,8 @@ def evaluate(
     results = measure(dataset, {**rankings, **others}, seed=seed, measures=names, slices=labels)
     answered = round(results["hybrid"].top_k[-1] * len(dataset.questions))
     lines = [
-        f"{len(dataset.questions)} questions, {len(passages)} passages; cond: {answered} questions whose answer is",
+        f"{counted(len(dataset.questions), 'question')}, {counted(len(passages), 'passage')}; "
+        f"cond: {counted(answered, 'question')} whose answer is",
         "in the hybrid top 10; removed: share of 1 - cond MRR; p: paired randomisation test against hybrid\n",
         *_results(results),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,10 +12,12 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import progress, qdrant_key, show, show_weights
+from semclass.cli.options import progress, qdrant_key, show, show_weights, tell_duplicates
+from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
+    from semclass.documents.folders import Skipped
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
 
@@ -27,15 +29,20 @@ _READ = 1024
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_mark_duplicates = click.option(
+    "--mark-duplicates",
+    is_flag=True,
+    help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
+    "passages are only added, of the index. Needs the extra `dedup`.",
+)
 
-def _cutting(command: Command) -> Command:
-    """Give a command the options of :func:`_passages_from`."""
+
+def cutting_options(command: Command) -> Command:
+    """Give a command the options of :func:`passages_from`."""
     for option in (
+        click.option("--strict", is_flag=True, help="Stop at the first file that cannot be read, and do not skip it."),
         click.option(
-            "--mark-duplicates",
-            is_flag=True,
-            help="Put the id of an earlier passage that says nearly the same into `duplicate_of`: one of SOURCE or, where "
-            "passages are only added, of the index. Needs the extra `dedup`.",
+            "--encoding", help="Of text files that are not UTF-8, such as cp1252; without it they cannot be read."
         ),
         click.option(
             "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
@@ -54,24 +61,38 @@ def _cutting(command: Command) -> Command:
     return command
 
 
-def _passages_from(
-    source: Path, by: str | None, size: int | None, overlap: int, *, mark_duplicates: bool, held: Path | None = None
+def passages_from(
+    source: Path, skipped: list[Skipped], *, strict: bool, **cutting: Any
 ) -> tuple[Iterator[semclass.Passage], int | None]:
-    """Read the passages of a source; count them beforehand where a terminal shows a bar.
-
-    Duplicates are marked among them, and of passages of the index in `held`.
-    """
-    from semclass.documents import duplicates
+    """Read the passages of a source, and note what is skipped; count them beforehand where a terminal shows a bar."""
     from semclass.documents.readers import count_passages, iter_passages, unsupported_files
 
-    passages = iter_passages(source, by, size=size, overlap=overlap)
+    passages = iter_passages(source, **cutting, skipped=None if strict else skipped.append)
     if others := unsupported_files(source):
         click.echo(f"skipped: {others}", err=True)
-    number = count_passages(source, by) if sys.stderr.isatty() else None
-    if mark_duplicates:
-        marked = duplicates.mark_duplicates(passages) if held is None else _marked(held, passages)
-        return marked, number
-    return passages, number
+    return passages, count_passages(source, cutting["by"]) if sys.stderr.isatty() else None
+
+
+@contextmanager
+def listing_skipped() -> Iterator[list[Skipped]]:
+    """Give a list for documents that cannot be read; at the end it is shown, whatever happened."""
+    skipped: list[Skipped] = []
+    try:
+        yield skipped
+    finally:
+        if skipped:
+            reasons = "".join(f"\n  {one.reason}" for one in skipped)
+            click.echo(f"skipped: {counted(len(skipped), 'file')} that cannot be read{reasons}", err=True)
+
+
+def kept(cutting: Mapping[str, Any]) -> dict[str, Any]:
+    """How documents are cut, as an index keeps it."""
+    return {name: cutting[name] for name in ("by", "size", "overlap", "encoding")}
+
+
+def as_records(skipped: Sequence[Skipped]) -> dict[str, Any]:
+    """What a JSON line says of documents that cannot be read."""
+    return {"skipped": [vars(one) for one in skipped]} if skipped else {}
 
 
 @click.group()
@@ -84,7 +105,8 @@ def index() -> None:
 @click.option("--out", type=options.any_path, required=True, help="Folder of the index.")
 @click.option("--replace", is_flag=True, help="Replace an index that is there, once the new one is complete.")
 @click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
-@_cutting
+@cutting_options
+@_mark_duplicates
 @options.similarity
 @options.form
 @options.json_output
@@ -99,6 +121,7 @@ def build(
     *,
     replace: bool,
     no_resume: bool,
+    mark_duplicates: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
@@ -111,34 +134,38 @@ def build(
     is, unless --replace is given: then until the new one is complete.
     """
     from semclass.core.cpu import available_threads
+    from semclass.documents import duplicates
     from semclass.index.build import build_index
     from semclass.index.ingest import IndexConfig
     from semclass.index.target import check_target
 
     check_target(out, replace=replace)
-    passages, count = _passages_from(source, **cutting)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
     loaded = semclass.Models.load(models, encoder=encoder, threads=1)
     header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
-    with progress("indexing", count) as step:
-        built = build_index(
-            out,
-            passages,
-            passage_encoder=loaded.passage_encoder,
-            similarity=similarity,
-            form=form,
-            progress=step,
-            resume=not no_resume,
-            workers=threads or available_threads(),
-            replace=replace,
-        )
+    with listing_skipped() as skipped:
+        passages, count = passages_from(source, skipped, **cutting)
+        with progress("indexing", count) as step:
+            built = build_index(
+                out,
+                tell_duplicates(duplicates.mark_duplicates(passages)) if mark_duplicates else passages,
+                passage_encoder=loaded.passage_encoder,
+                similarity=similarity,
+                form=form,
+                progress=step,
+                resume=not no_resume,
+                workers=threads or available_threads(),
+                replace=replace,
+                cutting=kept(cutting) if source.is_dir() else None,
+            )
     record = {"index": str(out), "passages": len(built), "encoder": built.encoder}
     record |= {"similarity": built.similarity, "classes": list(built.classes)}
+    record |= as_records(skipped)
     show(
         record,
-        f"{len(built)} passages indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
+        f"{counted(len(built), 'passage')} indexed in {out} (similarity {built.similarity}, encoder {built.encoder[:12]}, "
         f"classes {' '.join(built.classes) or 'none'})",
         as_json=as_json,
     )
@@ -148,7 +175,8 @@ def build(
 @_folder
 @_source
 @click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
-@_cutting
+@cutting_options
+@_mark_duplicates
 @options.json_output
 @options.models
 @options.encoder
@@ -158,6 +186,7 @@ def add(
     source: Path,
     *,
     update: bool,
+    mark_duplicates: bool,
     as_json: bool,
     models: Path | None,
     encoder: str | None,
@@ -166,10 +195,14 @@ def add(
 ) -> None:
     """Add the passages of SOURCE, read as by `build`, to the index in DIR: all of them, or none if one is not allowed."""
     from semclass.core.cpu import available_threads
+    from semclass.documents import duplicates
 
-    # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
-    passages, count = _passages_from(source, **cutting, held=None if update else folder)
-    with _changing(folder, as_json=as_json, models=models, encoder=encoder) as (changed, counts):
+    with listing_skipped() as skipped, _changing(folder, as_json=as_json, models=models, encoder=encoder) as found:
+        changed, counts = found
+        passages, count = passages_from(source, skipped, **cutting)
+        if mark_duplicates:
+            # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
+            passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
         workers = threads or available_threads()
         with progress("indexing", count) as step:
             if update:
@@ -189,7 +222,7 @@ def delete(
     folder: Path, ids: Sequence[str], file: Path | None, *, where: Sequence[str], ignore_missing: bool, as_json: bool
 ) -> None:
     """Remove passages from the index in DIR, by their ids or by a filter; no models are loaded."""
-    from semclass.documents.readers import read_lines
+    from semclass.documents.decoding import read_lines
     from semclass.index.filter_command_line import read_terms
 
     if (bool(ids), file is not None, bool(where)).count(True) != 1:
@@ -197,7 +230,7 @@ def delete(
     given = list(ids) if file is None else [line for _, line in read_lines(file) if line.strip()]
     with _changing(folder, as_json=as_json) as (changed, counts):
         if where:
-            counts["removed"] = changed.delete(where=read_terms(where))
+            counts["removed"] = changed.delete(where=read_terms(where, semclass.PassageIndex.mapped(folder).fields))
         else:
             counts["removed"] = changed.delete(given, missing="ignore" if ignore_missing else "error")
 
@@ -217,7 +250,7 @@ def upload(folder: Path, url: str, collection: str, *, replace: bool, codes: boo
             found, url, collection, codes=codes, replace=replace, progress=step, api_key=qdrant_key()
         )
     address = f"{url.rstrip('/')}/{collection}"
-    text = f"{len(found)} passages uploaded; search them with: semclass search {address} QUESTION"
+    text = f"{counted(len(found), 'passage')} uploaded; search them with: semclass search {address} QUESTION"
     show({"index": address, "passages": len(found)}, text, as_json=as_json)
 
 
@@ -233,12 +266,13 @@ def info(folder: Path, *, as_json: bool) -> None:
     each = f", {total / found['passages']:.0f} bytes each" if found["passages"] else ""
     classes = " ".join(found["classes"]) or "none"
     lines = [
-        f"{found['passages']} passages, {total / 1e6:.1f} MB{each}",
+        f"{counted(found['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
         f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
     ]
     if len(found["segments"]) > 1 or found["removed"]:
-        segments = f"{len(found['segments'])} segments, {found['removed']} removed passages still there"
-        lines.append(f"{segments}: `semclass index compact`")
+        removed = counted(found["removed"], "removed passage")
+        segments = counted(len(found["segments"]), "segment")
+        lines.append(f"{segments}, {removed} still there: `semclass index compact`")
     if found["unfinished"]:
         size = f"a build that is not complete takes {found['unfinished'] / 1e6:.1f} MB more"
         lines.append(f"{size}: `semclass index build --replace` goes on with it, or drops it with --no-resume")
@@ -260,7 +294,8 @@ def verify(folder: Path, *, as_json: bool) -> None:
 
     with progress("verifying", None) as step:
         found = check(folder, progress=step)
-    text = f"{found['passages']} passages in {_segments(found['segments'])}: {', '.join(found['checks'])} are right"
+    held = f"{counted(found['passages'], 'passage')} in {counted(found['segments'], 'segment')}"
+    text = f"{held}: {', '.join(found['checks'])} are right"
     show({"index": str(folder), **found}, text, as_json=as_json)
 
 
@@ -290,7 +325,7 @@ def _changing(
     found = describe(folder)
     passages, segments = found["passages"], len(found["segments"])
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
-    text = f"{done + ': ' if done else ''}{passages} passages in {_segments(segments)}"
+    text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
     show({"index": str(folder), **counts, "passages": passages, "segments": segments}, text, as_json=as_json)
 
 
@@ -314,7 +349,3 @@ def _new_to(index: semclass.PassageIndex, passages: Iterable[semclass.Passage]) 
             if row >= 0:
                 raise InputError(f"passage id {passage.id!r} is in the index already; replace passages with --update")
         yield from chunk
-
-
-def _segments(number: int) -> str:
-    return f"{number} segment{'s' * (number != 1)}"

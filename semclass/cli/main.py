@@ -1,8 +1,8 @@
 """The command line.
 
-With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard error, progress only to
-a terminal. Nothing is coloured. Exit codes: 0; 1 where a reader of the output left early; 2 for input that is not allowed,
-damaged files and missing extras; 130 for an interruption.
+With ``--json`` standard output holds JSON lines and nothing else; progress and notes go to standard error. Nothing is
+coloured; on a terminal, words of a hit that match are bold. Exit codes: 0; 1 where a reader of the output left early; 2 for
+input that is not allowed, damaged files and missing extras; 130 for an interruption.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import serve
+from semclass.cli.sync import sync
 from semclass.core.errors import ArtifactError, SemclassError
 
 
@@ -51,6 +52,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"warning: {message}", err=True)
 
 
+index.add_command(sync)
 for command in (classify, index, search, rerank, tune, evaluate, serve):
     cli.add_command(command)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,15 @@ from typing import Any
 import click
 
 import semclass
+from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
+
+
+EVERY = 30.0
+"""Seconds between two lines that say how far a command is, where there is no terminal."""
 
 
 class InputPath(click.Path):
@@ -68,18 +74,44 @@ where = click.option(
 
 @contextmanager
 def progress(label: str, length: int | None) -> Iterator[Callable[[int], object]]:
-    """Show a bar on standard error if that is a terminal, and nothing otherwise."""
+    """Show a bar on standard error if that is a terminal, and otherwise a line every :data:`EVERY` seconds."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield _lines(label, length)
         return
     bar: Any
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
         yield bar.update
 
 
+def _lines(label: str, length: int | None) -> Callable[[int], object]:
+    """Count, and say now and then how far it is."""
+    start = last = time.monotonic()
+    done, of = 0, "" if length is None else f" of {length}"
+
+    def step(count: int) -> None:
+        nonlocal done, last
+        done += count
+        if (now := time.monotonic()) - last >= EVERY:
+            last = now
+            click.echo(f"{label}: {done}{of} after {now - start:.0f} s", err=True)
+
+    return step
+
+
 def show(record: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     """Print a record as a JSON line, or the text that stands for it."""
     click.echo(json.dumps(record, ensure_ascii=False) if as_json else text)
+
+
+def tell_duplicates(passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:
+    """Give passages on, and tell at the end of the command how many of them are marked as duplicates."""
+    context, total, marked = click.get_current_context(), 0, 0
+    for passage in passages:
+        total += 1
+        marked += "duplicate_of" in passage.metadata
+        yield passage
+    text = f"{marked} of {counted(total, 'passage')} marked as near-duplicates"
+    context.call_on_close(lambda: click.echo(text, err=True))
 
 
 def show_weights(values: Mapping[str, float]) -> str:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from semclass.context.hits import best_first, is_verbatim, length, renumbered
 from semclass.core.checks import check_positive
 from semclass.core.types import Hit
 from semclass.documents.chunking import count_words
-from semclass.documents.sentences import Span, sentence_spans
-
-_STOP = re.compile(r"[.?!:;]['\")\]”’]*$")
-_NEW_ITEM = re.compile(r"\s*\n\s*(?:\n|[-*+•|]|\d+[.)]\s)")
+from semclass.documents.sentences import unwrapped_spans
 
 
 def fit_budget(
@@ -70,7 +65,7 @@ def _cut(hit: Hit, room: int, size_of: Callable[[Hit], int]) -> Hit:
     """Keep the longest run of sentences around the core that fits, or the shortest if none does."""
     if not hit.text.strip():
         return hit
-    parts = _parts(hit.text)
+    parts = unwrapped_spans(hit.text)
     begin, end = hit.metadata.get("core") or (0, 1)
     low = next((number for number, (_, after) in enumerate(parts) if after > begin), len(parts) - 1)
     high = max([low, *(number for number, (start, _) in enumerate(parts) if start < end)])
@@ -90,16 +85,3 @@ def _shortened(hit: Hit, begin: int, end: int) -> Hit:
     if "core" in metadata:
         metadata["core"] = [min(max(place, begin), end) - begin for place in hit.metadata["core"]]
     return replace(hit, text=hit.text[begin:end], metadata=metadata)
-
-
-def _parts(text: str) -> list[Span]:
-    """Parts between which a text may be cut: sentences, list items and table rows, but not wrapped lines."""
-    spans = sentence_spans(text)
-    stops = [
-        place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
-    ]
-    # a text without full stops, such as rows of values, is cut at its lines
-    if not stops:
-        return spans
-    stops = sorted({*stops, len(spans) - 1})
-    return [(spans[before + 1][0], spans[last][1]) for before, last in pairwise([-1, *stops])]

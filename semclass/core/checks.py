@@ -79,6 +79,11 @@ def check_unique(ids: Sequence[str], name: str = "id") -> None:
         first[item] = place
 
 
+def counted(number: int, noun: str) -> str:
+    """Give a number with its noun: 1 passage, 2 passages, 3 classes."""
+    return f"{number} {noun}{'' if number == 1 else 'es' if noun.endswith('s') else 's'}"
+
+
 def short(value: object, limit: int = 60) -> str:
     """Give the beginning of a value's repr, for messages."""
     text = repr(value)

@@ -130,3 +130,13 @@ class StoredRagged(Ragged):
             read = b"".join(map(os.pread, repeat(self.file.number), lengths, first))
         self.file.check()
         return Ragged(np.frombuffer(read, self.values.dtype).reshape(offsets[-1], *self.values.shape[1:]), offsets)
+
+
+def let_go(array: npt.NDArray[Any]) -> None:
+    """Give back the memory of an array's pages that were read, if it is memory-mapped; they are read again if needed."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    base = base.obj if isinstance(base, memoryview) else base
+    if isinstance(base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        base.madvise(mmap.MADV_DONTNEED)

@@ -263,13 +263,13 @@ class PassageLabels:
 
 @dataclass(frozen=True)
 class WordMatch:
-    """How one word piece of the question is matched by a passage."""
+    """How one word of the question is matched by a passage."""
 
-    word: str  #: the piece; ``##`` before it says that it continues the piece before
+    word: str  #: as it is written
     weight: float  #: its share of the question's inverse document frequency, in [0, 1]; of all its occurrences together
-    match: str  #: the piece of the passage with the nearest token vector; empty for a passage without token vectors
-    cosine: float  #: their cosine, in [-1, 1]
-    exact: bool  #: whether the piece itself is among those that are compared of the passage
+    match: str  #: the word of the passage with the nearest token vector; empty for a passage without token vectors
+    cosine: float  #: their cosine, in [-1, 1]; the least of its word pieces
+    exact: bool  #: whether all its word pieces are among those that are compared of the passage
 
 
 @dataclass(frozen=True)
@@ -299,6 +299,9 @@ class Explanation:
         The question's words that weigh most, heaviest first, each once, and what matches them.
     classes
         The classes, most probable for the question first.
+    sentence
+        Where in the passage's text the sentence is that is nearest to the question: its first character and the one after
+        its last. None for a passage that is a title alone.
     """
 
     parts: Mapping[str, float]
@@ -306,6 +309,7 @@ class Explanation:
     link: str
     words: tuple[WordMatch, ...]
     classes: tuple[ClassEvidence, ...]
+    sentence: tuple[int, int] | None
 
 
 @dataclass(frozen=True)

@@ -6,19 +6,28 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from semclass.documents.pages import page_spans
+from semclass.documents.sentences import sentence_spans
+from semclass.documents.stretches import stretches, trimmed
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
     from markdown_it.tree import SyntaxTreeNode
 
+SEPARATOR = "\x1d"
+"""Stands between the stretches of a long table, each of which names the columns."""
+
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\n(?=[\w\"'-]+[ \t]*[:=]|#|\[)(?:.*\n)*?(?:\1|\.\.\.)[ \t]*$", re.MULTILINE
 )
 _TAGS = re.compile(r"<!--(?:(?!<!--).)*?-->|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>", re.DOTALL)
+_SCRIPTS = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
@@ -31,55 +40,66 @@ class Unit:
     start: int
     end: int
     text: str | None = None
+    row: bool = False  # of a table
 
 
 @dataclass(frozen=True)
 class Block:
-    """A paragraph, a list, a table or code: ``text[start:end]``."""
+    """A paragraph, a list, a table, code or raw HTML: ``text[start:end]``."""
 
-    kind: str  # "text", "list", "table" or "code"
+    kind: str  # "text", "list", "table", "code" or "html"
     start: int
     end: int
-    units: tuple[Unit, ...] = ()  # rows of a table, items of a list, lines of code; none for text
+    units: tuple[Unit, ...] = ()  # rows of a table, items of a list, lines of code, sentences of HTML; none for text
     section: int = 0  # counts headings and pages
     headings: tuple[str, ...] = ()  # outermost first
+    heading: Unit | None = None  # the innermost of them, if it stands on this page
     page: int | None = None  # from 1; None without form feeds
 
 
 class _Heading(NamedTuple):
     level: int
     name: str
+    place: Unit
 
 
 def read_blocks(text: str, *, markdown: bool) -> Iterator[Block]:
     """Give the blocks of a text, which blank lines separate, or of Markdown: CommonMark with GitHub's tables.
 
-    A form feed ends a page, and with it every block and section. Headings, front matter, rules, link definitions, and
-    paragraphs of HTML tags and comments alone are no blocks.
+    A form feed ends a page, and with it every block and section. Headings, running headers and footers, front matter,
+    rules, link definitions, and HTML without text are no blocks.
     """
     headings: list[_Heading] = []
-    section = start = 0
-    pages = text.split("\f")
-    for number, content in enumerate(pages, 1):
-        end = start + len(content)
+    section = 0
+    pages = page_spans(text)
+    for number, (start, end) in enumerate(pages, 1):
         page = number if len(pages) > 1 else None
-        parts = _markdown_parts(text, start, end, front=number == 1) if markdown else _paragraphs(text, start, end)
-        for part in parts:
+        heading = None
+        for part in _parts(text, start, end, markdown=markdown):
             if isinstance(part, _Heading):
                 section += 1
                 headings = [above for above in headings if above.level < part.level]
                 headings += [part] if part.name else []
+                heading = part.place if part.name else None
             else:
-                names = tuple(heading.name for heading in headings)
-                yield replace(part, section=section, headings=names, page=page)
+                names = tuple(above.name for above in headings)
+                yield replace(part, section=section, headings=names, heading=heading, page=page)
         section += 1
-        start = end + 1
+
+
+def _parts(text: str, start: int, end: int, *, markdown: bool) -> Iterator[Block | _Heading]:
+    """Read a page in stretches, and at group separators, so that what is parsed at a time fits into memory."""
+    read = _markdown_parts if markdown else _paragraphs
+    while start <= end:
+        stop = text.find(SEPARATOR, start, end) if markdown else -1
+        stop = end if stop < 0 else stop
+        for first, after in stretches(text, start, stop):
+            yield from read(text, first, after)
+        start = stop + 1
 
 
 def _trimmed(text: str, start: int, end: int) -> Unit:
-    """Leave out white space at both ends."""
-    part = text[start:end]
-    return Unit(start + len(part) - len(part.lstrip()), start + len(part.rstrip()))
+    return Unit(*trimmed(text, start, end))
 
 
 def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
@@ -90,9 +110,9 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
             yield Block("text", unit.start, unit.end)
 
 
-def _markdown_parts(text: str, start: int, end: int, *, front: bool) -> Iterator[Block | _Heading]:
+def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
     source = text[start:end].replace("\r", " ")  # of the same length, so that places stay
-    if front and (found := _FRONT_MATTER.match(source)):
+    if start == 0 and (found := _FRONT_MATTER.match(source)):
         source = source[found.end() :]
         start += found.end()
     lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=start))
@@ -105,7 +125,8 @@ def _markdown_parts(text: str, start: int, end: int, *, front: bool) -> Iterator
         introduces = node.type == "paragraph" and following is not None and following.type in _LISTS
         first = begin if introduces and _line(following) == _end(node) else None
         if node.type == "heading":
-            yield _Heading(int(node.tag[1:]), " ".join(node.children[0].content.split()))
+            place = _trimmed(text, lines[begin], lines[_end(node)] - 1)
+            yield _Heading(int(node.tag[1:]), " ".join(node.children[0].content.split()), place)
         elif first is None:
             yield from _blocks(text, lines, begin, node, references)
 
@@ -146,6 +167,10 @@ def _blocks(
         if rows := tuple(_rows(text, lines, node, references)):
             yield Block("table", whole.start, whole.end, rows)
         return
+    elif node.type == "html_block":
+        if sentences := tuple(_sentences(text, whole)):
+            yield Block("html", whole.start, whole.end, sentences)
+        return
     elif node.type == "hr" or not _TAGS.sub("", text[whole.start : whole.end]).strip():
         return
     if whole.start >= whole.end:  # white space that Markdown does not know as such
@@ -166,7 +191,16 @@ def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: di
     for line, row in written or [(head, "; ".join(filter(None, columns)))]:
         place = _trimmed(text, lines[line], lines[line + 1] - 1)
         if row:
-            yield replace(place, text=row)
+            yield replace(place, text=row, row=True)
+
+
+def _sentences(text: str, whole: Unit) -> Iterator[Unit]:
+    """Give the sentences of raw HTML without its tags, comments, scripts and styles."""
+    shown = text[whole.start : whole.end]
+    for unseen in (_SCRIPTS, _TAGS):
+        shown = unseen.sub(lambda found: " " * len(found[0]), shown)  # of the same length, so that places stay
+    for start, end in sentence_spans(shown.replace("\n", " ")) if shown.strip() else ():
+        yield Unit(whole.start + start, whole.start + end, unescape(" ".join(shown[start:end].split())))
 
 
 def _written(columns: Sequence[str], cells: Sequence[str]) -> str:

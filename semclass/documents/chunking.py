@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby, pairwise
+from dataclasses import dataclass, replace
+from itertools import chain, groupby, islice, pairwise
 from typing import Any, TypeAlias
 
 from semclass.core.checks import check_choice, check_positive, check_text
@@ -13,6 +13,7 @@ from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, read_blocks
 from semclass.documents.sentences import sentence_spans
+from semclass.documents.stretches import PASSAGE, stretches, trimmed
 
 CUTS = ("paragraph", "sentence", "window", "section")
 """Ways to cut a document."""
@@ -23,12 +24,17 @@ WINDOW = 100
 ROWS = 100
 """Words of a passage of table rows: a long table as one passage would match everything and answer nothing."""
 
+SMALL = 8
+"""Words below which a paragraph is joined to its neighbour: "Note", a term before its definition, a line before code."""
+
 WRAPPED = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 _WORD = re.compile(r"\S+")
+_SPOKEN = re.compile(r"[^\W_]\S*")
 _SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n")
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_WRITTEN = ("table", "html")
 
 
 def count_words(text: str) -> int:
@@ -52,16 +58,18 @@ def cut(
     ----------
     text
         The document. A form feed starts a new page, as in the output of ``pdftotext``; a passage is never of two pages.
+        Lines that most pages have at their top or bottom, and page numbers, are no passages.
     document
         Its name, from which the ids are made.
     by
-        ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. ``"sentence"``: at the ends of
-        sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a
-        section in stretches of whole sentences, as many as `size` allows.
+        ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. What has fewer than 8 words is
+        joined to its neighbour, or to its heading where it is all that stands under it. ``"sentence"``: at the ends of
+        sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a section
+        in stretches of whole sentences, as many as `size` allows.
     size
         The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
-        between words. A single word and a row of a table may be longer. None: 100 words for windows, no limit for the
-        others.
+        between words. A single word and a row of a table may be longer. None: 100 words for windows; for the others no
+        limit but 50,000 characters, which no passage exceeds.
     overlap
         How much of the passage before is repeated where `size` cuts, less than `size`: the last whole sentences that fit.
     count
@@ -69,14 +77,14 @@ def cut(
         pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
     markdown
         Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
-        definitions, and paragraphs of HTML tags and comments alone are no passages. A table reads "column: value; column:
+        definitions, and HTML tags, comments, scripts and styles are no passages. A table reads "column: value; column:
         value", one row a line, about 100 words to a passage.
 
     Returns
     -------
     iterator of Passage
         In the order of the document, with the ids ``document#number``, from 1. Metadata: ``document``; the number under
-        the name of `by`; ``start`` and ``end``, characters of `text`, which hold the passage unless ``table`` is there;
+        the name of `by`; ``start`` and ``end``, characters of `text`, which hold the passage and what it leaves out;
         ``heading`` (the nearest) and ``headings`` (outermost first); ``page`` from 1, if there are form feeds; ``table``
         (true) for text that was made of rows of a table.
 
@@ -118,36 +126,39 @@ _Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
 
 
 def _passages(text: str, document: str, by: str, limit: _Limit) -> Iterator[Passage]:
-    blocks = read_blocks(text, markdown=limit.markdown)
-    for number, (block, units, more) in enumerate(_CUTTERS[by](text, blocks, limit), 1):
+    pieces = _CUTTERS[by](text, read_blocks(text, markdown=limit.markdown), limit)
+    bounded = ((block, part, more) for block, units, more in pieces for part in _bounded(text, units))
+    for number, (block, units, more) in enumerate(bounded, 1):
         start, end = units[0].start, units[-1].end
-        table = any(unit.text is not None for unit in units)
         metadata: dict[str, Any] = {"document": document, by: number, **more, "start": start, "end": end}
         if block.page is not None:
             metadata["page"] = block.page
         if block.headings:
             metadata["heading"] = block.headings[-1]
             metadata["headings"] = list(block.headings)
-        if table:
+        if any(unit.row for unit in units):
             metadata["table"] = True
-        yield Passage(f"{document}#{number}", _written(text, units) if table else text[start:end], metadata)
+        yield Passage(f"{document}#{number}", _written(text, units), metadata)
 
 
 def _by_paragraph(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
-    for block in blocks:
-        units = _paragraphs(text, block) if limit.size is None else _pack(text, _sentences(text, block, limit), limit)
-        yield from ((block, group, {}) for group in units)
+    for _, section in groupby(blocks, key=lambda block: block.section):
+        for group in _joined(
+            text, section if limit.size else chain.from_iterable(_parts(text, one) for one in section)
+        ):
+            if limit.size is None:
+                pieces = iter([[unit for block in group for unit in _rows(block)]])
+            else:
+                pieces = _pack(text, (unit for block in group for unit in _sentences(text, block, limit)), limit)
+            yield from ((group[0], piece, {}) for piece in pieces)
 
 
 def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
-    paragraph = 0
-    for block in blocks:
-        for group in _paragraphs(text, block):
-            paragraph += 1
-            for unit in group if block.kind == "table" else _sentences(text, block, limit):
-                marker = _MARKER.match(text, unit.start, unit.end) if block.kind == "list" else None
-                sentence = Unit(marker.end(), unit.end) if marker else unit
-                yield from ((block, part, {"paragraph": paragraph}) for part in _pack(text, [sentence], limit))
+    for paragraph, part in enumerate((part for block in blocks for part in _parts(text, block)), 1):
+        for unit in _sentences(text, part, limit):
+            marker = _MARKER.match(text, unit.start, unit.end) if part.kind == "list" else None
+            sentence = Unit(marker.end(), unit.end) if marker else unit
+            yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], limit))
 
 
 def _by_section(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
@@ -169,19 +180,48 @@ _CUTTERS: dict[str, Callable[[str, Iterable[Block], _Limit], Iterator[_Piece]]] 
 
 
 def _rows(block: Block) -> Sequence[Unit]:
-    """Give the rows of a table, and any other block whole."""
-    return block.units if block.kind == "table" else [Unit(block.start, block.end)]
+    """Give the rows of a table, the sentences of HTML, and any other block whole."""
+    return block.units if block.kind in _WRITTEN else [Unit(block.start, block.end)]
 
 
-def _paragraphs(text: str, block: Block) -> Iterator[list[Unit]]:
+def _parts(text: str, block: Block) -> Iterator[Block]:
     """Give a table by groups of rows, and any other block whole."""
-    limit = _Limit(ROWS if block.kind == "table" else None, 0, count_words, markdown=False)
-    return _pack(text, _rows(block), limit)
+    if block.kind == "table":
+        for rows in _pack(text, block.units, _Limit(ROWS, 0, count_words, markdown=False)):
+            yield replace(block, start=rows[0].start, end=rows[-1].end, units=tuple(rows))
+    else:
+        yield block
+
+
+def _joined(text: str, section: Iterable[Block]) -> Iterator[list[Block]]:
+    """Join blocks of fewer than SMALL words to the next of their section; at its end to those before, or its heading."""
+    groups: list[list[Block]] = []
+    words = SMALL
+    for block in section:
+        held = _up_to_small(text, block)
+        if words < SMALL:
+            groups[-1].append(block)
+            words += held
+        else:
+            groups.append([block])
+            words = held
+    if words < SMALL and len(groups) > 1:
+        small = groups.pop()
+        groups[-1] += small
+    elif words < SMALL and (heading := groups[0][0].heading):
+        groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=()))
+    yield from groups
+
+
+def _up_to_small(text: str, block: Block) -> int:
+    """Count the words of a block, signs alone aside, up to SMALL."""
+    texts = (text[unit.start : unit.end] if unit.text is None else unit.text for unit in _rows(block))
+    return len(list(islice((word for part in texts for word in _SPOKEN.finditer(part)), SMALL)))
 
 
 def _sentences(text: str, block: Block, limit: _Limit) -> Iterator[Unit]:
     """Give the rows of a table, the lines of code that is too long, or the sentences of text and lists."""
-    if block.kind == "table":
+    if block.kind in _WRITTEN:
         yield from block.units
     elif block.kind == "code":
         fits = limit.size is None or limit.count(text[block.start : block.end]) <= limit.size
@@ -249,10 +289,35 @@ def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Ite
     yield Unit(start, end), total
 
 
-def _written(text: str, units: list[Unit]) -> str:
-    """Write units out: rows of tables with their columns, all between them as it stands."""
+def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:
+    """Group as many units as a passage may hold in characters; what is longer is cut at lines, else between words."""
+    group: list[Unit] = []
+    total = 0
+    for unit in units:
+        written = unit.text
+        if written is None:
+            parts = [Unit(*trimmed(text, *span)) for span in stretches(text, unit.start, unit.end, PASSAGE)]
+        else:
+            spans = stretches(written, 0, len(written), PASSAGE)
+            parts = [replace(unit, text=written[start:end].strip()) for start, end in spans]
+        for part in parts:
+            length = part.end - part.start if part.text is None else len(part.text)
+            if group and total + length > PASSAGE:
+                yield group
+                group, total = [], 0
+            group.append(part)
+            total += length
+    yield group
+
+
+def _written(text: str, units: Sequence[Unit]) -> str:
+    """Write units out, each of `Unit.text` on a line, and what stands between the others unless it belongs to none."""
+    before: Unit | None = None
     parts: list[str] = []
-    for table, run in groupby(units, key=lambda unit: unit.text is not None):
-        group = list(run)
-        parts += [unit.text or "" for unit in group] if table else [text[group[0].start : group[-1].end]]
-    return "\n".join(parts)
+    for unit in units:
+        if before is not None:
+            gap = text[before.end : unit.start]
+            parts.append("\n" if unit.text is not None or before.text is not None else "\n\n" if gap.strip() else gap)
+        parts.append(text[unit.start : unit.end] if unit.text is None else unit.text)
+        before = unit
+    return "".join(parts)

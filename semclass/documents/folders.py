@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from semclass.core import artifacts
+from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 CONVERSIONS = {
-    "`pdftotext FILE` converts .pdf to text": (".pdf",),
-    "`pandoc FILE -o FILE.md` converts {} to Markdown": (
-        ".docx", ".odt", ".rtf", ".epub", ".html", ".htm", ".rst", ".org", ".tex", ".ipynb",
-    ),
+    "`pandoc FILE -t gfm-raw_html -o FILE.md` converts {} to Markdown": (".odt", ".rtf", ".org", ".tex"),
     "a .jsonl file is read where it is named as SOURCE itself": (".jsonl",),
-    "the rows of {} can be written as JSON lines with `text`": (".csv", ".tsv", ".json", ".xlsx", ".parquet"),
-}  # fmt: skip
+    "the rows of {} can be written as JSON lines with `text`": (".parquet",),
+}
 """How to read unsupported files, and the endings that this is for."""
 
 UNREADABLE = "cannot be read"
@@ -33,6 +32,14 @@ def ask(question: Callable[[Path], Answer], path: Path) -> Answer:
         return question(path)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A document that could not be read."""
+
+    document: str  # its name in the folder
+    reason: str
 
 
 def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Path, Path]], Counter[str]]:
@@ -51,7 +58,8 @@ def look_through(folder: Path, supported: Container[str]) -> tuple[list[tuple[Pa
         kind = _kind(path, top)
         if kind == "folder" and (path.parent in indices or artifacts.kind_of(path) == "index"):
             indices.add(path)
-        if kind in ("file", UNREADABLE) and ending in supported:
+        own = ending == ".json" and path.parent in indices  # whoever adds notes to an index wants them read
+        if kind in ("file", UNREADABLE) and ending in supported and not own:
             documents.append((path, name))
         elif kind != "folder" and path.parent not in indices:
             others[(ending or "no ending") if kind == "file" else kind] += 1
@@ -74,7 +82,7 @@ def listed(endings: Mapping[str, int]) -> str:
     total = sum(endings.values())
     often = sorted(endings, key=lambda ending: (-endings[ending], ending))
     shown = [f"{ending} {endings[ending]}" for ending in often[:ENDINGS_SHOWN]] + ["..."] * (len(often) > ENDINGS_SHOWN)
-    return "; ".join([f"{total} file{'s' * (total != 1)} ({', '.join(shown)})", *conversions(endings)])
+    return "; ".join([f"{counted(total, 'file')} ({', '.join(shown)})", *conversions(endings)])
 
 
 def conversions(endings: Iterable[str]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,12 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from semclass.core.checks import short
-from semclass.core.errors import InputError
+from semclass.core.errors import InputError, SemclassError
 from semclass.core.types import Passage
 from semclass.documents.chunking import CUTS, check_cut, count_words, cut
-from semclass.documents.folders import ask, conversions, listed, look_through
+from semclass.documents.decoding import check_encoding, read_lines, read_text
+from semclass.documents.folders import Skipped, ask, conversions, listed, look_through
+from semclass.documents.formats import FORMATS, to_markdown
 
-JSON_LINES = (".jsonl", ".json", ".csv", ".tsv")
+JSON_LINES = (".jsonl", ".json")
 """Endings of files that are read as JSON lines, or refused with the line that is none."""
 
 
@@ -28,21 +29,22 @@ class Document(NamedTuple):
     markdown: bool
 
 
-def _text(path: Path) -> Document:
-    return Document("\n".join(line for _, line in read_lines(path)).replace("\r", "\n"), markdown=False)
+def _text(path: Path, encoding: str | None) -> Document:
+    return Document(read_text(path, encoding), markdown=False)
 
 
-def _markdown(path: Path) -> Document:
-    return _text(path)._replace(markdown=True)
+def _markdown(path: Path, encoding: str | None) -> Document:
+    return Document(read_text(path, encoding), markdown=True)
 
 
-READERS: dict[str, Callable[[Path], Document]] = {
+READERS: dict[str, Callable[[Path, str | None], Document]] = {
     ".txt": _text,
     ".text": _text,
     ".md": _markdown,
     ".markdown": _markdown,
+    **dict.fromkeys(FORMATS, lambda path, _: Document(to_markdown(path), markdown=True)),
 }
-"""How documents are read, by the endings of their files."""
+"""How documents are read, by the endings of their files: with the encoding of text that is not UTF-8."""
 
 
 def read_passages(
@@ -64,6 +66,8 @@ def iter_passages(
     size: int | None = None,
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
+    encoding: str | None = None,
+    skipped: Callable[[Skipped], object] | None = None,
 ) -> Iterator[Passage]:
     """Read passages one after another, so that a corpus need not fit into memory.
 
@@ -71,13 +75,18 @@ def iter_passages(
     ----------
     source
         One of: a BEIR folder (it holds ``corpus.jsonl``); a ``.jsonl`` file whose objects have ``text`` and may have
-        ``_id`` and anything else, which becomes metadata; a ``.txt``, ``.text``, ``.md`` or ``.markdown`` file, or a
-        folder of them. In a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists.
+        ``_id`` and anything else, which becomes metadata; a document, or a folder of documents: text, Markdown, CSV,
+        JSON and notebooks; with the extra ``documents`` also HTML, EPUB, reStructuredText, PDF, docx, pptx and xlsx. In
+        a folder, hidden files are skipped, and so are those that :func:`unsupported_files` lists.
     by
-        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: text and Markdown by paragraph, JSON lines
+        How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines
         not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
     size, overlap, count
         As for :func:`semclass.documents.chunking.cut`.
+    encoding
+        Of text files that are not UTF-8, nor UTF-16 with a byte order mark, by its name in Python, such as ``"cp1252"``.
+    skipped
+        Called with each document of a folder that cannot be read, and why. None: the first one is an error.
 
     Returns
     -------
@@ -94,14 +103,16 @@ def iter_passages(
     """
     source = Path(source)
     if not ask(Path.exists, source):
-        raise InputError(
-            f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of .txt and .md files"
-        )
+        raise InputError(f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
     cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count)
     check_cut(by or "paragraph", size, overlap)
+    check_encoding(encoding)
     lines = _json_lines_of(source)
     if lines is None:
-        return _some(_cut_files(source, cutting), f"{source} holds no passages: it has no text")
+        return _some(
+            _cut_files(source, cutting, encoding, skipped),
+            f"{source} holds no passages: it has no text that can be read",
+        )
     if by is None and size is not None:
         raise InputError(f"size is {size}, but JSON lines are cut only where by is given: {', '.join(CUTS)}")
     suffix = lines.suffix.lower()
@@ -187,28 +198,6 @@ def read_texts(path: Path) -> list[str]:
     return [line for _, line in lines]
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file without their ends, each with its number from 1."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                yield number, _decoded(path, number, line).rstrip("\r\n")
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
-
-
-def _decoded(path: Path, number: int, line: bytes) -> str:
-    """Decode a line, or name the command that converts the file."""
-    try:
-        return line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError as error:
-        utf16 = number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        command = f"iconv -f {'UTF-16' if utf16 else 'WINDOWS-1252'} -t UTF-8"
-        raise InputError(
-            f"{path}, line {number} is not UTF-8; convert the file first, such as with `{command}`"
-        ) from error
-
-
 def read_json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Give the objects of a file of JSON lines, each with its line number from 1; blank lines are skipped."""
     return _records(path, read_lines(path))
@@ -246,10 +235,26 @@ def _json_lines_of(source: Path) -> Path | None:
     if ask(Path.is_dir, source):
         corpus = source / "corpus.jsonl"
         return corpus if ask(Path.is_file, corpus) else None
-    return None if source.suffix.lower() in READERS else source
+    ending = source.suffix.lower()
+    return None if ending in READERS and not (ending == ".json" and _begins_with_a_text(source)) else source
 
 
-def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:
+def _begins_with_a_text(path: Path) -> bool:
+    """Tell whether a file begins with a JSON line that holds a text; other JSON is a document."""
+    first = next((line for _, line in read_lines(path) if line.strip()), "")
+    try:
+        record = json.loads(first)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and isinstance(record.get("text"), str)
+
+
+def _cut_files(
+    source: Path,
+    cutting: Callable[..., Iterator[Passage]],
+    encoding: str | None,
+    skipped: Callable[[Skipped], object] | None,
+) -> Iterator[Passage]:
     """Cut a document, or those in a folder."""
     named = [(source, Path(source.name))]
     if source.is_dir():
@@ -258,14 +263,26 @@ def _cut_files(source: Path, cutting: Callable[..., Iterator[Passage]]) -> Itera
             held = f" but {listed(others)}" if others else ""
             raise InputError(f"{source} holds no passages{held}; it must hold {', '.join(READERS)} files")
     for path, name in named:
+        document = _read(path, name, encoding, None if path == source else skipped)
+        if document is not None:
+            yield from cutting(document.text, name.as_posix(), markdown=document.markdown)
+
+
+def _read(path: Path, name: Path, encoding: str | None, skipped: Callable[[Skipped], object] | None) -> Document | None:
+    """Read a document; None for one that was skipped."""
+    try:
         try:
             name.as_posix().encode()
         except UnicodeEncodeError as error:
             raise InputError(
                 f"the name of {str(path)!r} is not UTF-8; rename the file, as ids are made of it"
             ) from error
-        text, markdown = READERS[path.suffix.lower()](path)
-        yield from cutting(text, name.as_posix(), markdown=markdown)
+        return READERS[path.suffix.lower()](path, encoding)
+    except SemclassError as error:
+        if skipped is None:
+            raise
+        skipped(Skipped(name.as_posix().encode(errors="backslashreplace").decode(), str(error)))
+        return None
 
 
 def _cut_passages(passages: Iterable[Passage], cutting: Callable[..., Iterator[Passage]]) -> Iterator[Passage]:

@@ -18,6 +18,8 @@ LONGEST = 100
 _END = re.compile(r"(?<=[.?!])[\"')\]”’]*\s+|(?<=[。！？])[”’」』）]*\s*|(?<!\s)\s*\n\s*")
 
 _WORD = re.compile(r"\S+")
+_STOP = re.compile(r"[.?!:;]['\")\]”’]*$")
+_NEW_ITEM = re.compile(r"\s*\n\s*(?:\n|[-*+•|]|\d+[.)]\s)")
 
 _ABBREVIATION = re.compile(
     # single letters (initials, "E. coli"), and what is written with a full stop in running text
@@ -39,6 +41,19 @@ def sentence_spans(text: str, *, shortest: int = SHORTEST) -> list[Span]:
         words = [found.span() for found in _WORD.finditer(text, start, end)]
         spans += [(words[first][0], words[after - 1][1]) for first, after in _stretches(len(words))]
     return spans
+
+
+def unwrapped_spans(text: str) -> list[Span]:
+    """Tell where whole sentences, list items and table rows are: the same, but lines that are wrapped are one."""
+    spans = sentence_spans(text)
+    stops = [
+        place for place, (_, end) in enumerate(spans) if _STOP.search(text, end - 4, end) or _NEW_ITEM.match(text, end)
+    ]
+    # a text without full stops, such as rows of values, is cut at its lines
+    if not stops:
+        return spans
+    stops = sorted({*stops, len(spans) - 1})
+    return [(spans[before + 1][0], spans[last][1]) for before, last in pairwise([-1, *stops])]
 
 
 def _sentences(text: str, shortest: int) -> list[tuple[int, int, int]]:

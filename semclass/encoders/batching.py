@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from semclass.core.checks import counted
 from semclass.core.errors import TruncationWarning, warn
 from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
 
@@ -118,7 +119,7 @@ def warn_truncated(rows: Sequence[int], count: int, encoding: Encoding | None = 
         reads = f"the {encoding.limit} word pieces that {reads}"
         first += f", with {len(encoding.terms.row(rows[0]))}"
     message = (
-        f"{len(rows)} of {count} texts are longer than {reads} (the first is {first}); only their beginning was "
-        "encoded: cut long texts into passages"
+        f"{len(rows)} of {counted(count, 'text')} {'is' if len(rows) == 1 else 'are'} longer than {reads} (the first is "
+        f"{first}); only the beginning was encoded: cut long texts into passages"
     )
     warn(TruncationWarning(message, rows=rows))

@@ -13,6 +13,9 @@ from semclass.documents.sentences import split_sentences
 from semclass.encoders.onnx_encoder import for_passages
 from semclass.scoring.dense import shares_of
 
+READ = 1 << 19
+"""Characters of a passage of which sentences are read, about 80,000 words of English: bounds memory."""
+
 
 @dataclass(frozen=True)
 class Sentences:
@@ -30,12 +33,12 @@ class Sentences:
 
     @classmethod
     def of(cls, texts: Sequence[str], titles: Sequence[str] | None = None) -> Sentences:
-        """Split n texts; one that is empty is read as its title."""
+        """Split n texts, of long ones the first :data:`READ` characters; one that is empty is read as its title."""
         places: dict[str, int] = {}
         which, words, counts, known = [], [], [], []
         for text, given in zip(texts, titles or [""] * len(texts), strict=True):
             title = " ".join(given.split())
-            sentences, title = (split_sentences(text), title) if text.strip() else ([title], "")
+            sentences, title = (split_sentences(text[:READ]), title) if text[:READ].strip() else ([title], "")
             which += [
                 places.setdefault(f"{title} {sentence}" if title else sentence, len(places)) for sentence in sentences
             ]

@@ -7,6 +7,7 @@ so, which runs over the vocabulary when heads are trained; its table has a colum
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,3 +68,23 @@ def words_of(terms: Ragged, table: WordTable) -> Words:
     numbers[others] *= _POWERS[np.minimum(within, LONGEST - 1)]
     keys = np.add.reduceat(numbers, starts) if len(starts) else numbers
     return Words(Ragged(keys, np.searchsorted(starts, terms.offsets)), starts)
+
+
+def mark_of(pieces: Sequence[str]) -> str:
+    """What pieces that begin a word begin with: that of SentencePiece or of byte-level BPE; empty for WordPiece."""
+    return next((mark for mark in ("\u2581", "\u0120") if any(piece.startswith(mark) for piece in pieces)), "")
+
+
+def joined_pieces(pieces: Sequence[str], mark: str) -> tuple[list[str], IntArray]:
+    """Whole words of the pieces of a text, and the word of each piece; punctuation is a word of its own."""
+    words: list[str] = []
+    owner = np.zeros(len(pieces), np.int64)
+    for place, piece in enumerate(pieces):
+        text = piece.removeprefix(mark or "##")
+        begins = piece.startswith(mark) if mark else text == piece
+        if words and not begins and any(map(str.isalnum, text)) and any(map(str.isalnum, words[-1])):
+            words[-1] += text
+        else:
+            words.append(text)
+        owner[place] = len(words) - 1
+    return words, owner

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from semclass.core.errors import InputError
-from semclass.documents.readers import read_json_lines, read_lines
+from semclass.documents.decoding import read_lines
+from semclass.documents.readers import read_json_lines
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from semclass.core.artifacts import write_atomic
 from semclass.core.errors import InputError
-from semclass.documents.readers import read_lines
+from semclass.documents.decoding import read_lines
 from semclass.evaluation.dataset import Dataset
 
 SUFFIX = ".trec"

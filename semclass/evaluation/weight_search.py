@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core.checks import counted
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, IntArray
 from semclass.evaluation.candidate_scores import reciprocal_ranks
@@ -106,8 +107,8 @@ def fold_of(n: int, folds: int, seed: int) -> IntArray:
     """Assign n questions to folds of about equal size by chance, of shape (n,)."""
     if folds < 2 or n < folds:
         raise InputError(
-            f"{n} questions have a relevant passage in the index; {folds} folds need at least {max(folds, 2)} questions, "
-            "and at least 2 folds"
+            f"{counted(n, 'question')} with a relevant passage in the index; {folds} folds need at least "
+            f"{max(folds, 2)} questions, and at least 2 folds"
         )
     return np.random.default_rng(seed).permutation(np.arange(n) % folds)
 

@@ -1,38 +1,46 @@
 """Building an index on the disk, from a stream of passages, in bounded memory; a build that was stopped continues.
 
-A build is a writer on an index within the folder of the index, to which it commits groups of :data:`GROUP` passages. At
+A build is a writer on an index within the folder of the index, to which it commits what it read every few seconds. At
 the end all of it is joined into one segment, and that becomes the index. Whatever was in the folder before is the index
-until then. After a stop, groups that are there are compared with the passages, and not read again.
+until then. After a stop, what is there is compared with the passages, and not read again.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace as replaced
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core import artifacts
-from semclass.core.checks import check_unique
+from semclass.core.checks import check_texts, counted
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.commit import AREA
-from semclass.index.ingest import IndexConfig, chunks, line_of, threads_of, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, in_order, line_of, threads_of, warn_of_long
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex, read_index
+from semclass.index.pending import READ, PendingSegment
 from semclass.index.segment import hashes_of
 from semclass.index.target import check_target
-from semclass.index.writer import IndexWriter, append
+from semclass.index.writer import IndexWriter
 
-GROUP = 4096
-"""Passages that are committed at a time; a stop loses at most one group."""
+SECONDS = 5.0
+"""Time after which a build commits what it read; a process that is killed loses little more than that."""
+
+CHECKPOINT = 64
+"""Chunks of new passages that a build commits at a time, at most."""
+
+RECENT = 1 << 16
+"""Ids of which the hashes are kept unsorted."""
 
 
 def build_index(
@@ -46,6 +54,7 @@ def build_index(
     resume: bool = True,
     workers: int | None = None,
     replace: bool = True,
+    cutting: Mapping[str, Any] | None = None,
 ) -> PassageIndex:
     """Build an index in a folder, in bounded memory; what was there before is the index until the new one is complete.
 
@@ -65,6 +74,9 @@ def build_index(
         threads of the encoder.
     replace
         Whether an index that is there may be replaced, its tuned weights with it.
+    cutting
+        How the passages were cut from the documents of a folder, which the index keeps for
+        :func:`semclass.index.sync.sync_index`.
 
     Raises
     ------
@@ -78,7 +90,7 @@ def build_index(
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
-    groups = chunks(passages, GROUP)
+    groups = _new(chunks(passages))
     first = next(groups, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
@@ -90,7 +102,8 @@ def build_index(
         truncated = _fill(folder / AREA, chain([first], groups), config, progress, threads, resume=resume)
         with commit.staging(folder) as place, commit.rollback(folder):
             entry = commit.install(PassageIndex.mapped(folder / AREA).parts(), folder, place, similarity)
-            made = Manifest(header_of(config.header()), (entry,), manifest.generation_of(folder) + 1)
+            generation = manifest.generation_of(folder) + 1
+            made = Manifest(header_of(config.header()), (entry,), generation, cutting=cutting)
             commit.commit(folder, made, built=True)
     warn_of_long(truncated, entry.passages)
     return PassageIndex.load(folder, verify=False)
@@ -106,32 +119,48 @@ def _fill(
     resume: bool,
 ) -> list[str]:
     """Make the index of all groups in `area`; the ids of passages read that are longer than the encoder reads."""
-    unique, done, stream = _Unique(), 0, iter(groups)
+    done, stream = 0, iter(groups)
     truncated: list[str] = []
     known = _stopped(area, config) if resume else None
     if known is None:
         shutil.rmtree(area, ignore_errors=True)
         first = next(stream)
-        unique.add(first)
         known, truncated = read_index(config, first, progress, workers)
         known = replaced(known, tuned=_head(config))
         known.save(area)
         done = len(first)
     with IndexWriter.open(area, passage_encoder=config.passage_encoder) as writer:
-        same = True
         for group in stream:
-            unique.add(group)
-            same = same and _holds(known, done, group)
-            if same:
-                done += len(group)
-                if progress is not None:
-                    progress(len(group))
-                continue
-            _drop(writer, known, done)
-            done = len(known)
-            truncated += append(writer, group, progress, workers)[1]
-            writer.commit()
+            if not _holds(known, done, group):
+                _drop(writer, known, done)
+                return truncated + _append(writer, chain([group], stream), progress, workers)
+            done += len(group)
+            if progress is not None:
+                progress(len(group))
         _drop(writer, known, done)
+    return truncated
+
+
+def _append(
+    writer: IndexWriter,
+    groups: Iterable[list[Passage]],
+    progress: Callable[[int], object] | None,
+    workers: int,
+) -> list[str]:
+    """Add chunks of passages with new ids, and commit what is done now and then; the ids of those that were truncated."""
+    truncated, begun = list[str](), time.monotonic()
+    with writer._turn():
+        try:
+            for chunk, (found, long) in in_order(writer._models().read, groups, workers):
+                writer._pending.append(PendingSegment(found))
+                truncated += long
+                if len(writer._pending) - len(writer._before) >= CHECKPOINT or time.monotonic() - begun >= SECONDS:
+                    writer.commit()
+                    begun = time.monotonic()
+                if progress is not None:
+                    progress(len(chunk))
+        finally:
+            writer.commit()
     return truncated
 
 
@@ -146,8 +175,8 @@ def _stopped(area: Path, config: IndexConfig) -> PassageIndex | None:
         return None
     if (known.header(), known.tuned) != (header_of(config.header()), _head(config)):
         raise ArtifactError(
-            f"a build with other models or options was stopped in {area.parent} after {len(known)} passages; give "
-            "the same ones to continue it, or discard it with resume=False (--no-resume)"
+            f"a build with other models or options was stopped in {area.parent} after {counted(len(known), 'passage')}; "
+            "give the same ones to continue it, or discard it with resume=False (--no-resume)"
         )
     return known
 
@@ -168,25 +197,24 @@ def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:
     """Delete the passages from a place on, of which the stream has others or none."""
     rows = known.rows[first:]
     if len(rows):
-        warn(UserWarning(f"the build that was stopped continues after {first} passages: the next ones differ"))
-    for start in range(0, len(rows), GROUP):
-        writer.delete(passage.id for passage in known.passages(rows[start : start + GROUP]))
+        held = counted(first, "passage")
+        warn(UserWarning(f"the build that was stopped continues after {held}: the next ones differ"))
+    for start in range(0, len(rows), READ):
+        writer.delete(passage.id for passage in known.passages(rows[start : start + READ]))
 
 
-class _Unique:
-    """The ids so far, as 64 bits each: that two ids have the same is less probable than a broken disk."""
-
-    def __init__(self) -> None:
-        self.hashes: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)
-
-    def add(self, passages: list[Passage]) -> None:
-        ids = [passage.id for passage in passages]
-        check_unique(ids, "passage id")
-        new = hashes_of(ids)
-        places = np.searchsorted(self.hashes, new)
-        if len(self.hashes):
-            known = np.flatnonzero(self.hashes[np.minimum(places, len(self.hashes) - 1)] == new)
-            if len(known):
-                raise InputError(f"passage id {ids[known[0]]!r} comes twice; ids must be unique")
-        order = np.argsort(new)
-        self.hashes = np.insert(self.hashes, places[order], new[order])
+def _new(groups: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
+    """Pass chunks on whose ids are new; that two ids have the same 64 bits is less probable than a broken disk."""
+    known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
+    for group in groups:
+        ids = [passage.id for passage in group]
+        hashes = hashes_of(check_texts(ids, "passage ids"))
+        twice = np.searchsorted(known, hashes, "right") > np.searchsorted(known, hashes, "left")
+        for name, number, held in zip(ids, hashes.tolist(), twice.tolist(), strict=True):
+            if held or number in recent:
+                raise InputError(f"passage id {name!r} comes twice; ids must be unique")
+            recent.add(number)
+        if len(recent) >= RECENT:
+            known = np.sort(np.concatenate([known, np.fromiter(recent, np.uint64, len(recent))]))
+            recent.clear()
+        yield group

@@ -140,6 +140,14 @@ def store_tuned(folder: str | Path, tuned: Mapping[str, Any] | None) -> None:
         artifacts.write_atomic(path, changed.as_json())
 
 
+def store_cutting(folder: Path, cutting: Mapping[str, Any]) -> None:
+    """Replace what the manifest of an index says about how documents are cut, as :func:`store_tuned` does."""
+    with locked(folder):
+        artifacts.write_atomic(
+            folder / artifacts.MANIFEST, replace(manifest.read(folder), cutting=dict(cutting)).as_json()
+        )
+
+
 def describe(folder: str | Path) -> dict[str, Any]:
     """What an index holds, from its manifest alone."""
     found = manifest.read(Path(folder))
@@ -158,6 +166,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         **{name: found.header[name] for name in ("encoder", "similarity", "form", "classes")},
         "bytes": sizes,
         "tuned": found.tuned,
+        "cutting": found.cutting,
         "unfinished": _size(Path(folder) / AREA),
     }
 

@@ -5,21 +5,36 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError
+from semclass.index.filters import fields_of, parse
 
 _TERM = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(>=|<=|!=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
 
 _TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
 
 
-def read_terms(terms: Sequence[str]) -> dict[str, Any]:
-    """Read filters as they are written on a command line."""
+_OPERATORS = "=, !=, <, <=, >, >="
+
+NAMED = 20
+"""Fields that are named at most."""
+
+
+def read_terms(terms: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
+    """Read filters as they are written on a command line; fields are among the known ones, if these are given."""
     filters = [_term(term) for term in terms]
-    return filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
+    where = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
+    unknown = sorted(fields_of(parse(where)) - set(known or ()))
+    if known is not None and unknown:
+        near = get_close_matches(unknown[0], known, 1)
+        instead = f"did you mean {near[0]!r}? " if near else ""
+        names = ", ".join(sorted(known)[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+        raise InputError(f"no passage has the field {unknown[0]!r}; {instead}there are: {names or 'none'}")
+    return where
 
 
 def _term(term: str) -> dict[str, Any]:
@@ -32,10 +47,15 @@ def _term(term: str) -> dict[str, Any]:
     parts = _TERM.fullmatch(term)
     if parts is None:
         raise InputError(
-            f"the filter {short(term)} must be a comparison such as page>=3, document=a.md or lang!=de (=, !=, <, <=, >, "
-            '>=), or JSON such as {"tags": {"$in": ["tax", "law"]}}'
+            f"the filter {short(term)} must be a comparison such as page>=3, document=a.md or lang!=de ({_OPERATORS}), "
+            'or JSON such as {"tags": {"$in": ["tax", "law"]}}'
         )
     path, operator, text = parts.groups()
+    if text.startswith(("=", "<", ">", "!")):
+        raise InputError(
+            f"the filter {short(term)} has no operator that is known; operators are {_OPERATORS}, and a text that begins "
+            f'like one is put into quotes: {path}="{text}"'
+        )
     if not text.strip() and operator not in ("=", "!="):
         raise InputError(f"the filter {short(term)} compares with nothing; write a value behind {operator}")
     return {path: {_TERM_OPERATORS[operator]: _read_value(text)}}

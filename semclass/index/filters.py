@@ -122,6 +122,15 @@ def has_no_conditions(condition: Filter) -> bool:
     return isinstance(condition, And) and all(map(has_no_conditions, condition.parts))
 
 
+def fields_of(condition: Filter) -> set[str]:
+    """Fields whose values a filter compares; whether one is there at all may be asked of any."""
+    if isinstance(condition, (And, Or)):
+        return set().union(*map(fields_of, condition.parts))
+    if isinstance(condition, Not):
+        return fields_of(condition.part)
+    return {condition.path} if isinstance(condition, (Among, Range)) else set()
+
+
 def _filter(where: object, at: str, depth: int) -> Filter:
     if not isinstance(where, Mapping):
         raise InputTypeError(f'{at} must be a mapping such as {{"page": {{"$gte": 3}}}}, not {short(where)}')

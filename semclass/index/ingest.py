@@ -7,18 +7,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice, check_positive, check_text
+from semclass.core.checks import check_choice, check_positive, check_text, counted
 from semclass.core.cpu import available_threads
 from semclass.core.errors import ArtifactError, InputError, TruncationWarning, warn
 from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged
-from semclass.encoders.batching import CHUNK
 from semclass.index.column_tables import columns_of
 from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows, searchable
 from semclass.index.records import Evidence
@@ -44,6 +42,13 @@ FORMS = ("standard", "lean", "exact")
 ``"lean"``: vectors of sentences, and no more; candidates are read again when they are re-ranked. ``"exact"``: vectors of
 sentences and what they provide in float32, vectors of tokens in int8.
 """
+
+
+CHUNK = 64
+"""Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
+
+LENGTH = 1024
+"""Characters that a passage of a chunk may have on average."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +203,19 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def chunks(items: Iterable[Item], size: int | None = None) -> Iterator[list[Item]]:
-    """Cut a stream into lists of `size` items, :data:`semclass.encoders.batching.CHUNK` if None, the last one shorter."""
-    stream = iter(items)
-    while chunk := list(islice(stream, CHUNK if size is None else size)):
+def chunks(passages: Iterable[Passage], size: int | None = None) -> Iterator[list[Passage]]:
+    """Cut a stream into lists of at most `size` passages, :data:`CHUNK` if None; of long ones fewer, see `LENGTH`."""
+    size = CHUNK if size is None else size
+    chunk: list[Passage] = []
+    room = size * LENGTH
+    for passage in passages:
+        length = len(text) if isinstance(text := getattr(passage, "text", None), str) else 0
+        if len(chunk) == size or (chunk and length > room):
+            yield chunk
+            chunk, room = [], size * LENGTH
+        chunk.append(passage)
+        room -= length
+    if chunk:
         yield chunk
 
 
@@ -241,7 +255,8 @@ def warn_of_long(cut: Sequence[str], count: int) -> None:
     """Warn once of the passages that were truncated."""
     if cut:
         message = (
-            f"{len(cut)} of {count} passages have a sentence that is longer than the encoder reads (the first is "
-            f"{cut[0]!r}): BM25 sees all of it, vectors and classes only its beginning; end it with a full stop or a line"
+            f"{len(cut)} of {counted(count, 'passage')} {'has' if len(cut) == 1 else 'have'} a sentence that is longer "
+            f"than the encoder reads (the first is {cut[0]!r}): BM25 sees all of it, vectors and classes only the start; "
+            "sentences end at full stops, lines and 100 words, so what is longer is rarely text: leave encoded data out"
         )
         warn(TruncationWarning(message))

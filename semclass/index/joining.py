@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core import artifacts
+from semclass.core.files import let_go
 from semclass.core.types import IntArray, Ragged
 from semclass.index import column_files
 from semclass.index.column_tables import concatenate
@@ -20,7 +21,10 @@ from semclass.index.segment import FLAT, PREFIX, RAGGED, REDUCED, Part, Segment,
 from semclass.scoring import postings, reduction
 
 BLOCK = 4096
-"""Passages that are copied at a time: bounds memory, changes no value."""
+"""Passages that are copied at a time, at most: bounds memory, changes no value."""
+
+BYTES = 1 << 24
+"""Bytes of an array that are copied at a time, unless a passage has more."""
 
 
 def join(parts: Sequence[Part]) -> Segment:
@@ -116,14 +120,19 @@ def _ragged_blocks(parts: Sequence[Part], name: str) -> Iterator[npt.NDArray[Any
     yield getattr(parts[0][0], name).values[:0]
     for segment, keep in parts:
         rows = getattr(segment, name)
-        for begin in range(0, len(rows), BLOCK):
-            end = min(begin + BLOCK, len(rows))
+        values = rows.values
+        most = BYTES // max(values[:1].nbytes, 1)
+        end = 0
+        while (begin := end) < len(rows):
+            fits = int(np.searchsorted(rows.offsets, rows.offsets[begin] + most, "right")) - 1
+            end = min(max(fits, begin + 1), begin + BLOCK, len(rows))
             if keep is None or keep[begin:end].all():
-                yield rows.values[rows.offsets[begin] : rows.offsets[end]]
+                yield values[rows.offsets[begin] : rows.offsets[end]]
             else:
                 chosen = begin + np.flatnonzero(keep[begin:end])
                 # through the memory map: in one go, and not row by row
-                yield Ragged(rows.values, rows.offsets).take(chosen).values
+                yield Ragged(values, rows.offsets).take(chosen).values
+            let_go(values)
 
 
 def _offsets(parts: Sequence[Part], name: str) -> IntArray:

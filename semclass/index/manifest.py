@@ -49,6 +49,7 @@ class Manifest:
     segments: tuple[Entry, ...]  # in the order of their rows
     generation: int = 1  # rises by 1 with every change of the passages
     tuned: Mapping[str, Any] = field(default_factory=dict)  # see semclass.PassageIndex.tuned
+    cutting: Mapping[str, Any] | None = None  # how the documents of a folder were cut; None: that is not known
 
     @property
     def passages(self) -> int:
@@ -74,7 +75,9 @@ class Manifest:
         ]
         fields = {"protocol": PROTOCOL, "kind": "index", "generation": self.generation, "segments": entries}
         fields["passages"] = self.passages
-        return artifacts.dump_json({**self.header, **fields, **({"tuned": dict(self.tuned)} if self.tuned else {})})
+        fields |= {"tuned": dict(self.tuned)} if self.tuned else {}
+        fields |= {} if self.cutting is None else {"cutting": dict(self.cutting)}
+        return artifacts.dump_json({**self.header, **fields})
 
 
 def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,12 +143,14 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     require(_is_count(values["generation"]), "its generation")
     entries = values["segments"]
     require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), "its segments")
+    cutting = values.get("cutting")
+    require(cutting is None or isinstance(cutting, dict), "how documents were cut")
     names = [named["name"] for entry in entries for named in (entry, entry.get("removed")) if named]
     require(len(set(names)) == len(names), "its segments, one of which it names twice,")
     segments = tuple(
         Entry(entry["name"], entry["passages"], entry["files"], entry.get("removed", {})) for entry in entries
     )
-    return Manifest(header, segments, values["generation"], _tuned(values, path))
+    return Manifest(header, segments, values["generation"], _tuned(values, path), cutting)
 
 
 def _is_number(value: object) -> bool:

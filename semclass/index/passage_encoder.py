@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,16 @@ import numpy as np
 
 from semclass.core import artifacts
 from semclass.core.checks import check_text
-from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained
+from semclass.core.types import Encoder, Encoding, FloatArray, IntArray, Passage, Ragged, chained, ragged
+from semclass.documents.stretches import stretches
 from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import for_passages, open_models
-from semclass.encoders.sentences import Sentences
+from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
 from semclass.scoring.quantisation import Codebooks
+
+CUT = 1 << 16
+"""Characters that are split into word pieces at a time, where nothing else is read."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class PassageFeatures:
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
         return PassageFeatures(**parts, probabilities=self.probabilities[rows])
 
+
+HEADING_WORDS = 24
+"""Words of a path of headings that are read, at most, as the encoder reads them before each sentence."""
 
 _RAGGED = ("sentences", "words", "provides", "tokens", "pieces", "terms")
 """Fields of :class:`PassageFeatures` that have rows of different lengths."""
@@ -95,7 +102,7 @@ class PassageEncoder:
     def read(
         self, passages: Sequence[Passage], *, vectors: bool = True, tokens: bool = True, classes: bool = True
     ) -> tuple[PassageFeatures, tuple[int, ...]]:
-        """PassageFeatures of n passages, and which of them have a sentence that is longer than the encoder reads.
+        """PassageFeatures of n passages, and which of them are, or have a sentence that is, longer than the encoder reads.
 
         Each distinct sentence is read once, with its passage's title before it. `vectors` of sentences, vectors of `tokens`
         and probabilities of `classes` that are not asked for are not computed: their rows are empty.
@@ -137,7 +144,20 @@ class PassageEncoder:
             pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
             terms=joined,
         )
-        return evidence, items.passages(cut)
+        long = [row for row, passage in enumerate(passages) if len(passage.text) > READ]
+        if not long:
+            return evidence, items.passages(cut)
+        evidence = replace(evidence, terms=self._with_rest(joined, {row: passages[row].text for row in long}))
+        return evidence, tuple(sorted({*long, *items.passages(cut)}))
+
+    def _with_rest(self, terms: Ragged, texts: Mapping[int, str]) -> Ragged:
+        """Add the terms of long texts, by their rows, that stand behind what was read."""
+        parts = [terms.row(row) for row in range(len(terms))]
+        for row, text in texts.items():
+            rest = (text[start:end] for start, end in stretches(text, READ, len(text), CUT))
+            found = [self.encoder.encode([part], views=()).terms.values for part in rest if part.strip()]
+            parts[row] = np.concatenate([parts[row], *found])
+        return ragged(parts, terms.values[:0])
 
 
 def no_rows(n: int) -> Ragged:
@@ -146,9 +166,25 @@ def no_rows(n: int) -> Ragged:
 
 
 def title_of(passage: Passage) -> str:
-    """The title that is read before each sentence of a passage, as ``metadata`` has it; empty for none."""
+    """The title that is read before each sentence of a passage: ``metadata["title"]``, else its path of headings."""
     title = passage.metadata.get("title")
-    return title if isinstance(title, str) and title.strip() else ""
+    if isinstance(title, str) and title.strip():
+        return title
+    headings = passage.metadata.get("headings")
+    return _path(headings) if isinstance(headings, list) else ""
+
+
+def _path(headings: Sequence[object]) -> str:
+    """Write headings as sentences, outermost first: the innermost, and as many others as HEADING_WORDS allows."""
+    path: list[str] = []
+    room = HEADING_WORDS
+    for words in (heading.split() for heading in reversed(headings) if isinstance(heading, str) and heading.strip()):
+        heading = " ".join(words[:room])
+        path.insert(0, heading if heading[-1] in ".:?!" else f"{heading}.")
+        room -= len(words)
+        if room <= 0:
+            break
+    return " ".join(path)
 
 
 def searchable(passage: Passage) -> str:

@@ -150,6 +150,11 @@ class PassageRows:
         condition = filters.parse({"document": {"$in": check_texts(names, "names")}})
         return self.passages(np.flatnonzero(self._matching(condition)))  # used once, so not remembered
 
+    @property
+    def fields(self) -> set[str]:
+        """Fields of the metadata, as filters name them."""
+        return {path for segment in self.segments for path in segment.columns.fields}
+
     def mask(self, where: Mapping[str, Any] | None = None) -> BoolArray:
         """Tell which passages match a filter, bool of shape (rows,); False for deleted ones.
 

@@ -19,8 +19,8 @@ from semclass.index.filter_matching import mask
 from semclass.index.filters import Filter
 from semclass.index.ingest import line_of, records_of
 from semclass.index.manifest import Entry
-from semclass.index.passage_encoder import searchable
-from semclass.index.segment import Part, Segment, hashes_of
+from semclass.index.passage_encoder import searchable, title_of
+from semclass.index.segment import Part, Segment, hash_table, hashes_of
 
 WIDER = 3
 """How many times the passages of the next segment each has, at least, when it comes: n passages are in at most
@@ -29,6 +29,12 @@ WIDER = 3
 
 SMALL = 4096
 """New passages up to which a segment stays in memory; a larger one is written to the disk before the commit."""
+
+SHORT = 1 << 24
+"""Bytes of texts and metadata up to which it does."""
+
+READ = 256
+"""Passages that are read back at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +114,55 @@ def replace_passages(
         segments[number] = segments[number].without(rows[places[other]])
         changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
         if len(kept := np.flatnonzero(other & ~text)):
-            same.append(_with_metadata(held, rows[places[kept]], [new[place] for place in kept.tolist()]))
+            same.append(_with_passages(held, rows[places[kept]], [new[place] for place in kept.tolist()]))
     return same, changed
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Where the passages of some segments are, by the hashes of their titles and texts; each of shape (n,)."""
+
+    hashes: npt.NDArray[np.uint64]  # ascending
+    owner: IntArray  # number of the segment
+    rows: IntArray
+
+
+def texts_of(segments: Sequence[PendingSegment]) -> Texts:
+    """Look up the texts of all passages that are there."""
+    hashes, owner, rows = [np.zeros(0, np.uint64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for number, item in enumerate(segments):
+        live = np.arange(len(item.segment)) if item.deleted is None else np.flatnonzero(~item.deleted)
+        for begin in range(0, len(live), READ):
+            here = live[begin : begin + READ]
+            hashes.append(_text_hashes(item.segment.passages(here)))
+            owner.append(np.full(len(here), number))
+            rows.append(here)
+    found = np.concatenate(hashes)
+    order = np.argsort(found, kind="stable")
+    return Texts(found[order], np.concatenate(owner)[order], np.concatenate(rows)[order])
+
+
+def copy_known(
+    segments: Sequence[PendingSegment], texts: Texts, passages: Sequence[Passage]
+) -> tuple[list[PendingSegment], list[Passage]]:
+    """Give segments with the passages whose texts some segment holds, and the passages whose texts have to be read."""
+    hashes = _text_hashes(passages)
+    places = np.searchsorted(texts.hashes, hashes)
+    there = places < len(texts.hashes)
+    there[there] = texts.hashes[places[there]] == hashes[there]
+    made, unknown = [], [passages[place] for place in np.flatnonzero(~there).tolist()]
+    for number in np.unique(texts.owner[places[there]]).tolist():
+        held = segments[number].segment
+        mine = np.flatnonzero(there)[texts.owner[places[there]] == number]
+        while len(mine):  # a text that comes twice is copied twice
+            rows, first = np.unique(texts.rows[places[mine]], return_index=True)
+            made.append(_with_passages(held, rows, [passages[place] for place in mine[first].tolist()]))
+            mine = np.delete(mine, first)
+    return made, unknown
+
+
+def _text_hashes(passages: Sequence[Passage]) -> npt.NDArray[np.uint64]:
+    return hashes_of([f"{title_of(passage)}\n{passage.text}" for passage in passages])
 
 
 def plan(segments: Sequence[PendingSegment]) -> list[Group]:
@@ -143,7 +196,7 @@ def joined(group: Group, place: Path) -> PendingSegment:
     if len(group) == 1:
         return group[0]
     parts = [item.part for item in group if item.live]
-    if size(group) < SMALL:
+    if size(group) < SMALL and sum(len(segment.records.values) for segment, _ in parts) < SHORT:
         return PendingSegment(joining.join(parts or [group[0].part]))
     folder = place / uuid.uuid4().hex
     with commit.os_errors(place.parent):
@@ -159,15 +212,18 @@ def size(group: Group) -> int:
     return sum(item.live for item in group)
 
 
-def _with_metadata(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> PendingSegment:
-    """Rows of a segment with other metadata."""
+def _with_passages(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> PendingSegment:
+    """Rows of a segment, each once, with other ids and metadata."""
     order = np.argsort(rows)
     chosen = np.zeros(len(held), np.bool_)
     chosen[rows] = True
     found = [passages[place] for place in order.tolist()]
+    hashes, places = hash_table(hashes_of([passage.id for passage in found]))
     made = replace(
         joining.join([(held, chosen)]),
         records=records_of([line_of(passage) for passage in found]),
         columns=columns_of([passage.metadata for passage in found]),
+        id_hashes=hashes,
+        id_rows=places,
     )
     return PendingSegment(made)

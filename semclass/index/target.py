@@ -7,6 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from semclass.core import artifacts
+from semclass.core.checks import counted
 from semclass.core.errors import ArtifactError
 from semclass.index.commit import AREA, OURS
 from semclass.index.lock import LOCK
@@ -63,8 +64,8 @@ def _held(folder: Path) -> str:
     except ArtifactError as error:
         return f"{folder} holds an index that cannot be used ({error}); {instead}, or name another folder"
     tuned = ", without its tuned weights" if found.tuned.get("weights") else ""
-    count = f"{found.passages} passage{'s' * (found.passages != 1)}"
     add = "add to it with `semclass index add`"
+    count = counted(found.passages, "passage")
     return f"{folder} holds an index of {count} already; {instead}{tuned}, {add}, or name another folder"
 
 

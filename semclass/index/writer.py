@@ -25,7 +25,7 @@ from semclass.index.pending import Group, PendingSegment
 from semclass.index.removal import write_deleted
 from semclass.scoring.postings import count_deleted
 
-FLUSH = 16
+FLUSH = 32
 """Chunks of new passages that are joined at a time, on the disk if they are many."""
 
 BATCH = 8192
@@ -149,7 +149,8 @@ class IndexWriter:
         EncoderMismatchError
             If the models are not those that made the index.
         """
-        count, truncated = append(self, passages, progress, workers)
+        with self._all_or_nothing():
+            count, truncated = self._read(self._new(passages), progress, workers)
         warn_of_long(truncated, count)
         return count
 
@@ -158,6 +159,7 @@ class IndexWriter:
         passages: Iterable[Passage],
         *,
         missing: str = "error",
+        reuse: bool = False,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
     ) -> int:
@@ -171,6 +173,8 @@ class IndexWriter:
             A stream; no id may come twice.
         missing
             What to do with an id that no passage has: ``"error"``, or ``"add"`` the passage.
+        reuse
+            Whether to look for texts under other ids, too, as of documents with another name; that reads the whole index.
         progress, workers
             As for :meth:`add`.
 
@@ -184,16 +188,20 @@ class IndexWriter:
         check_choice(missing, ("error", "add"), "missing")
         count, truncated = 0, []
         with self._all_or_nothing():
-            first = len(self._pending)
+            before, texts = list(self._pending), None
             for batch in chunks(passages, BATCH):
-                same, changed = self._sorted_out(batch, first, missing)
+                same, changed = self._sorted_out(batch, len(before), missing)
+                if reuse and changed:
+                    texts = pending.texts_of(before) if texts is None else texts
+                    copies, changed = pending.copy_known(before, texts, changed)
+                    same += copies
                 self._pending += same
-                if changed:
-                    truncated += self._read(iter(list(chunks(changed))), None, workers)[1]
-                count += len(changed) + sum(item.live for item in same)
-                self._settle(first)
                 if progress is not None:
-                    progress(len(batch))
+                    progress(len(batch) - len(changed))
+                if changed:
+                    truncated += self._read(iter(list(chunks(changed))), progress, workers)[1]
+                count += len(changed) + sum(item.live for item in same)
+                self._settle(len(before))
         warn_of_long(truncated, count)
         return count
 
@@ -353,17 +361,6 @@ class IndexWriter:
         if len(twice := np.flatnonzero(owner >= first)):
             raise InputError(f"passage id {ids[twice[0]]!r} comes twice; ids must be unique")
         return pending.replace_passages(self._pending, batch, owner, rows)
-
-
-def append(
-    writer: IndexWriter,
-    passages: Iterable[Passage],
-    progress: Callable[[int], object] | None,
-    workers: int | None,
-) -> tuple[int, list[str]]:
-    """Add passages without a warning; their number, and the ids of those that were truncated."""
-    with writer._all_or_nothing():
-        return writer._read(writer._new(passages), progress, workers)
 
 
 def compact(folder: str | Path) -> bool:

@@ -353,12 +353,12 @@ class Models:
         terms = self.pairs.learned_terms if method.rerank == "learned" else self.pairs.entailment_terms
         return terms is None or terms.weighs("match")
 
-    def explain(self, query: Query, found: Candidates, k: int) -> list[Explanation]:
-        """Explain the first k places of a ranking; see ``semclass.ranking.explain.explain``."""
+    def explain(self, query: Query, found: Candidates, k: int, passages: Sequence[Passage]) -> list[Explanation]:
+        """Explain the first k places of a ranking of some passages; see ``semclass.ranking.explain.explain``."""
         query.check(classes=self.has_classes, tokens=True)
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
-        return explain(query, found, k, pieces=self.encoder.vocabulary, classes=self.passages.classes)
+        return explain(query, found, k, passages, pieces=self.encoder.vocabulary, classes=self.passages.classes)
 
 
 def _summed(

@@ -178,7 +178,7 @@ class Reranker:
     def _hits(self, query: Query, passages: list[Passage], candidates: Candidates, options: _Options) -> list[Hit]:
         ranked = self.models.order(query, candidates, options.method, weights=options.weights, passages=passages)
         limit = len(passages) if options.k is None else options.k
-        explanations = self.models.explain(query, ranked, limit) if options.explain else None
+        explanations = self.models.explain(query, ranked, limit, passages) if options.explain else None
         return make_hits(passages, ranked, self.models.passages.classes, limit, explanations, asked=query.asked)
 
     def _candidates(

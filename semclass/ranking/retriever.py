@@ -220,7 +220,7 @@ class HybridRetriever:
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
                 ranked = self.models.order(query, found, how, weights=own, passages=passages)
-                explanations = self.models.explain(query, ranked, limit) if explain else None
+                explanations = self.models.explain(query, ranked, limit, passages) if explain else None
                 results.append(make_hits(passages, ranked, self.index.classes, limit, explanations, asked=query.asked))
         return results
 

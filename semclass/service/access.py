@@ -13,7 +13,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from semclass.core.errors import InputError
-from semclass.documents.readers import read_lines
+from semclass.documents.decoding import read_lines
 from semclass.service.answers import CLOSE, ServiceError, malformed
 from semclass.service.settings import Settings
 from semclass.service.static import PATHS

@@ -132,13 +132,14 @@ class ClassOf(BaseModel):
 
 
 class ExplanationOut(BaseModel):
-    """What a score was made of."""
+    """What a score was made of; `sentence`: characters of the text, from and to, that are nearest to the question."""
 
     parts: dict[str, float]
     total: float
     link: Literal["identity", "sigmoid"]
     words: list[Word]
     classes: list[ClassOf]
+    sentence: tuple[int, int] | None
 
 
 class HitOut(BaseModel):

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_positive
+from semclass.core.checks import check_positive, counted
 from semclass.core.errors import InputError, import_extra
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.inputs import PIECES
@@ -172,7 +172,7 @@ def check_classes(labels: Sequence[Any]) -> tuple[tuple[str, ...], IntArray]:
     truth = np.array([place[label] for label in labels], np.int64)
     if len(names) < 2 or np.sort(np.bincount(truth))[-2] < 2:
         raise InputError(
-            f"labels hold {len(names)} class{'es' * (len(names) != 1)}; "
+            f"labels hold {counted(len(names), 'class')}; "
             "at least two classes with at least two examples each are needed"
         )
     return names, truth

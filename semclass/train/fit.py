@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_choice
+from semclass.core.checks import check_choice, counted
 from semclass.core.errors import InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray
 from semclass.heads.head import LINKS
@@ -148,7 +148,7 @@ def _cross_validate(
             views = {view: values[scored] for view, values in problem.views.items()}
             for (_, candidate), scores in together:
                 scores[scored] = head_scores(solve(problem, fitted, candidate, space), views)
-        say(f"fold {number + 1} of {len(splits)}: {len(trials)} setting{'s' * (len(trials) > 1)}")
+        say(f"fold {number + 1} of {len(splits)}: {counted(len(trials), 'setting')}")
 
 
 def _judge(

@@ -111,7 +111,7 @@ def test_search_and_explain(run, index):
     )
     code, out, _ = run("search", index, "Who designed the lighthouse?", "-k", 3, "--explain")
     assert out.splitlines()[0].startswith("asks for HUM")
-    assert "dense" in out
+    assert "BM25" in out
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -377,13 +377,15 @@ def test_long_passages_are_cut_with_one_warning(run, tmp_path):
     code, out, err = run("index", "build", source, "--out", tmp_path / "index", "--json")
     assert code == 0
     assert err.count("warning:") == 1
-    assert "1 of 1 passages have a sentence" in err
+    assert "1 of 1 passage has a sentence" in err
     assert json_lines(out)[0]["passages"] == 1
 
 
 def test_an_index_is_replaced_only_when_that_is_asked_for(run, tmp_path):
     (tmp_path / "first.txt").write_text("Tea is made of leaves.\n")
-    (tmp_path / "second.txt").write_text("Coffee is made of beans.\n\nBeans are roasted.\n")
+    (tmp_path / "second.txt").write_text(
+        "Coffee is made of the beans of a shrub.\n\nBefore they are ground, the beans are roasted.\n"
+    )
     assert run("index", "build", tmp_path / "first.txt", "--out", tmp_path / "index")[0] == 0
     code, out, err = run("index", "build", tmp_path / "second.txt", "--out", tmp_path / "index")
     assert (code, out) == (2, "")
@@ -416,7 +418,7 @@ def test_passages_are_read_from_a_pipe(tmp_path):
         cwd=ROOT, capture_output=True, text=True, check=False, input='{"text": "Tea is made of leaves."}\n',
     )  # fmt: skip
     assert (process.returncode, process.stderr) == (0, "")
-    assert process.stdout.startswith("1 passages indexed")
+    assert process.stdout.startswith("1 passage indexed")
 
 
 def test_a_reader_that_leaves_early_gets_no_traceback(tmp_path):

@@ -25,7 +25,7 @@ def index(tmp_path_factory):
     (folder / "docs").mkdir()
     (folder / "docs" / "bridge.md").write_text(BRIDGE)
     (folder / "docs" / "port.txt").write_text(PORT)
-    main(["index", "build", str(folder / "docs"), "--out", str(folder / "index")])
+    main(["index", "build", str(folder / "docs"), "--cut", "sentence", "--out", str(folder / "index")])
     return folder / "index"
 
 
@@ -127,9 +127,11 @@ def test_documents_are_cut_as_in_python_when_built_and_when_added(run, docs, tmp
 
 
 def test_what_is_added_is_marked_where_it_repeats_the_index(run, docs, tmp_path):
-    run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
+    run("index", "build", docs / "port.txt", "--cut", "sentence", "--out", tmp_path / "index")
     (tmp_path / "news.txt").write_text("Ferries leave it at noon.\n\nThe last one leaves at midnight.\n")
-    assert run("index", "add", tmp_path / "index", tmp_path / "news.txt", "--mark-duplicates")[0] == 0
+    assert (
+        run("index", "add", tmp_path / "index", tmp_path / "news.txt", "--cut", "sentence", "--mark-duplicates")[0] == 0
+    )
     added = passages_of(tmp_path / "index")[3:]
     assert [passage.metadata.get("duplicate_of") for passage in added] == ["port.txt#2", None]
 
@@ -142,18 +144,30 @@ def test_ids_that_are_taken_are_told_before_the_index_is_read_for_duplicates(run
 
 
 def test_an_update_marks_what_repeats_itself_and_nothing_else(run, docs, tmp_path):
-    run("index", "build", docs / "port.txt", "--out", tmp_path / "index")
+    run("index", "build", docs / "port.txt", "--cut", "sentence", "--out", tmp_path / "index")
     (tmp_path / "news.txt").write_text("Ferries leave it at noon.\n\nFerries leave it at noon.\n")
-    assert run("index", "add", tmp_path / "index", tmp_path / "news.txt", "--update", "--mark-duplicates")[0] == 0
+    assert (
+        run(
+            "index",
+            "add",
+            tmp_path / "index",
+            tmp_path / "news.txt",
+            "--cut",
+            "sentence",
+            "--update",
+            "--mark-duplicates",
+        )[0]
+        == 0
+    )
     added = passages_of(tmp_path / "index")[3:]
     assert [passage.metadata.get("duplicate_of") for passage in added] == [None, "news.txt#1"]
 
 
 def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
-    (docs / "chart.pdf").write_bytes(b"%PDF")
+    (docs / "chart.odt").write_bytes(b"PK")
     code, out, err = run("index", "build", docs, "--out", tmp_path / "index", "--json")
     assert (code, len(out.splitlines())) == (0, 1)
-    assert err.startswith("skipped: 1 file (.pdf 1); `pdftotext FILE`")
+    assert err.startswith("skipped: 1 file (.odt 1); `pandoc FILE")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_a_beir_folder_gives_ids_texts_and_titles(tmp_path):
     assert (first.id, first.text, first.metadata) == ("a", "Leaves.", {"title": "Tea"})
     assert (second.id, second.metadata) == ("7", {})
     assert (count_passages(tmp_path), count_passages(tmp_path, "sentence")) == (2, None)
-    source = write_lines(tmp_path / "p.jsonl", {"text": "one", "page": 3}, "\n", {"text": "two", "metadata": {"a": 1}})
+    source = write_lines(tmp_path / "p.json", {"text": "one", "page": 3}, "\n", {"text": "two", "metadata": {"a": 1}})
     assert [(p.id, p.metadata) for p in read_passages(source)] == [("1", {"page": 3}), ("3", {"a": 1})]
 
 
@@ -73,7 +73,8 @@ def test_errors_in_json_lines_name_file_and_line(tmp_path, lines, says):
 
 def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(tmp_path):
     (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "b.txt").write_text("First paragraph,\ntwo lines.\n\n  \nSecond.")
+    first, second = "One paragraph of two lines,\nwhich are nine words.", "Another one, also of more than seven words."
+    (tmp_path / "sub" / "b.txt").write_text(f"{first}\n\n  \n{second}")
     (tmp_path / "a.md").write_text("# Tea\n\nLeaves and water.\n\n## Coffee ##\nBeans.\n")
     passages = read_passages(tmp_path)
     assert [p.id for p in passages] == ["a.md#1", "a.md#2", "sub/b.txt#1", "sub/b.txt#2"]
@@ -81,22 +82,22 @@ def test_a_folder_of_documents_is_cut_into_paragraphs_that_know_where_they_were(
     for passage in passages:
         content = (tmp_path / passage.metadata["document"]).read_text()
         assert content[passage.metadata["start"] : passage.metadata["end"]] == passage.text
-    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=3)] == [3, 1, 3, 2]
+    assert [len(p.text.split()) for p in read_passages(tmp_path, "window", size=3)] == [3, 1, 3, 3, 3, 3, 3, 2]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_end_as_any_system_ends_them(tmp_path, end):
     (tmp_path / "a.txt").write_bytes(f"First paragraph,{end}two lines.{end}{end}Second.{end}".encode())
-    assert [p.text for p in read_passages(tmp_path)] == ["First paragraph,\ntwo lines.", "Second."]
+    assert [p.text for p in read_passages(tmp_path)] == ["First paragraph,\ntwo lines.\n\nSecond."]
 
 
 def test_hidden_and_unsupported_files_and_links_to_folders_are_skipped(tmp_path):
-    for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.html"):
+    for name in (".venv/names.txt", ".hidden.md", "a.MD", "b.markdown", "c.text", "d.odt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf# Tea\r\n\r\nLeaves.\r\n")
     (tmp_path / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "gone.md").symlink_to(tmp_path / "gone.md")
-    assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1", "c.text#2"]
+    assert [p.id for p in read_passages(tmp_path)] == ["a.MD#1", "b.markdown#1", "c.text#1"]
 
 
 def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
@@ -114,13 +115,13 @@ def test_links_that_lead_out_of_a_folder_are_skipped(tmp_path):
 
 
 def test_skipped_files_are_listed_with_what_converts_them(tmp_path):
-    for name in ("a.txt", "b.pdf", "below/C.PDF", "d.png", "LICENSE", "e.jsonl", ".hidden.pdf", ".git/f.pdf"):
+    for name in ("a.txt", "b.odt", "below/C.ODT", "d.png", "LICENSE", "e.jsonl", ".hidden.odt", ".git/f.odt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "elsewhere").symlink_to(tmp_path, target_is_directory=True)
     counts, *commands = unsupported_files(tmp_path).split("; ")
-    assert counts == "6 files (.pdf 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1)"
-    assert ["pdftotext" in commands[0], ".jsonl" in commands[1]] == [True, True]
+    assert counts == "6 files (.odt 2, .jsonl 1, .png 1, links to folders or to nothing 1, no ending 1)"
+    assert ["pandoc" in commands[0], ".jsonl" in commands[1]] == [True, True]
     assert unsupported_files(tmp_path / "a.txt") == unsupported_files(tmp_path / "nowhere") == ""
     write_lines(tmp_path / "corpus.jsonl", {"text": "one"})
     assert unsupported_files(tmp_path) == ""  # a BEIR folder holds other files, too
@@ -139,7 +140,7 @@ def test_the_files_of_an_index_are_not_listed(tmp_path):
 
 
 def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path, monkeypatch):
-    for name in ("a.txt", "shut/b.pdf"):
+    for name in ("a.txt", "shut/b.odt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("text")
     (tmp_path / "long").symlink_to("a" * 300)
@@ -166,8 +167,8 @@ def test_files_that_the_system_does_not_show_are_errors_that_name_them(tmp_path,
 @pytest.mark.parametrize(
     ("names", "says"),
     [
-        ([], "holds no passages; .*.txt, .text, .md, .markdown"),
-        (["a.pdf", "b.docx"], r"holds no passages but 2 files \(.docx 1, .pdf 1\); .* `pandoc FILE -o FILE.md`"),
+        ([], "holds no passages; .*.txt, .text, .md, .markdown, .csv"),
+        (["a.odt", "b.rtf"], r"holds no passages but 2 files \(.odt 1, .rtf 1\); `pandoc FILE .*-o FILE.md`"),
         (["a.txt"], "holds no passages: it has no text"),
     ],
 )
@@ -181,17 +182,52 @@ def test_a_folder_without_text_says_what_it_holds(tmp_path, names, says):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("a.txt", b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n", "line 10000 is not UTF-8; .* `iconv -f WINDOWS-1252"),
-        ("a.txt", "Tea.\n".encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
-        ("a.jsonl", '{"text": "caf\xe9"}'.encode("latin-1"), "not UTF-8"),
-        ("a.pdf", b"%PDF-1.4\n\xe2\xe3", "a.pdf is neither text nor JSON lines; `pdftotext FILE`"),
-        ("d.html", b"<p>", r"d\.html is neither text nor JSON lines; `pandoc .* .html"),
-        ("a.csv", b"id,text\n", "broken JSON .*.txt, .*; the rows of .csv can be written as JSON lines"),
+        ("a.txt", b"caf\xc3\xa9\n" * 9999 + b"caf\xe9\n", "line 10000 is not UTF-8; .*--encoding"),
+        ("a.jsonl", '{"text": "caf\xe9"}'.encode("latin-1"), "line 1 is not UTF-8; .* `iconv -f WINDOWS-1252"),
+        ("a.jsonl", '{"text": "Tea."}'.encode("utf-16"), "line 1 is not UTF-8; .* `iconv -f UTF-16 -t UTF-8`"),
+        ("a.odt", b"PK\xe2\xe3", "a.odt is neither text nor JSON lines; `pandoc .* .odt"),
+        ("a.parquet", b"PAR1", "a.parquet is neither text nor JSON lines; the rows of .parquet can be written as JSON"),
     ],
 )
 def test_a_file_that_cannot_be_read_says_where_and_what_to_do(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=says):
+        read_passages(tmp_path / name)
+
+
+def test_text_is_read_in_the_encoding_that_its_mark_or_the_caller_names(tmp_path):
+    for name, encoding in (("a.txt", "utf-8"), ("b.txt", "utf-16"), ("c.md", "cp1252"), ("d.txt", "utf-8-sig")):
+        (tmp_path / name).write_bytes("Ein Café.\r\n".encode(encoding))
+    assert [passage.text for passage in iter_passages(tmp_path, encoding="cp1252")] == ["Ein Café."] * 4
+    (tmp_path / "e.txt").write_bytes(b"\x81")
+    with pytest.raises(InputError, match=r"e\.txt, line 1 is neither UTF-8 nor cp1252"):
+        list(iter_passages(tmp_path, encoding="cp1252"))
+    with pytest.raises(InputError, match="encoding 'cp9' is not known"):
+        iter_passages(tmp_path, encoding="cp9")
+
+
+def test_documents_that_cannot_be_read_are_skipped_and_told_with_the_reason(tmp_path):
+    for number in range(10):
+        (tmp_path / f"{number}.txt").write_bytes(b"Tea." if number % 5 else b"caf\xe9")
+    skipped = []
+    assert len(list(iter_passages(tmp_path, skipped=skipped.append))) == 8
+    assert [one.document for one in skipped] == ["0.txt", "5.txt"]
+    assert "line 1 is not UTF-8" in skipped[0].reason
+    with pytest.raises(InputError, match=r"0\.txt, line 1"):
+        list(iter_passages(tmp_path / "0.txt", skipped=skipped.append))
+    for path in tmp_path.iterdir():
+        path.write_bytes(b"\xe9")
+    with pytest.raises(InputError, match="no text that can be read"):
+        list(iter_passages(tmp_path, skipped=skipped.append))
+    assert len(skipped) == 12
+
+
+@pytest.mark.parametrize("files", ["LARGEST", "LINE"])
+def test_what_is_too_large_to_be_held_is_refused(tmp_path, monkeypatch, files):
+    monkeypatch.setattr(f"semclass.documents.decoding.{files}", 10)
+    name = "a.txt" if files == "LARGEST" else "a.jsonl"
+    (tmp_path / name).write_text('{"text": "Tea is made of leaves."}')
+    with pytest.raises(InputError, match="split it"):
         read_passages(tmp_path / name)
 
 

@@ -26,8 +26,8 @@ class StoppedError(Exception):
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    """Groups of a few passages, as if they were thousands."""
-    monkeypatch.setattr(build, "GROUP", 8)
+    """Chunks of a few passages, each committed, as if they were many and took long."""
+    monkeypatch.setattr(build, "SECONDS", 0)
     monkeypatch.setattr("semclass.index.ingest.CHUNK", 3)
 
 
@@ -45,7 +45,7 @@ def stopped_build(folder, after=26, **options):
         raise StoppedError
 
     with pytest.raises(StoppedError):
-        build_index(folder, some(), **{"passage_encoder": FAKE, **options})
+        build_index(folder, some(), **{"passage_encoder": FAKE, "workers": 1, **options})
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
@@ -71,17 +71,17 @@ def test_a_stopped_build_goes_on(tmp_path, after):
     assert content(tmp_path / "index") == content(tmp_path / "whole")
     assert sum(done) == 30
     assert not (tmp_path / "index" / AREA).exists()
-    assert len(set(encoder.seen)) <= 30 - max(after - 8, 0) // 8 * 8, "complete groups are not encoded again"
+    assert len(set(encoder.seen)) == 30 - (after - 1) // 3 * 3, "what is complete is not encoded again"
 
 
 def test_a_build_goes_on_before_the_first_changed_passage(tmp_path):
     encoder = Counting()
     changed = ALL[:10] + passages(*range(10, 30), text="other {}")
     stopped_build(tmp_path / "index")
-    with pytest.warns(UserWarning, match="after 8 passages"):
+    with pytest.warns(UserWarning, match="after 9 passages"):
         build_index(tmp_path / "index", changed, passage_encoder=passage_encoder_of(encoder))
-    assert {item.text for item in changed[8:]} <= set(encoder.seen)
-    assert not {item.text for item in changed[:8]} & set(encoder.seen)
+    assert {item.text for item in changed[9:]} <= set(encoder.seen)
+    assert not {item.text for item in changed[:9]} & set(encoder.seen)
     build_index(tmp_path / "whole", changed, passage_encoder=FAKE)
     assert content(tmp_path / "index") == content(tmp_path / "whole")
 

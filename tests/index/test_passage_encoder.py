@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from conftest import FAKE, Counting, passage_encoder_of
 
-from semclass import InputError, Passage, PassageIndex
+from semclass import HybridRetriever, InputError, Passage, PassageIndex
+from semclass.documents.chunking import cut
 from semclass.encoders.sentences import Sentences
-from semclass.index.passage_encoder import searchable
+from semclass.index.passage_encoder import searchable, title_of
 
 FIRST, SECOND = "The keeper lit the lamp of the lighthouse at dusk.", "His boat was painted green by the boys."
 
@@ -106,3 +107,25 @@ def test_a_title_alone_is_a_passage():
     assert PassageIndex.build([passage], passage_encoder=FAKE).pieces.lengths().tolist() == [3]
     with pytest.raises(InputError, match="text of passage 'b' is empty"):
         searchable(Passage("b", " ", {"title": " "}))
+
+
+def test_headings_are_read_as_a_title_unless_there_is_one():
+    path = {"headings": ["Manual", " The  boiler? ", "Warranty"]}
+    assert searchable(Passage("a", "Two years.", path)) == "Manual. The boiler? Warranty. Two years."
+    assert searchable(Passage("a", "Two years.", {"title": "Heat", **path})) == "Heat Two years."
+    long = {"headings": ["Outermost", "word " * 20, "a b c d"]}
+    assert title_of(Passage("a", "x", long)) == "word " * 19 + "word. a b c d."
+    assert title_of(Passage("a", "x", {"headings": "Tea"})) == ""
+
+
+@pytest.mark.parametrize("part", ["boiler", "pump"])
+def test_a_passage_is_found_by_its_heading(models, part):
+    parts = {
+        "boiler": "Two years from the day of delivery, if it was serviced.",
+        "pump": "Five years from the day of delivery.",
+    }
+    text = "".join(f"## Warranty period of the {name}\n\n{said}\n\n" for name, said in parts.items())
+    index = PassageIndex.build(cut(text, "manual.md", markdown=True), passage_encoder=models.passage_encoder)
+    assert (
+        HybridRetriever(index, models).search(f"How long is the warranty of the {part}?")[0].text.endswith(parts[part])
+    )

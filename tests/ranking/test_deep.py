@@ -42,11 +42,10 @@ def test_a_mark_tells_whose_a_piece_is_and_whether_the_other_text_has_it():
 
 
 def test_the_sentences_that_are_worth_most_are_read_in_their_order():
-    sentences = [f"Sentence {number} has exactly {'and '.join(['ten'] * 10)} words." for number in range(6)]
+    sentences = [f"Sentence {number} has {'many ' * 15}words." for number in range(6)]
     passage = Passage("a", " ".join(sentences), {"title": "Numbers"})
     found = chosen_sentences(passage, np.array([0.1, 0.9, 0.2, 0.3, 0.8, 0.7], np.float32))
-    assert [text.split()[-9:] for text in found] == [sentences[place].split()[-9:] for place in (1, 4)]
-    assert found[0].startswith("Numbers ")
+    assert found == [f"Numbers {sentences[1]}", sentences[4]]
     assert sum(len(text.split()) for text in found) <= WORDS + 1
 
 
@@ -86,9 +85,9 @@ def test_without_weight_it_is_the_default(retriever):
 
 
 def test_an_answer_is_told_from_what_resembles_one(models):
-    hits = Reranker(models).rerank(QUESTION, TEXTS, method="deep")
-    assert hits[0].text == TEXTS[1]
-    assert hits[0].components["answers"] > 0.5
+    answer = "The stone bridge was finished in 1874, after two years of work."
+    hits = Reranker(models).rerank(QUESTION, [*TEXTS[2:], answer], method="deep")
+    assert (hits[0].text, hits[0].components["answers"] > 0.5) == (answer, True)
 
 
 def test_models_without_the_head_say_how_it_is_made(models):

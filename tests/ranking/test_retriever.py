@@ -89,7 +89,7 @@ def test_a_question_without_any_known_word_finds_passages(retriever):
         ({"question": 5}, InputTypeError, "question must be a string, not int"),
         ({"k": 2.5}, InputTypeError, "k must be a whole number, not float"),
         ({"k": True}, InputTypeError, "not bool"),
-        ({"method": "best"}, InputError, "method is 'best'.*'default', 'bm25'"),
+        ({"method": "best"}, InputError, "method is 'best'.*'default', 'deep', 'bm25'"),
         ({"fusion": "sum"}, InputError, "fusion is 'sum'.*'linear', 'convex', 'rrf'"),
         ({"weights": {"bm25": -1}}, InputError, "bm25 is -1"),
         ({"weights": {"lambda": 1}}, InputError, "'lambda'.*'alpha'"),

@@ -467,7 +467,7 @@ function fillCard(card, question, hit, scale, colour) {
   const way = move(hit);
   card.className = way;
   const { explanation } = hit;
-  const words = whole(question.text ?? "", explanation?.words ?? []);
+  const words = explanation?.words ?? [];
   const probability = explanation?.link === "sigmoid";
   const labels = [...hit.labels].sort((a, b) => (b === question.label) - (a === question.label) || hit.probabilities[b] - hit.probabilities[a]);
   const source = ["title", "heading", "document"].map((name) => hit.metadata?.[name]).find((value) => typeof value === "string" && value);
@@ -544,7 +544,7 @@ function table(name, heads, rows) {
 }
 
 function wordsTable(words) {
-  const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match.replace("##", "…")} (${cosine.toFixed(2)})` : "nothing");
+  const met = ({ exact, match, cosine }) => (exact ? "itself" : match ? `${match} (${cosine.toFixed(2)})` : "nothing");
   return table("Words of the question", ["word", "weight", "met by (cosine)"], words.map((word) => [word.word, percent(word.weight), met(word)]));
 }
 
@@ -560,50 +560,20 @@ function classesTable(classes, labels, wanted) {
 
 const NEAR = 0.5; // cosine from which a word is marked
 const LEAST = 0.4; // share of the mean weight from which a word counts: "on" and "the" do not
-const WORD = /[\p{L}\p{N}\p{M}]+/gu;
 const UNIT = /[\p{L}\p{N}\p{M}]+(?:[.,]\p{N}+)*/gu; // 8,200 is marked as one
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
-
-// The word pieces that a word is made of, or null, longest first, as word pieces are made; those that go on from another begin
-// with ##. A piece is found by its text, however often it is there: time grows with the word's length alone.
-function made(word, pieces) {
-  const byText = new Map([...pieces].reverse().map((piece) => [piece.word, piece]));
-  const longest = Math.max(0, ...pieces.map((piece) => piece.word.length));
-  const found = [];
-  for (let begin = 0, end; begin < word.length; begin = end) {
-    const mark = begin ? "##" : "";
-    for (end = Math.min(word.length, begin + longest); end > begin && !byText.has(mark + word.slice(begin, end)); end--);
-    if (end === begin) return null;
-    found.push(byText.get(mark + word.slice(begin, end)));
-  }
-  return found.length ? found : null;
-}
-
-// Whole words of the question in place of pieces, where all pieces are there.
-function whole(question, pieces) {
-  const found = new Map();
-  const used = new Set();
-  for (const [word] of plain(question).matchAll(WORD)) {
-    const of = word.length < 60 && !found.has(word) ? made(word, pieces) : null;
-    if (!of) continue;
-    const least = of.reduce((a, b) => (b.cosine < a.cosine ? b : a));
-    for (const piece of of) used.add(piece);
-    found.set(word, { ...least, word, weight: of.reduce((sum, piece) => sum + piece.weight, 0), exact: of.every((piece) => piece.exact) });
-  }
-  return [...found.values(), ...pieces.filter((piece) => !used.has(piece))].sort((a, b) => b.weight - a.weight);
-}
 
 // The text with whole words marked: those of the question, and those near one of its words.
 function marked(text, words) {
   const mean = words.reduce((sum, word) => sum + word.weight, 0) / words.length;
   const counting = words.filter((word) => word.weight >= LEAST * mean);
-  const exact = new Set(counting.filter((word) => word.exact).map((word) => word.word));
-  const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (/\d/.test(word.match) || word.match.replace("##", "").length > 3));
+  const exact = new Set(counting.filter((word) => word.exact).map((word) => plain(word.word)));
+  const near = counting.filter((word) => !word.exact && word.cosine >= NEAR && (/\d/.test(word.match) || word.match.length > 3));
   const kinds = new Map();
   const kind = (word) => {
     const parts = word.split(/[.,]/);
     if (parts.every((part) => exact.has(part))) return ["exact", "a word of the question"];
-    const met = near.find(({ match }) => parts.some((part) => (match.startsWith("##") ? part.endsWith(match.slice(2)) : part.startsWith(match))));
+    const met = near.find(({ match }) => parts.includes(plain(match)));
     return met ? ["near", `near ${met.word}, ${met.cosine.toFixed(2)}`] : null;
   };
   const nodes = [];

@@ -1,0 +1,97 @@
+"""The command that keeps an index in step with a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.index import as_records, cutting_options, kept, listing_skipped, passages_from
+from semclass.cli.options import progress, show
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+
+_NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
+"""The options of cutting where none is given."""
+
+
+@click.command()
+@click.argument("folder", type=options.any_path, metavar="DIR")
+@click.argument("source", type=options.any_path, metavar="FOLDER")
+@click.option("--dry-run", is_flag=True, help="Tell what would be added, changed and removed, and change nothing.")
+@cutting_options
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
+def sync(
+    folder: Path,
+    source: Path,
+    *,
+    dry_run: bool,
+    strict: bool,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+    **cutting: Any,
+) -> None:
+    """Make the index in DIR hold what the files of FOLDER hold, and nothing else; without an index it is built.
+
+    Only new texts are encoded. A passage keeps its id for as long as its text and headings stay, wherever they stand in the
+    document. Documents are cut as the last time, unless one of --cut, --size, --overlap and --encoding is given.
+    """
+    from semclass.core.cpu import available_threads
+    from semclass.documents.naming import named_by_content
+    from semclass.index import manifest
+    from semclass.index.commit import describe
+    from semclass.index.passage_encoder import PassageEncoder
+    from semclass.index.sync import find_changes, sync_index
+
+    if not source.is_dir():
+        raise InputError(
+            f"{source} is no folder; name the folder of the documents, or add files with `semclass index add`"
+        )
+    there = manifest.find(folder)
+    if there is not None and there.cutting is None:
+        raise InputError(
+            f"the index {folder} was not made from a folder of documents, and all that it holds would be removed; name "
+            "another folder for the index"
+        )
+    if there is not None and cutting == _NOTHING:
+        cutting = dict(there.cutting or {})
+
+    def passage_encoder() -> PassageEncoder:
+        return semclass.Models.load(models, encoder=encoder, threads=1).passage_encoder
+
+    with listing_skipped() as skipped, progress("reading", None) as step:
+        passages = named_by_content(passages_from(source, skipped, strict=strict, **cutting)[0])
+        if dry_run:
+            index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
+            changes = find_changes(index, passages)
+        else:
+            changes = sync_index(
+                folder,
+                passages,
+                cutting=kept(cutting),
+                passage_encoder=passage_encoder,
+                progress=step,
+                workers=threads or available_threads(),
+            )
+    for change in changes if dry_run else ():
+        counts = ", ".join(
+            f"{count} {name}" for name in ("added", "changed", "removed") if (count := getattr(change, name))
+        )
+        show(vars(change), f"{change.kind:<8} {change.document} ({counts})", as_json=as_json)
+    totals = {kind: sum(change.kind == kind for change in changes) for kind in ("added", "changed", "removed")}
+    record: dict[str, Any] = {"index": str(folder), "documents": totals}
+    done = ", ".join(f"{count} {name}" for name, count in totals.items())
+    if dry_run:
+        show({**record, **as_records(skipped)}, f"documents: {done}; nothing was changed", as_json=as_json)
+        return
+    found = describe(folder)
+    record |= {"passages": found["passages"], "segments": len(found["segments"]), **as_records(skipped)}
+    show(record, f"documents: {done}: {counted(found['passages'], 'passage')} in {folder}", as_json=as_json)

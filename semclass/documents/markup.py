@@ -1,0 +1,227 @@
+"""HTML and EPUB as Markdown: its headings, lists, tables and code, without what only decorates a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+from zipfile import ZipFile
+
+from semclass.core.errors import import_extra
+from semclass.documents.blocks import SEPARATOR
+
+_Element: TypeAlias = Any  # of lxml, which has no types
+
+_UNSEEN = frozenset([
+    "script", "style", "noscript", "template", "head", "nav", "svg", "form", "button", "select", "input", "iframe",
+    "object", "audio", "video", "canvas", "dialog",
+])  # fmt: skip
+_BLOCKS = frozenset([
+    "address", "article", "aside", "blockquote", "body", "caption", "center", "dd", "details", "div", "dl", "dt",
+    "fieldset", "figcaption", "figure", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr", "html", "li",
+    "main", "ol", "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
+])  # fmt: skip
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_INSIDE = frozenset(["pre", "table", "ul", "ol", "dl", *_HEADINGS])  # a table that holds these lays out a page
+STRETCH = 1000
+"""Rows of a table that are read at a time."""
+
+_PERMALINKS = frozenset("¶#§🔗")
+_MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
+_CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
+_TICKS = re.compile(r"`{3,}")
+
+
+def read_html(path: Path) -> str:
+    """Read HTML as Markdown."""
+    return html_to_markdown(path.read_bytes())
+
+
+def html_to_markdown(content: bytes) -> str:
+    """Write the main part of a page as Markdown, with its title above it if no heading of the first level is there."""
+    html = import_extra("lxml.html", "documents")
+    try:
+        content.decode()
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        encoding = None  # as the page says
+    if not content.strip():
+        return ""
+    root = html.document_fromstring(content, parser=html.HTMLParser(encoding=encoding), ensure_head_body=True)
+    body = root.find("body")
+    main = [*body.iter("main"), *body.xpath(".//*[@role='main']"), *body.iter("article")]
+    parts = list(_blocks(main[0] if main else body))
+    titles = [place for place, part in enumerate(parts) if part.startswith("# ")]
+    title = " ".join(root.findtext(".//title", "").split())
+    if len(titles) == 1 and not main:
+        parts = parts[titles[0] :]  # what stands above the title are menus
+    elif title and not titles:
+        parts.insert(0, f"# {title}")
+    return "\n\n".join(parts)
+
+
+def read_epub(path: Path) -> str:
+    """Read the chapters of a book as Markdown, in their order."""
+    etree = import_extra("lxml.etree", "documents")
+    safe = etree.XMLParser(resolve_entities=False, no_network=True)
+    with ZipFile(path) as book:
+        package = etree.fromstring(book.read("META-INF/container.xml"), safe).find(".//{*}rootfile").get("full-path")
+        root = etree.fromstring(book.read(package), safe)
+        items = {item.get("id"): item for item in root.iterfind(".//{*}manifest/{*}item")}
+        chapters = []
+        for place in root.iterfind(".//{*}spine/{*}itemref"):
+            item = items[place.get("idref")]
+            if "html" in item.get("media-type", "") and "nav" not in (item.get("properties") or "").split():
+                name = (PurePosixPath(package).parent / unquote(item.get("href"))).as_posix()
+                chapters.append(html_to_markdown(book.read(name)))
+    return "\n\n".join(chapters)
+
+
+def paragraph(text: str) -> str:
+    """Write a paragraph, none of whose lines Markdown takes for anything else."""
+    return _MARKS.sub(r"\\", text)
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Write code."""
+    fence = max(["``", *_TICKS.findall(text)], key=len) + "`"
+    return f"{fence}{language}\n{text.strip(chr(10))}\n{fence}"
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Write a table, whose first row names the columns; empty columns at the right are left out."""
+    lines = [[_CELL_MARKS.sub(r"\\\g<0>", " ".join(cell.split())) for cell in row] for row in rows]
+    width = max((place for line in lines for place, cell in enumerate(line, 1) if cell), default=0)
+    if not width:
+        return ""
+    head, *body = (f"| {' | '.join((line + [''] * width)[:width])} |" for line in lines)
+    head = "\n".join([head, f"| {' | '.join(['---'] * width)} |"])
+    stretches = range(0, len(body), STRETCH) or [0]
+    return f"\n\n{SEPARATOR}".join("\n".join([head, *body[start : start + STRETCH]]) for start in stretches)
+
+
+def _blocks(element: _Element) -> Iterator[str]:
+    """Give the blocks inside an element; text between them is a paragraph."""
+    held = [element.text or ""]
+    for child in element:
+        if not _seen(child):
+            blocks: list[str] = []
+        elif child.tag in _BLOCKS or any(inner.tag in _BLOCKS for inner in child.iter()):
+            blocks = list(_block(child))
+        else:
+            held.append(_inline(child))
+            blocks = []
+        if blocks or (child.tag in _BLOCKS and _seen(child)):
+            yield from _paragraphs(held)
+            yield from blocks
+            held = []
+        held.append(child.tail or "")
+    yield from _paragraphs(held)
+
+
+def _seen(element: _Element) -> bool:
+    """Tell whether an element is text of its page: no comment, no decoration."""
+    if not isinstance(element.tag, str) or element.tag in _UNSEEN or "hidden" in element.attrib:
+        return False
+    if element.get("role") in ("navigation", "search", "banner", "contentinfo") or element.get("aria-hidden") == "true":
+        return False
+    if element.tag in ("header", "footer") and element.getparent().tag == "body":
+        return element.find(".//h1") is not None
+    return not (element.tag == "a" and "".join(element.itertext()).strip() in _PERMALINKS)
+
+
+def _block(element: _Element) -> Iterator[str]:
+    tag = element.tag
+    if tag in _HEADINGS:
+        if name := " ".join(_inline(element).split()):
+            yield f"{'#' * _HEADINGS[tag]} {name}"
+    elif tag == "pre":
+        code = "".join(element.itertext())
+        if code.strip():
+            yield fenced(code)
+    elif tag in ("ul", "ol"):
+        yield from _list(element)
+    elif tag == "dl":
+        yield from _definitions(element)
+    elif tag == "table" and not any(inner.tag in _INSIDE and inner is not element for inner in element.iter()):
+        yield from _table(element)
+    else:
+        yield from _blocks(element)
+
+
+def _paragraphs(held: Sequence[str]) -> Iterator[str]:
+    lines = [" ".join(line.split()) for line in "".join(held).split("\v")]
+    if text := "\n".join(filter(None, lines)):
+        yield paragraph(text)
+
+
+def _inline(element: _Element) -> str:
+    """Give the text of an element, with a vertical tab for a line break."""
+    if not _seen(element):
+        return ""
+    if element.tag == "br":
+        return "\v"
+    return (element.text or "") + "".join(_inline(child) + (child.tail or "") for child in element)
+
+
+def _list(element: _Element) -> Iterator[str]:
+    items = []
+    for number, item in enumerate(element.iterchildren("li"), 1):
+        marker = f"{number}. " if element.tag == "ol" else "- "
+        first, *others = list(_blocks(item)) or [""]
+        indent = "\n" + " " * len(marker)
+        # a list right below its item stays close to it
+        parts = [first, *(part if part[:2] in ("- ", "1.") else f"\n{part}" for part in others)]
+        if first:
+            items.append(marker + "\n".join(parts).replace("\n", indent).replace(f"{indent}\n", "\n\n"))
+    if items:
+        yield "\n".join(items)
+
+
+def _definitions(element: _Element) -> Iterator[str]:
+    """Write each term right before its definition."""
+    terms: list[str] = []
+    # HTML may group terms and definitions in div elements
+    for part in [part for child in element for part in (child if child.tag == "div" else [child])]:
+        if part.tag == "dt":
+            terms += list(_blocks(part))
+        elif part.tag == "dd":
+            blocks = list(_blocks(part))
+            term = ", ".join(" ".join(one.split()).rstrip(" :") for one in terms)
+            terms = []
+            joined = bool(blocks) and blocks[0][0] not in "-|`#"
+            if term:
+                yield f"{term}: {blocks[0]}" if joined else f"{term}:" if blocks else term
+            yield from blocks[joined and bool(term) :]
+    yield from terms
+
+
+def _table(element: _Element) -> Iterator[str]:
+    """Write a table; cells that span rows are repeated, so that each row says all."""
+    for caption in element.iterchildren("caption"):
+        yield from _blocks(caption)
+    rows: list[list[str]] = []
+    below: dict[int, tuple[str, int]] = {}  # what spans rows, by column: the text, and how many further rows
+    for row in element.iter("tr"):
+        cells = iter([cell for cell in row.iterchildren("td", "th") if "linenos" not in (cell.get("class") or "")])
+        rows.append([])
+        while (place := len(rows[-1])) in below or (cell := next(cells, None)) is not None:
+            if place in below:
+                text, more = below.pop(place)
+                texts = [text]
+            else:
+                text = " ".join(_inline(cell).replace("\v", ", ").split())
+                texts, more = [text, *[""] * (_spans(cell, "colspan") - 1)], _spans(cell, "rowspan")
+            rows[-1] += texts
+            below |= {place + further: (one, more - 1) for further, one in enumerate(texts) if more > 1}
+    first = next(element.iter("tr"), None)
+    named = first is not None and (first.find("td") is None or first.getparent().tag == "thead")
+    if written := table(rows if named else [[], *rows]):
+        yield written
+
+
+def _spans(cell: _Element, name: str) -> int:
+    given = cell.get(name, "")
+    return max(1, min(int(given), 1000)) if given.isdecimal() else 1  # a page may claim any number

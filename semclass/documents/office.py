@@ -1,0 +1,147 @@
+"""Documents, slides and sheets of office programs as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+from semclass.core.errors import import_extra
+from semclass.documents.markup import paragraph, table
+
+_W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_FURNITURE = ("DATE", "FOOTER", "SLIDE_NUMBER", "HEADER")
+
+
+def read_docx(path: Path) -> str:
+    """Read a text document as Markdown; pages are those that the program that wrote it last knew."""
+    body = import_extra("docx", "documents").Document(str(path))
+    known = body.element.body.find(f".//{_W}lastRenderedPageBreak") is not None
+    parts: list[tuple[str, str]] = []  # kind and text
+    for item in body.iter_inner_content():
+        if hasattr(item, "rows"):
+            parts.append(("table", table(_docx_rows(item._tbl))))
+            continue
+        before, *pages = _docx_text(item._p, known).split("\f")
+        kind, mark = _docx_mark(item)
+        for number, text in enumerate([before, *pages]):
+            parts += [("page", "\f")] if number else []
+            lines = "\n".join(filter(None, (" ".join(line.split()) for line in text.split("\n"))))
+            parts.append((kind, mark + lines if mark else paragraph(lines)) if lines else ("text", ""))
+    return _joined(parts)
+
+
+def _docx_text(element: Any, known: bool) -> str:
+    """Give the text of a paragraph, insertions under review included, with form feeds where pages end."""
+    text = ""
+    for node in element.iter(f"{_W}t", f"{_W}tab", f"{_W}br", f"{_W}cr", f"{_W}lastRenderedPageBreak"):
+        if node.tag == f"{_W}t":
+            text += node.text or ""
+        elif node.tag == f"{_W}lastRenderedPageBreak" or node.get(f"{_W}type") == "page":
+            text += "\f" if known == (node.tag == f"{_W}lastRenderedPageBreak") else ""
+        else:
+            text += " " if node.tag == f"{_W}tab" else "\n"
+    return text
+
+
+def _docx_mark(item: Any) -> tuple[str, str]:
+    """Give the kind of a paragraph, and what Markdown writes before it."""
+    name = item.style.name if item.style is not None else ""
+    if name == "Title":
+        return "heading", "# "
+    if name.startswith("Heading ") and name[8:].isdigit():
+        return "heading", "#" * min(int(name[8:]), 6) + " "
+    numbering = item._p.find(f"{_W}pPr/{_W}numPr")
+    if numbering is None and not name.startswith(("List Bullet", "List Number")):
+        return "text", ""
+    level = numbering.find(f"{_W}ilvl") if numbering is not None else None
+    return "item", "  " * (int(level.get(f"{_W}val")) if level is not None else 0) + "- "
+
+
+def _docx_rows(element: Any) -> Iterator[list[str]]:
+    """Give the rows of a table; a cell that spans rows is repeated, so that each row says all."""
+    above: list[str] = []
+    for row in element.tr_lst:
+        cells: list[str] = []
+        for cell in row.tc_lst:
+            merged = cell.vMerge == "continue" and len(cells) < len(above)
+            text = above[len(cells)] if merged else ", ".join(_docx_text(p, True) for p in cell.iter(f"{_W}p"))
+            cells += [text, *[""] * (cell.grid_span - 1)]
+        yield cells
+        above = cells
+
+
+def _joined(parts: Iterable[tuple[str, str]]) -> str:
+    """Join paragraphs by blank lines, items of a list by line ends."""
+    text, before = "", "page"
+    for kind, part in parts:
+        if part:
+            text += ("" if "page" in (kind, before) else "\n" if kind == before == "item" else "\n\n") + part
+            before = kind
+    return text
+
+
+def read_pptx(path: Path) -> str:
+    """Read slides as Markdown, one a page: the title as heading, texts, tables and the speaker's notes."""
+    slides = import_extra("pptx", "documents").Presentation(str(path)).slides
+    return "\f".join(_joined(_slide(slide)) for slide in slides)
+
+
+def _slide(slide: Any) -> Iterator[tuple[str, str]]:
+    title = slide.shapes.title
+    if title is not None and title.text_frame.text.strip():
+        yield "heading", f"# {' '.join(title.text_frame.text.split())}"
+    yield from _shapes(shape for shape in slide.shapes if title is None or shape.shape_id != title.shape_id)
+    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
+        notes = slide.notes_slide.notes_text_frame.text.splitlines()
+        yield from (("text", paragraph(" ".join(line.split()))) for line in notes)
+
+
+def _shapes(shapes: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    for shape in shapes:
+        if shape.is_placeholder and shape.placeholder_format.type.name in _FURNITURE:
+            continue
+        if hasattr(shape, "shapes"):  # a group
+            yield from _shapes(shape.shapes)
+        elif shape.has_text_frame:
+            lines = [(part.level, " ".join(part.text.split())) for part in shape.text_frame.paragraphs]
+            listed = sum(bool(text) for _, text in lines) > 1
+            for level, text in lines:
+                if text:
+                    yield ("item", f"{'  ' * level}- {text}") if listed else ("text", paragraph(text))
+            yield "text", ""
+        elif shape.has_table:
+            yield "table", table([[cell.text for cell in row.cells] for row in shape.table.rows])
+
+
+def read_xlsx(path: Path) -> str:
+    """Read sheets as Markdown: the name of each as heading, what stands above its table, and the table."""
+    book = import_extra("openpyxl", "documents").load_workbook(path, read_only=True, data_only=True)
+    try:
+        parts = [part for sheet in book.worksheets if sheet.sheet_state == "visible" for part in _sheet(sheet)]
+    finally:
+        book.close()
+    return "\n\n".join(parts)
+
+
+def _sheet(sheet: Any) -> Iterator[str]:
+    rows = [[_shown(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]
+    rows = [row for row in rows if any(row)]
+    # the table begins at the first row of more than one cell, unless all have but one
+    first = next((place for place, row in enumerate(rows) if sum(map(bool, row)) > 1), 0)
+    if rows:
+        yield f"# {' '.join(sheet.title.split())}"
+        yield from (paragraph(" ".join(" ".join(row).split())) for row in rows[:first])
+        yield table(rows[first:])
+
+
+def _shown(value: object) -> str:
+    """Write the value of a cell as its reader knows it."""
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if value.time() != time() else value.date().isoformat()
+    return value.isoformat() if isinstance(value, (date, time)) else str(value)

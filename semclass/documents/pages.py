@@ -1,0 +1,90 @@
+"""Pages of a text without their running headers and footers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from semclass.documents.sentences import Span
+
+DEEP = 3
+"""Lines at the top and at the bottom of a page that may be running ones."""
+
+FEWEST = 3
+"""Pages that a running line stands on, at least."""
+
+_NUMBER = re.compile(r"\d+|^[ivxlc]+$")
+_NUMBERED = re.compile(r"(?:^|\s)(\d{1,5})$|^(\d{1,5})(?:\s|$)")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+
+
+class _Line(NamedTuple):
+    start: int
+    end: int
+    key: str  # numbers aside
+    number: int | None  # that it begins or ends with
+
+
+def page_spans(text: str) -> list[Span]:
+    """Tell where the pages of a text are, which form feeds separate, without their running headers and footers.
+
+    A running line is among the first or last three of its page. It stands at the same place of most pages, or of most
+    left or right pages, numbers aside; or it begins or ends with the page's number.
+    """
+    spans, start = [], 0
+    for page in text.split("\f"):
+        spans.append((start, start + len(page)))
+        start += len(page) + 1
+    if len(spans) < FEWEST:
+        return spans
+    tops = _running([_lines(text, _LINE.finditer(text, *span)) for span in spans])
+    bottoms = _running([_lines(text, reversed(list(_LINE.finditer(text, *span)))) for span in spans])
+    bounds = []
+    for (first, after), top, bottom in zip(spans, tops, bottoms, strict=True):
+        begin = top[-1].end if top else first
+        bounds.append((begin, max(begin, bottom[-1].start if bottom else after)))
+    return bounds
+
+
+def _lines(text: str, found: Iterable[re.Match[str]]) -> list[_Line]:
+    """Give the first lines of a page, from its top or its bottom."""
+    lines = []
+    for line, _ in zip(found, range(DEEP), strict=False):
+        words = " ".join(line[0].split())
+        numbered = _NUMBERED.search(words)
+        number = int(numbered[1] or numbered[2]) if numbered else None
+        lines.append(_Line(*line.span(), _NUMBER.sub("0", words), number))
+    return lines
+
+
+def _running(pages: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
+    """Give the running lines of each page, of those from its top or its bottom."""
+    usual = [(_usual(pages[side::2], place), _usual(pages, place)) for place in range(DEEP) for side in (0, 1)]
+    ahead = Counter(
+        offset
+        for number, lines in enumerate(pages)
+        for offset in {line.number - number for line in lines if line.number is not None}
+    )
+    offset, often = ahead.most_common(1)[0] if ahead else (0, 0)
+    numbered = often >= FEWEST and 2 * often > sum(map(bool, pages))
+
+    def runs(line: _Line, place: int, number: int) -> bool:
+        of_page = numbered and line.number is not None and line.number - number == offset
+        return of_page or line.key in usual[2 * place + number % 2]
+
+    found = []
+    for number, lines in enumerate(pages):
+        count = 0
+        while count < len(lines) and runs(lines[count], count, number):
+            count += 1
+        found.append(list(lines[:count]))
+    return found
+
+
+def _usual(pages: Sequence[Sequence[_Line]], place: int) -> str | None:
+    """Give what most pages have at a place."""
+    keys = Counter(lines[place].key for lines in pages if len(lines) > place)
+    key, often = keys.most_common(1)[0] if keys else (None, 0)
+    return key if often >= FEWEST and 2 * often > sum(map(bool, pages)) else None

@@ -1,0 +1,153 @@
+"""PDF as Markdown: pages, headings by the size of their letters, paragraphs, lists, and tables by their lines."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from semclass.core.errors import import_extra
+from semclass.documents.markup import paragraph, table
+
+LARGER = 1.12
+"""Letters of a heading are larger than those of the text by this factor."""
+
+HEADING_WORDS = 20
+LEVELS = 4
+"""Sizes of letters that are levels of headings, at most: those of most lines."""
+
+
+_BULLET = re.compile(r"^[•‣▪●◦■–∙·\uf0b7*-]\s+(?=\S)")
+_LEADER = re.compile(r"(?:\s?\.){4,}")
+_BROKEN = re.compile(r"(?<=[a-zß-ÿ])-\n(?=[a-zß-ÿ])")
+_ENDED = re.compile(r"[.!?:;]['\")”’]?$")
+
+
+@dataclass
+class _Line:
+    text: str
+    size: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+    table: str = ""  # a table in Markdown, instead of text
+
+
+@dataclass
+class _Letters:
+    """Sizes and distances of a document's lines."""
+
+    text: float  # size of the letters of most text
+    gap: float  # between lines of a paragraph
+    headings: list[float]  # sizes of most headings
+
+
+def read_pdf(path: Path) -> str:
+    """Read a PDF as Markdown, with a form feed between pages."""
+    pages = []
+    with import_extra("pdfplumber", "documents").open(path) as file:
+        for page in file.pages:
+            pages.append(list(_lines(page)))
+            page.close()  # what it holds would stay in memory
+    letters = _letters(pages)
+    return "\f".join("\n\n".join(_blocks(page, letters)) for page in pages)
+
+
+def _lines(page: Any) -> Iterator[_Line]:
+    """Give the lines of a page in the order in which it was written, each table at the place of its first word."""
+    found = page.find_tables() if page.rects or page.lines or page.curves else []
+    tables = [(one.bbox, rows) for one in found if len(rows := one.extract()) > 1 and len(rows[0]) > 1]
+    line: _Line | None = None
+    for word in page.extract_words(use_text_flow=True, extra_attrs=["size", "upright"]):
+        if not word["upright"]:  # a stamp at the margin
+            continue
+        place = next((at for at, (box, _) in enumerate(tables) if _inside(word, box)), None)
+        if place is not None:
+            box, rows = tables[place]
+            if rows:
+                yield from [line] if line else []
+                yield _Line("", 0, box[0], box[2], box[1], box[3], table([cell or "" for cell in row] for row in rows))
+                line, tables[place] = None, (box, [])
+        elif line and _continues(line, word):
+            line.text += f" {word['text']}"
+            line.right, line.bottom = word["x1"], max(line.bottom, word["bottom"])
+            line.size = max(line.size, word["size"])
+        else:
+            yield from [line] if line else []
+            line = _Line(word["text"], word["size"], word["x0"], word["x1"], word["top"], word["bottom"])
+    yield from [line] if line else []
+
+
+def _inside(word: dict[str, Any], box: Sequence[float]) -> bool:
+    across, down = (word["x0"] + word["x1"]) / 2, (word["top"] + word["bottom"]) / 2
+    return bool(box[0] <= across <= box[2] and box[1] <= down <= box[3])
+
+
+def _continues(line: _Line, word: dict[str, Any]) -> bool:
+    """Tell whether a word stands further right on the same line."""
+    size = max(line.size, word["size"])
+    return bool(abs(word["bottom"] - line.bottom) < 0.5 * size and word["x0"] > line.right - size)
+
+
+def _letters(pages: Sequence[Sequence[_Line]]) -> _Letters:
+    sizes: Counter[float] = Counter()
+    gaps = []
+    before: _Line | None = None
+    for line in (line for page in pages for line in page):
+        sizes[round(line.size, 1)] += len(line.text)
+        if before and before.size == line.size and 0 <= line.top - before.bottom < line.size:
+            gaps.append(line.top - before.bottom)
+        before = line
+    text = max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+    larger = Counter(round(line.size, 1) for page in pages for line in page if line.size > LARGER * text)
+    headings = [size for size, _ in larger.most_common(LEVELS)]
+    return _Letters(text, median(gaps) if gaps else 0.2 * text, headings)
+
+
+def _blocks(page: Iterable[_Line], letters: _Letters) -> Iterator[str]:
+    held: list[_Line] = []
+    for line in page:
+        if held and not _belongs(held, line, letters):
+            yield from _block(held, letters)
+            held = []
+        held.append(line)
+    if held:
+        yield from _block(held, letters)
+
+
+def _belongs(held: Sequence[_Line], line: _Line, letters: _Letters) -> bool:
+    """Tell whether a line belongs to the paragraph before it."""
+    before = held[-1]
+    if before.table or line.table or abs(before.size - line.size) > 0.05 * letters.text:
+        return False
+    if line.top < before.top:  # the next column
+        return not _ENDED.search(before.text) and line.text[:1].islower()
+    gap = line.top - before.bottom
+    indented = line.left > min(one.left for one in held) + 0.8 * line.size and bool(_ENDED.search(before.text))
+    return gap < letters.gap + 0.35 * line.size and (not indented or bool(_BULLET.match(line.text)))
+
+
+def _block(held: Sequence[_Line], letters: _Letters) -> Iterator[str]:
+    """Give a table, a heading, or a paragraph, whose items begin with a bullet."""
+    if held[0].table:
+        yield held[0].table
+        return
+    size = round(held[0].size, 1)
+    text = "\n".join(" ".join(_LEADER.sub(" ", line.text).split()) for line in held)
+    if size > LARGER * letters.text and len(text.split()) <= HEADING_WORDS and any(map(str.isalpha, text)):
+        level = 1 + sum(size < other for other in letters.headings)
+        yield f"{'#' * level} {' '.join(text.split())}"
+        return
+    lines = _BROKEN.sub("", text).split("\n")
+    if any(map(_BULLET.match, lines)):
+        first = next(place for place, line in enumerate(lines) if _BULLET.match(line))
+        yield from [paragraph("\n".join(lines[:first]))] if first else []
+        items = (_BULLET.sub("- ", line) if _BULLET.match(line) else f"  {line}" for line in lines[first:])
+        yield "\n".join(items)
+    elif any(lines):
+        yield paragraph("\n".join(lines))

@@ -1,0 +1,167 @@
+"""An index that is kept in step with documents: what differs is added, changed and removed, and only new texts are read."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.errors import InputError
+from semclass.core.types import Passage
+from semclass.index import commit, manifest
+from semclass.index.build import build_index
+from semclass.index.ingest import chunks, line_of
+from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_index import PassageIndex
+from semclass.index.pending import READ
+from semclass.index.writer import BATCH, IndexWriter
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs of a document.
+
+    Attributes
+    ----------
+    document
+        Its name, as in ``metadata["document"]``; the id of a passage without one.
+    kind
+        ``"added"``, ``"changed"`` or ``"removed"``: the document.
+    added, changed, removed
+        Number of passages: new ones, those that differ, mostly by where they stand, and those that are gone.
+    """
+
+    document: str
+    kind: str
+    added: int
+    changed: int
+    removed: int
+
+
+def find_changes(index: PassageIndex | None, passages: Iterable[Passage]) -> list[Change]:
+    """Tell what :func:`sync_index` would change, by document; without an index everything is added."""
+    found = _Comparison(index)
+    for _ in found.differing(passages, None):
+        pass
+    for _ in found.gone():
+        pass
+    return found.changes()
+
+
+def sync_index(
+    folder: str | Path,
+    passages: Iterable[Passage],
+    *,
+    cutting: Mapping[str, Any] | None = None,
+    passage_encoder: PassageEncoder | Callable[[], PassageEncoder] | None = None,
+    progress: Callable[[int], object] | None = None,
+    workers: int | None = None,
+) -> list[Change]:
+    """Make an index hold some passages and no others, in one commit; what differed, by document.
+
+    Texts that it holds already, under any id, are not encoded again. Where there is no index it is built, see
+    :func:`semclass.build_index`: a build that is stopped goes on.
+
+    Parameters
+    ----------
+    folder
+        Holds an index, or is made.
+    passages
+        A stream of at least one, with ids that stay the same while the text does, see
+        :func:`semclass.documents.naming.named_by_content`.
+    cutting
+        How the passages were cut, which the index keeps for the next time.
+    passage_encoder, progress, workers
+        As for :meth:`semclass.IndexWriter.open` and :meth:`semclass.IndexWriter.add`.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If there are no passages, one is not allowed, or an id comes twice; nothing is changed then.
+    ArtifactError
+        If the index cannot be read or written.
+    """
+    folder = Path(folder)
+    if manifest.find(folder) is None:
+        found = _Comparison(None)
+        encoder = passage_encoder() if callable(passage_encoder) else passage_encoder
+        stream = found.differing(passages, None)
+        build_index(
+            folder, stream, passage_encoder=encoder, progress=progress, workers=workers, replace=False, cutting=cutting
+        )
+        return found.changes()
+    with IndexWriter.open(folder, passage_encoder=passage_encoder) as writer:
+        found = _Comparison(PassageIndex.mapped(folder))
+        differing = found.differing(passages, progress)
+        writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers)
+        if not found.read:
+            raise InputError("there are no passages; an index is not emptied by a sync, but by removing its folder")
+        for ids in found.gone():
+            writer.delete(ids)
+    if cutting not in (None, manifest.read(folder).cutting):
+        commit.store_cutting(folder, cutting)
+    return found.changes()
+
+
+class _Comparison:
+    """A stream of passages, compared with those of an index while it is read."""
+
+    def __init__(self, index: PassageIndex | None) -> None:
+        self.index, self.read = index, 0
+        self.seen: npt.NDArray[np.bool_] = np.zeros(0 if index is None else index.starts[-1], np.bool_)
+        self.documents: defaultdict[str, Counter[str]] = defaultdict(Counter)
+
+    def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
+        """Give the passages that the index does not hold, or has with other metadata or another text."""
+        for batch in chunks(passages, BATCH):
+            self.read += len(batch)
+            old: dict[str, Passage] = {}
+            if self.index is not None:
+                rows = self.index.find([passage.id for passage in batch])
+                rows = rows[rows >= 0]
+                if self.seen[rows].any() or len(np.unique(rows)) < len(rows):
+                    raise InputError("a passage id comes twice; ids must be unique")
+                self.seen[rows] = True
+                old = {passage.id: passage for passage in self.index.passages(rows)}
+            same = 0
+            for passage in batch:
+                held = old.get(passage.id)
+                differs = held is None or line_of(held) != line_of(passage)
+                self.documents[_document(passage)]["added" if held is None else "changed" if differs else "same"] += 1
+                if differs:
+                    yield passage
+                else:
+                    same += 1
+            if progress is not None:
+                progress(same)
+
+    def gone(self) -> Iterator[list[str]]:
+        """Give the ids of the passages that were not in the stream."""
+        if self.index is None:
+            return
+        rows = self.index.rows[~self.seen[self.index.rows]]
+        for begin in range(0, len(rows), READ):
+            held = self.index.passages(rows[begin : begin + READ])
+            for passage in held:
+                self.documents[_document(passage)]["removed"] += 1
+            yield [passage.id for passage in held]
+
+    def changes(self) -> list[Change]:
+        """Give the documents that differ, by name."""
+        found = []
+        for name, counts in sorted(self.documents.items()):
+            added, changed, removed = (counts[kind] for kind in ("added", "changed", "removed"))
+            if added + changed + removed:
+                whole = {added: "added", removed: "removed"}.get(sum(counts.values()), "changed")
+                found.append(Change(name, whole, added, changed, removed))
+        return found
+
+
+def _document(passage: Passage) -> str:
+    name = passage.metadata.get("document")
+    return name if isinstance(name, str) else passage.id

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from running import running
+
+from semclass import PassageIndex
+from semclass.cli import options
+
+run = pytest.fixture(running)
+
+
+@pytest.fixture
+def docs(tmp_path):
+    """A folder of documents, one of which is not UTF-8."""
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "tea.md").write_text("# Tea\n\nTea is made of leaves.\n")
+    (folder / "coffee.txt").write_text("Coffee is made of beans.")
+    (folder / "old.txt").write_bytes("Ein Café.".encode("cp1252"))
+    return folder
+
+
+def held(index):
+    found = PassageIndex.load(index)
+    return {passage.text: passage.id for passage in found.passages(found.rows)}
+
+
+def test_sync_makes_an_index_and_keeps_it_in_step(run, docs, tmp_path):
+    index = tmp_path / "index"
+    code, out, err = run("index", "sync", index, docs)
+    assert code == 0
+    assert out.startswith("documents: 2 added, 0 changed, 0 removed: 2 passages")
+    assert err.startswith("skipped: 1 file that cannot be read\n")
+    assert "old.txt, line 1 is not UTF-8" in err
+    first = held(index)
+    (docs / "tea.md").write_text("New above.\n\n# Tea\n\nTea is made of leaves.\n")
+    (docs / "coffee.txt").unlink()
+    (docs / "milk.txt").write_text("Milk.")
+    code, out, _ = run("index", "sync", index, docs, "--dry-run")
+    assert code == 0
+    assert out.splitlines() == [
+        "removed  coffee.txt (1 removed)",
+        "added    milk.txt (1 added)",
+        "changed  tea.md (1 added, 1 changed)",
+        "documents: 1 added, 1 changed, 1 removed; nothing was changed",
+    ]
+    assert held(index) == first
+    code, out, _ = run("index", "sync", index, docs, "--encoding", "cp1252", "--json")
+    assert code == 0
+    assert json.loads(out)["documents"] == {"added": 2, "changed": 1, "removed": 1}
+    assert {text.splitlines()[-1] for text in held(index)} == {
+        "New above.",
+        "Tea is made of leaves.",
+        "Milk.",
+        "Ein Café.",
+    }
+    (tea,) = first.keys() & held(index).keys()
+    assert (tea.endswith("leaves."), held(index)[tea]) == (True, first[tea])
+    # the encoding is kept, as are the other options
+    assert run("index", "sync", index, docs)[1].startswith("documents: 0 added, 0 changed, 0 removed: 4 passages")
+
+
+def test_sync_takes_over_what_build_made_of_a_folder_and_nothing_else(run, docs, tmp_path):
+    assert run("index", "build", docs, "--out", tmp_path / "index", "--cut", "sentence")[0] == 0
+    assert set(held(tmp_path / "index").values()) == {"coffee.txt#1", "tea.md#1"}
+    code, out, _ = run("index", "sync", tmp_path / "index", docs, "--dry-run", "--json")
+    assert (code, json.loads(out.splitlines()[-1])["documents"]["changed"]) == (0, 2), "ids will be others"
+    lines = tmp_path / "p.jsonl"
+    lines.write_text('{"text": "Tea is made of leaves."}\n')
+    assert run("index", "build", lines, "--out", tmp_path / "other")[0] == 0
+    code, _, err = run("index", "sync", tmp_path / "other", docs)
+    assert (code, "was not made from a folder" in err) == (2, True)
+    code, _, err = run("index", "sync", tmp_path / "new", lines)
+    assert (code, "is no folder" in err) == (2, True)
+
+
+def test_files_that_cannot_be_read_are_listed_or_stop_a_build(run, docs, tmp_path):
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "a", "--json")
+    record = json.loads(out)
+    assert (code, record["passages"], [one["document"] for one in record["skipped"]]) == (0, 2, ["old.txt"])
+    assert "old.txt, line 1 is not UTF-8" in err
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "b", "--strict")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert "old.txt, line 1 is not UTF-8" in err
+    code, out, err = run("index", "build", docs, "--out", tmp_path / "c", "--encoding", "cp1252")
+    assert (code, out[:9], err) == (0, "3 passage", "")
+
+
+def test_lines_say_how_far_a_command_is_where_there_is_no_terminal(capsys, monkeypatch):
+    with options.progress("indexing", 40) as step:
+        step(10)
+        monkeypatch.setattr(options, "EVERY", 0.0)
+        step(10)
+    with options.progress("reading", None) as step:
+        step(7)
+    assert capsys.readouterr().err.splitlines() == ["indexing: 20 of 40 after 0 s", "reading: 7 after 0 s"]

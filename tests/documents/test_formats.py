@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+from conftest import ROOT
+from made_documents import BOILER, PUMP, WRITERS
+
+from semclass import InputError
+from semclass.core.errors import MissingExtraError
+from semclass.documents.formats import FORMATS, to_markdown
+from semclass.documents.readers import read_passages
+
+PAGE = (ROOT / "docs" / "howto" / "documents.md").read_text(encoding="utf-8")
+KEPT = {
+    ending: [cell.strip() == "yes" for cell in row[2:5]]
+    for row in (line.split("|") for line in PAGE.splitlines() if re.match(r"\| `\.\w+`", line))
+    for ending in re.findall(r"`(\.\w+)`", row[1])
+}
+"""By ending, as the page says: whether headings, tables and pages are kept."""
+
+
+@pytest.mark.parametrize("ending", sorted(FORMATS))
+def test_headings_tables_and_pages_are_kept_as_the_page_says(ending, tmp_path):
+    path = tmp_path / f"manual{ending}"
+    WRITERS[ending](path)
+    found = read_passages(path)
+    headings, tables, pages = KEPT[ending]
+    (rows,) = (passage for passage in found if "valve" in passage.text)
+    assert (rows.text == "part: valve; years: 5\npart: tank <old>; years: 2") == tables == rows.metadata["table"]
+    assert ("Boiler" in rows.metadata.get("headings", [])) == headings
+    texts = [passage for passage in found if passage is not rows]
+    if texts:
+        boiler, pump = (
+            next(passage for passage in texts if text in " ".join(passage.text.split())) for text in (BOILER, PUMP)
+        )
+        assert (boiler.metadata["headings"][-1], pump.metadata["headings"][-1]) == ("Boiler", "Pump")
+        assert ([one.metadata.get("page") for one in (boiler, rows, pump)] == [1, 1, 2]) == pages
+    assert not any(
+        word in passage.text for passage in found for word in ("var x", "Imprint", "Shop", "Home", "¶", "Works")
+    )
+
+
+def test_every_format_is_in_the_table_of_the_page():
+    assert sorted(KEPT) == sorted(FORMATS)
+
+
+def test_rst_of_sphinx_and_what_html_hides(tmp_path):
+    path = tmp_path / "a.rst"
+    path.write_text(
+        ":orphan:\n\nUse\n===\n\nSee :func:`~os.path.join` and :doc:`the guide <guide>`.\n\n.. toctree::\n\n   other\n\n"
+        ".. py:function:: run(speed)\n\n   Starts the pump.\n\n.. code-block:: python\n   :caption: x.py\n\n   run(5)\n\n"
+        ".. include:: /etc/hostname\n\n.. raw:: html\n\n   <b>x</b>\n"
+    )
+    assert to_markdown(path) == ("# Use\n\nSee join and the guide.\n\nrun(speed): Starts the pump.\n\n```\nrun(5)\n```")
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<title>Tea</title><p>Leaves", "# Tea\n\nLeaves"),
+        ("<ul><li>a<ol><li>b</ol><li><p>c<pre>d\n e</pre></ul>", "- a\n  1. b\n- c\n\n  ```\n  d\n   e\n  ```"),
+        ("<dl><dt>Tea<dd>Leaves.<p>More.<dt>Oil<dd><ul><li>x</ul></dl>", "Tea: Leaves.\n\nMore.\n\nOil:\n\n- x"),
+        ("<p># no heading<br>&lt;b&gt;", "\\# no heading\n\\<b>"),
+        ("<table><tr><td rowspan=2>a<td>b<tr><td>c|d</table>", "|  |  |\n| --- | --- |\n| a | b |\n| a | c\\|d |"),
+        ("<table><tr><th colspan=2>a<th>b<tr><td>1<td>2<td>3</table>", "| a |  | b |\n| --- | --- | --- |\n| 1 | 2 | 3 |"),
+        ("<table><tr><td><h1>A</h1><p>b</table>", "# A\n\nb"),
+    ],
+)  # fmt: skip
+def test_html_as_markdown(tmp_path, html, markdown):
+    (tmp_path / "a.html").write_text(html)
+    assert to_markdown(tmp_path / "a.html") == markdown
+
+
+def test_names_of_json_are_headings(tmp_path):
+    (tmp_path / "a.json").write_text(
+        '{"tea": {"kinds": ["green", "black"], "old": null, "cups": 2, "by": {"Ann": [[1]]}}}'
+    )
+    assert (
+        to_markdown(tmp_path / "a.json")
+        == "# tea\n\ncups: 2\n\n## kinds\n\n- green\n- black\n\n## by\n\n### Ann\n\n- 1"
+    )
+    (tmp_path / "b.json").write_text('{"a": 1}\n{"a": 2}\n')
+    assert [passage.text for passage in read_passages(tmp_path / "b.json")] == ["a: 1\na: 2"]
+
+
+def test_every_row_of_a_long_table_is_read_once_with_its_columns(tmp_path):
+    rows = [f"place {number},{number} metres above the sea" for number in range(2500)]
+    (tmp_path / "a.csv").write_text("\n".join(["name,height", *rows]))
+    found = [line for passage in read_passages(tmp_path) for line in passage.text.split("\n")]
+    assert found == ["name: " + row.replace(",", "; height: ") for row in rows]
+
+
+@pytest.mark.parametrize("ending", sorted(set(FORMATS) - {".csv", ".tsv", ".htm", ".html", ".xhtml", ".rst"}))
+def test_a_damaged_file_is_named(tmp_path, ending):
+    (tmp_path / f"a{ending}").write_bytes(b"PK\x03\x04 no such thing")
+    with pytest.raises(InputError, match=rf"a\{ending} cannot be read as \{ending}"):
+        read_passages(tmp_path)
+
+
+@pytest.mark.parametrize("ending", [ending for ending, (*_, needed) in FORMATS.items() if needed])
+def test_a_missing_extra_is_named_when_a_file_needs_it(tmp_path, monkeypatch, ending):
+    def missing(name):
+        raise ImportError(name)
+
+    (tmp_path / "a.txt").write_text("Leaves.")
+    monkeypatch.setattr(importlib, "import_module", missing)
+    assert len(read_passages(tmp_path)) == 1
+    (tmp_path / f"a{ending}").write_bytes(b"")
+    with pytest.raises(MissingExtraError, match=r'pip install "semclass\[documents\]"'):
+        read_passages(tmp_path)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from conftest import FAKE, WORDS, Counting, passage_encoder_of
+from test_writer import assert_ranks_as_rebuilt
+
+from semclass import InputError, Passage, PassageIndex
+from semclass.documents.naming import named_by_content
+from semclass.documents.readers import iter_passages
+from semclass.index.commit import describe
+from semclass.index.sync import find_changes, sync_index
+from semclass.index.verify import verify
+
+YEARS = "two years from the day that you bought it"
+BOAT, LAKE = "the red boat has two masts and one sail", "the green lake has three bridges and one tower"
+
+
+def read(folder):
+    """The passages of a folder of documents, named by what they say."""
+    return named_by_content(iter_passages(folder))
+
+
+def held(index):
+    """The passages of an index by their ids."""
+    found = PassageIndex.load(index)
+    return {passage.id: passage for passage in found.passages(found.rows)}
+
+
+def sync(index, folder):
+    """The changes, and the texts that were encoded."""
+    encoder = Counting()
+    return sync_index(index, read(folder), passage_encoder=passage_encoder_of(encoder), workers=1), Counter(
+        encoder.seen
+    )
+
+
+def text_of(rng):
+    """A paragraph that is long enough to be a passage by itself."""
+    return " ".join(rng.choices(WORDS, k=rng.randint(8, 12)))
+
+
+def edited(rng, documents):
+    """Change documents, lists of paragraphs by name, in one of five ways."""
+    name = rng.choice(sorted(documents))
+    paragraphs = documents[name]
+    place = rng.randrange(len(paragraphs))
+    match rng.randrange(6):
+        case 0:
+            paragraphs[place] = text_of(rng)
+        case 1:
+            paragraphs.insert(place, text_of(rng))
+        case 2 if len(paragraphs) > 1:
+            del paragraphs[place]
+        case 3:
+            documents[f"{rng.randrange(100)}.md"] = documents.pop(name)
+        case 4 if len(documents) > 2:
+            del documents[name]
+        case _:
+            documents[f"{rng.randrange(100)}.txt"] = [text_of(rng), text_of(rng)]
+
+
+def write(folder, documents):
+    for path in folder.iterdir():
+        path.unlink()
+    for name, paragraphs in documents.items():
+        (folder / name).write_text("\n\n".join(paragraphs))
+
+
+def test_200_edits_are_followed_and_only_new_texts_are_encoded(tmp_path):
+    rng, folder, index = random.Random(17), tmp_path / "docs", tmp_path / "index"
+    folder.mkdir()
+    documents = {f"{number}.txt": [text_of(rng) for _ in range(4)] for number in range(5)}
+    write(folder, documents)
+    sync(index, folder)
+    for _ in range(200):
+        before = held(index)
+        edited(rng, documents)
+        write(folder, documents)
+        planned = find_changes(PassageIndex.load(index), read(folder))
+        changes, encoded = sync(index, folder)
+        assert changes == planned
+        fresh = {passage.id: passage for passage in read(folder)}
+        assert held(index) == fresh, "what is there is what a fresh index holds, ids and places included"
+        known = Counter(passage.text for passage in before.values())
+        assert not encoded.keys() & known.keys(), "texts that were there are not read again"
+        assert sum(change.added - change.removed for change in changes) == len(fresh) - len(before)
+    verify(index)
+    assert_ranks_as_rebuilt(PassageIndex.load(index))
+
+
+def test_ids_stay_when_something_is_inserted_above(tmp_path):
+    folder, index = tmp_path / "docs", tmp_path / "index"
+    folder.mkdir()
+    text = f"# Boiler\n\n{YEARS}\n\n# Pump\n\n{YEARS}\n\n{BOAT}\n\n{BOAT}\n"
+    (folder / "a.md").write_text(text)
+    sync(index, folder)
+    first = held(index)
+    assert len(first) == 4
+    (folder / "a.md").write_text(f"{LAKE}\n\n{text}")
+    changes, encoded = sync(index, folder)
+    assert [(change.kind, change.added, change.changed, change.removed) for change in changes] == [("changed", 1, 4, 0)]
+    assert encoded.keys() == {LAKE}
+    assert first.keys() < held(index).keys()
+    assert {held(index)[name].metadata["start"] - first[name].metadata["start"] for name in first} == {len(LAKE) + 2}
+
+
+def test_a_renamed_file_is_another_document_whose_texts_are_not_encoded_again(tmp_path):
+    folder, index = tmp_path / "docs", tmp_path / "index"
+    folder.mkdir()
+    (folder / "a.txt").write_text(f"{BOAT}\n\n{LAKE}")
+    sync(index, folder)
+    (folder / "a.txt").rename(folder / "b.txt")
+    (folder / "c.txt").write_text(LAKE)  # a copy
+    changes, encoded = sync(index, folder)
+    assert [(change.document, change.kind) for change in changes] == [
+        ("a.txt", "removed"), ("b.txt", "added"), ("c.txt", "added")
+    ]  # fmt: skip
+    assert not encoded
+    assert_ranks_as_rebuilt(PassageIndex.load(index))
+    generation = describe(index)["generation"]
+    assert sync(index, folder) == ([], Counter())
+    assert describe(index)["generation"] == generation, "nothing differs, nothing is written"
+
+
+def test_a_sync_that_fails_changes_nothing(tmp_path):
+    sync_index(tmp_path, [Passage("a", "red boat"), Passage("b", "green lake")], passage_encoder=FAKE)
+    for bad in ([], [Passage("a", "blue hill"), Passage("c", "")], [Passage("a", "x"), Passage("a", "x")]):
+        with pytest.raises(InputError):
+            sync_index(tmp_path, bad, passage_encoder=FAKE)
+        assert {name: passage.text for name, passage in held(tmp_path).items()} == {"a": "red boat", "b": "green lake"}
+
+
+def test_an_index_keeps_how_its_documents_were_cut(tmp_path):
+    items = [Passage("a", "red boat")]
+    assert describe_cutting(tmp_path, items, {"by": "sentence"}) == {"by": "sentence"}
+    assert describe_cutting(tmp_path, items, None) == {"by": "sentence"}
+    assert describe_cutting(tmp_path, items, {"by": "window", "size": 50}) == {"by": "window", "size": 50}
+    assert describe_cutting(tmp_path, [Passage("b", "lake")], None) == {"by": "window", "size": 50}
+
+
+def describe_cutting(folder, items, cutting):
+    sync_index(folder, items, cutting=cutting, passage_encoder=FAKE)
+    return describe(folder)["cutting"]
