@@ -47,6 +47,7 @@ _PARTS = {
     "words": "the same words",
     "classes": "classes",
     "answers": "gives what is asked",
+    "deep": "read together",
     "average": "average candidate",
 }
 """Names of the parts of a score."""

@@ -97,9 +97,9 @@ METHODS: Mapping[str, Method] = {
     "entail-integrated-hard": Method(rerank="integrated", hard=True),
     "learned": Method(rerank="learned"),
 }
-"""Each method by its name. ``deep`` is the default for those who have some ten milliseconds more. ``bm25`` and ``dense``
-are the two lists, ``convex`` and ``rrf`` their plain fusions. From ``hybrid`` on, methods go by the reference thesis's sum,
-dense + w * BM25, and re-rank ten candidates as it did."""
+"""Each method by its name. ``deep`` is the default for those who have some tens of milliseconds more. ``bm25`` and
+``dense`` are the two lists, ``convex`` and ``rrf`` their plain fusions. From ``hybrid`` on, methods go by the reference
+thesis's sum, dense + w * BM25, and re-rank ten candidates as it did."""
 
 DEFAULT = "default"
 """Method of a search. Fusion, evidence and number of candidates were chosen over sets of all kinds, each left out in turn:

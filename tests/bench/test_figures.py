@@ -150,6 +150,8 @@ NO_FIGURES = {
     "7 GB": "room to make, not what was measured",
     "ten minutes": "a lesson",
     "2,000 questions": "tried by hand, and said so",
+    **dict.fromkeys(("2 MB", "9 MB", "86 MB", "290 MB"), "what other packages take, tried by hand"),
+    **dict.fromkeys(("64 MB", "400 MB"), "limits of what is read"),
 }
 """Phrases that look like figures and are none, and what they are."""
 
