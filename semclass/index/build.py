@@ -76,7 +76,7 @@ def build_index(
         Whether an index that is there may be replaced, its tuned weights with it.
     cutting
         How the passages were cut from the documents of a folder, which the index keeps for
-        :func:`semclass.index.sync.sync_index`.
+        ``semclass.index.sync.sync_index``.
 
     Raises
     ------

@@ -41,7 +41,7 @@ class Method:
     candidates
         Passages that are re-ranked, unless a search says otherwise.
     together
-        How many of the first are then read together with the question, see :mod:`semclass.ranking.deep`.
+        How many of the first are then read together with the question, see ``semclass/ranking/deep.py``.
     """
 
     fusion: str = "linear"
