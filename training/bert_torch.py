@@ -107,6 +107,14 @@ def arrays(parameters: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
     return {name: value.detach().numpy().copy() for name, value in parameters.items()}
 
 
+def two_rates(parameters: Mapping[str, Any], inner: float, outer: float) -> list[dict[str, Any]]:
+    """Groups for the optimiser: layers of the encoder with one peak rate, all else with another."""
+    groups: dict[float, list[Any]] = {inner: [], outer: []}
+    for name, value in parameters.items():
+        groups[inner if name.startswith("encoder.") else outer].append(value)
+    return [{"params": values, "peak": rate} for rate, values in groups.items()]
+
+
 def fit(
     network: Any, recipe: Any, steps: int, batches: Callable[[], Iterable[Any]], loss_of: Callable[[Any], Any]
 ) -> dict[str, npt.NDArray[np.float32]]:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 import bert_graph
 import pair_head
-from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of
+from bert_torch import EXTRA, FAR, copied_layers, dropped, half_precision, linear, packed_layer, parts_of, two_rates
 from semclass.core.errors import import_extra
 from semclass.core.types import IntArray
 from semclass.encoders.onnx_encoder import PASSAGE, QUESTION
@@ -89,9 +89,7 @@ class Network:
 
     def groups(self) -> list[dict[str, Any]]:
         """Parameter groups for the optimiser, each with its peak rate."""
-        inner = [value for name, value in self.parameters.items() if name.startswith("encoder.")]
-        outer = [value for name, value in self.parameters.items() if not name.startswith("encoder.")]
-        return [{"params": inner, "peak": self.recipe.rate}, {"params": outer, "peak": self.recipe.head_rate}]
+        return two_rates(self.parameters, self.recipe.rate, self.recipe.head_rate)
 
     def drop(self, values: Any, chance: float) -> Any:
         """Dropout, while training."""
