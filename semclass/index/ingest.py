@@ -47,6 +47,9 @@ sentences and what they provide in float32, vectors of tokens in int8.
 CHUNK = 64
 """Passages that a thread reads at a time, at most: bounds memory and what a stop of a build loses; changes no value."""
 
+MOST = (1 << 16) - 1
+"""Word pieces of a title that are counted, at most."""
+
 LENGTH = 1024
 """Characters that a passage of a chunk may have on average."""
 
@@ -110,6 +113,7 @@ class IndexConfig:
             shares=Ragged(shares, found.sentences.offsets),
             provides=written_provides(found, self.form),
             probabilities=found.probabilities,
+            titles=np.minimum(found.titles, MOST).astype(np.uint16),
             tokens=NOTHING if lean else _written(found, books),
             pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
@@ -160,6 +164,7 @@ def decoded(stored: Evidence, books: Codebooks | None) -> Evidence:
         sentences=Ragged(unit(sentences), stored.sentences.offsets),
         provides=_decoded_provides(stored.provides),
         terms=stored.terms,
+        titles=stored.titles,
     )
 
 
@@ -179,7 +184,7 @@ def evidence_of(passage_encoder: PassageEncoder, passages: Sequence[Passage]) ->
     """What re-ranking reads of passages of a lean index: see :meth:`semclass.PassageIndex.evidence`."""
     found, _ = passage_encoder.read(passages, classes=False)
     sentences = Ragged(unit(found.sentences.values), found.sentences.offsets)
-    return Evidence(found.tokens, sentences, found.provides, found.pieces)
+    return Evidence(found.tokens, sentences, found.provides, found.pieces, found.titles)
 
 
 def line_of(passage: Passage) -> bytes:

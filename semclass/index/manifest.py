@@ -14,7 +14,7 @@ from semclass.core.errors import ArtifactError
 from semclass.core.files import REMEDY
 from semclass.index import segment
 
-PROTOCOL = 5
+PROTOCOL = 6
 """Version of the folder's format."""
 
 REMOVED = "removed-"

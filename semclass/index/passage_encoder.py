@@ -33,12 +33,13 @@ class PassageFeatures:
     probabilities: FloatArray  #: P(class | passage), (n, n_classes)
     tokens: Ragged  #: unit token vectors, one for each of `pieces`; float32
     pieces: Ragged  #: ids of the word pieces that are compared with those of questions
+    titles: IntArray  #: how many of the `pieces` are those of the title, which come first, (n,)
     terms: Ragged  #: word-piece ids of title and text
 
     def take(self, rows: IntArray) -> PassageFeatures:
         """PassageFeatures of some passages, in the order asked for; a passage may come twice."""
         parts = {name: getattr(self, name).take(rows) for name in _RAGGED}
-        return PassageFeatures(**parts, probabilities=self.probabilities[rows])
+        return PassageFeatures(**parts, probabilities=self.probabilities[rows], titles=self.titles[rows])
 
 
 HEADING_WORDS = 24
@@ -135,13 +136,15 @@ class PassageEncoder:
         def of_sentences(name: str, wanted: bool) -> Ragged:
             return Ragged(of_texts[name][items.which], items.offsets) if wanted else no_rows(len(items))
 
+        pieces = items.joined(chained(read), kept) if tokens else no_rows(len(items))
         evidence = PassageFeatures(
             sentences=of_sentences("pooled", vectors),
             words=Ragged(items.words, items.offsets),
             provides=of_sentences("provides", "provides" in views),
             probabilities=probabilities.astype(np.float32),
             tokens=items.joined(chained(found), kept) if tokens else no_rows(len(items)),
-            pieces=items.joined(chained(read), kept) if tokens else no_rows(len(items)),
+            pieces=pieces,
+            titles=np.minimum(kept, pieces.lengths()),
             terms=joined,
         )
         long = [row for row, passage in enumerate(passages) if len(passage.text) > READ]

@@ -81,7 +81,8 @@ class PassageIndex(PassageRows):
         """What re-ranking reads of some passages, read again or decoded."""
         if self.form == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
-        stored = Evidence(*(self._take(name, rows) for name in ("tokens", "sentences", "provides", "pieces")))
+        ragged = (self._take(name, rows) for name in ("tokens", "sentences", "provides", "pieces"))
+        stored = Evidence(*ragged, self.of_rows("titles", rows).astype(np.int64))
         if int(stored.terms.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)
@@ -132,10 +133,7 @@ class PassageIndex(PassageRows):
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
         found = candidates.find(search, n)
-        probabilities = np.empty((len(found), len(self.classes)), np.float32)
-        for segment, here, local in self._within(found.rows):
-            probabilities[here] = segment.probabilities[local]
-        found = replace(found, probabilities=probabilities)
+        found = replace(found, probabilities=self.of_rows("probabilities", found.rows))
         if passage_encoder is None or not len(found):
             return found
         return replace(found, **self.evidence(found.rows, passage_encoder)._asdict())

@@ -83,6 +83,13 @@ class PassageRows:
             here = np.flatnonzero(owner == number)
             yield self.segments[number], here, rows[here] - self.starts[number]
 
+    def of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
+        """Some rows of an array that has one for each passage."""
+        found = np.empty((len(rows), *getattr(self.segments[0], name).shape[1:]), getattr(self.segments[0], name).dtype)
+        for segment, here, local in self._within(rows):
+            found[here] = getattr(segment, name)[local]
+        return found
+
     def _take(self, name: str, rows: IntArray) -> Ragged:
         """Some rows of a ragged array."""
         if len(self.segments) == 1:

@@ -77,6 +77,7 @@ class Candidates:
     sentences: Ragged  #: unit vectors of the sentences, float32 of item shape (dim,); each passage has at least one
     provides: Ragged  #: what each of them provides, float32 of item shape (d,); no rows where it is not known
     terms: Ragged  #: word-piece ids that `tokens` has vectors for
+    titles: IntArray  #: how many of them are those of the title, which come first, (n,)
     idf: FloatArray  #: inverse document frequency of each word piece, (vocabulary,); 0 for pieces that are no terms
     passages: tuple[Passage, ...] | None = None  #: the passages; None: the index is asked for them by `rows`
     order: IntArray | None = None  #: places by `score` after re-ranking, best first, (n,); None: as they stand
@@ -100,11 +101,12 @@ class Evidence(NamedTuple):
     sentences: Ragged
     provides: Ragged
     terms: Ragged
+    titles: IntArray
 
 
 def no_evidence(n: int) -> Evidence:
     """Evidence of n candidates that nothing will look at: empty rows."""
-    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n))
+    return Evidence(no_rows(n), no_rows(n), no_rows(n), no_rows(n), np.zeros(n, np.int64))
 
 
 FOLDER = "folder"

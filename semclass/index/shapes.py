@@ -54,6 +54,7 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
         "scales.npy": (segment.scales.values, (len(segment.sentences.values),), ("f4",)),
         "shares.npy": (segment.shares.values, (len(segment.sentences.values),), ("f4",)),
         "probabilities.npy": (segment.probabilities, (n, len(header["classes"])), ("f4",)),
+        "titles.npy": (segment.titles, (n,), ("u2",)),
         "id_hashes.npy": (segment.id_hashes, (n,), ("u8",)),
         "id_rows.npy": (segment.id_rows, (n,), ("u",)),
         "bm25/lengths.npy": (found.lengths, (n,), ("u",)),
@@ -106,6 +107,8 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
         if kind == "f4" and values.size:
             require(np.isfinite([values.min(), values.max()]).all(), path, "it holds numbers that are not finite")
+    within = lean or (segment.titles <= segment.pieces.lengths()).all()
+    require(within, where / "titles.npy", "a title has more word pieces than its passage")
     empty = n and not segment.sentences.lengths().all()
     require(not empty, where / "sentence_offsets.npy", "there is a passage without a sentence")
 

@@ -198,7 +198,8 @@ def read_evidence(
         return evidence_of(passage_encoder, passages)
     read = {name: _bytes(points, name, *kind) for name, kind in stored_types(passage_encoder, form).items()}
     pieces = _bytes(points, "pieces", "<u4", 1)
-    stored = Evidence(**read, terms=Ragged(pieces.values[:, 0], pieces.offsets))
+    titles = np.minimum([point.payload["titles"] for point in points], pieces.lengths())
+    stored = Evidence(**read, terms=Ragged(pieces.values[:, 0], pieces.offsets), titles=titles)
     return decoded(stored, passage_encoder.codebooks if form == "standard" else None)
 
 

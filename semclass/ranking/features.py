@@ -144,7 +144,8 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         where a passage has the question's words, little else, and does not give what is asked, and another one does.
         o is ``overlap`` of the words in the sentences that ask alone, which those of others would hide: their sum(w) is
         counted as at least `ENOUGH` there, if the whole text's is. r is the share of these words in the idf of the
-        passage's word pieces, divided by `REPEATING`, 1 at most. 0 for a text that asks nothing, such as keywords, see
+        passage's word pieces, divided by `REPEATING`, 1 at most. Titles are not counted: a section whose heading is the
+        question is where its answer stands. 0 for a text that asks nothing, such as keywords, see
         :func:`semclass.heads.asked.asks`.
     ``bm25_z``, ``sentence_z``, ``cosine_rarity_z``, ``overlap_z``, ``provided_z``, ``expected_z``
         z-scores.
@@ -156,7 +157,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
     n = len(candidates.terms)
     if not n:
         return np.zeros((0, len(PAIR_FEATURES)), np.float32)
-    asked, present = _compared_words(query, candidates.terms, candidates.idf, words)
+    asked, present, told = _compared_words(query, candidates, words)
     each = np.full(n, 1 / n, np.float32)
     classed = len(query.probabilities) > 0
     columns = {
@@ -166,7 +167,7 @@ def pair_features(query: Query, candidates: Candidates, words: WordTable) -> Flo
         "bm25": candidates.bm25,
         "match": candidates.probabilities.astype(np.float64) @ query.probabilities if classed else np.zeros(n),
         "sentence": _best_product(unit(query.pooled), candidates.sentences),
-        **_lexical(asked, present, _masses(candidates), each),
+        **_lexical(asked, present, told, _masses(candidates), each),
     }
     columns |= _provided(query, candidates.provides, columns["echoed"])
     columns |= _spread(columns, each)
@@ -185,51 +186,63 @@ class _Asked:
 
 
 def _compared_words(
-    query: Query, passages: Ragged, idf: FloatArray, table: WordTable
-) -> tuple[_Asked, npt.NDArray[np.bool_]]:
-    """Words of the question, and whether each of n passages has them, bool of shape (words, n)."""
-    terms, m = query.terms, len(query.terms)
+    query: Query, candidates: Candidates, table: WordTable
+) -> tuple[_Asked, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Words of the question, and whether each of n passages, and its text without the title, has them, (words, n)."""
+    terms, m, passages, idf = query.terms, len(query.terms), candidates.terms, candidates.idf
     # one pass over all texts, the question first
     pieces = np.concatenate([terms, passages.values], dtype=np.int64, casting="unsafe")
     every = words_of(Ragged(pieces, np.append(0, passages.offsets + m)), table)
     count = int(every.keys.offsets[1])
     keys, starts = every.keys.values, every.starts[:count]
-    present = _present(keys[:count], Ragged(keys[count:], every.keys.offsets[1:] - count))
+    given = Ragged(keys[count:], every.keys.offsets[1:] - count)
+    untitled = every.starts[count:] - m >= np.repeat(passages.offsets[:-1] + candidates.titles, given.lengths())
+    present, told = _present(keys[:count], given, untitled)
     if not count:
         nothing = np.zeros(0, np.float32)
-        return _Asked(nothing, nothing, nothing, starts, nothing), present
+        return _Asked(nothing, nothing, nothing, starts, nothing), present, told
     weights = np.maximum.reduceat(idf[terms], starts)
     numbers = np.maximum.reduceat(table.digits[terms], starts) & (weights > 0)
     word = np.searchsorted(starts, np.arange(m), side="right") - 1
     rarity = (np.log1p(weights) / np.bincount(word))[word[: len(query.tokens)]]
-    return _Asked(
-        weights, numbers, query.asking[starts], word[: len(rarity)], rarity / max(rarity.sum(), 1e-6)
-    ), present
+    rarity /= max(rarity.sum(), 1e-6)
+    return _Asked(weights, numbers, query.asking[starts], word[: len(rarity)], rarity), present, told
 
 
-def _present(asked: npt.NDArray[np.uint64], given: Ragged) -> npt.NDArray[np.bool_]:
-    """Whether a passage has a word, bool of shape (words, n)."""
-    present = np.zeros((len(asked), len(given)), np.bool_)
+def _present(
+    asked: npt.NDArray[np.uint64], given: Ragged, untitled: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether a passage has a word, and whether it is among its `untitled` words, each bool of shape (words, n)."""
+    present, told = np.zeros((2, len(asked), len(given)), np.bool_)
     # matches are few, so that working on their places is cheaper than on the whole table
     row, column = np.divmod(np.flatnonzero(asked[:, None] == given.values[None, :]), max(len(given.values), 1))
-    present[row, np.searchsorted(given.offsets, column, side="right") - 1] = True
-    return present
+    passage = np.searchsorted(given.offsets, column, side="right") - 1
+    present[row, passage] = True
+    there = untitled[column]
+    told[row[there], passage[there]] = True
+    return present, told
 
 
 def _masses(candidates: Candidates) -> FloatArray:
-    """Idf of all word pieces of each passage, (n,)."""
-    sums = np.append(0.0, candidates.idf[candidates.terms.values].cumsum(dtype=np.float64))[candidates.terms.offsets]
-    return np.asarray(np.diff(sums), np.float32)
+    """Idf of all word pieces of each passage without its title, (n,)."""
+    ends = candidates.terms.offsets
+    sums = np.append(0.0, candidates.idf[candidates.terms.values].cumsum(dtype=np.float64))
+    return np.asarray(sums[ends[1:]] - sums[ends[:-1] + candidates.titles], np.float32)
 
 
 def _lexical(
-    asked: _Asked, present: npt.NDArray[np.bool_], masses: FloatArray, each: FloatArray
+    asked: _Asked,
+    present: npt.NDArray[np.bool_],
+    told: npt.NDArray[np.bool_],
+    masses: FloatArray,
+    each: FloatArray,
 ) -> dict[str, npt.NDArray[Any]]:
-    """Features of equal words; `masses` are the passages' idf."""
+    """Features of equal words, `present` in a passage or `told` by its text; `masses` are the idf of the texts."""
     there, total = present.astype(np.float32), asked.weights.sum()
     share, asking = asked.weights / max(total, 1e-6), asked.weights * asked.asking
-    rows = [share, share * (1 - there @ each), asked.numbers, asking]
-    overlap, overlap_rare, numbers, repeated = (_summed(row, there) for row in np.array(rows, np.float32))
+    rows = [share, share * (1 - there @ each), asked.numbers]
+    overlap, overlap_rare, numbers = (_summed(row, there) for row in np.array(rows, np.float32))
+    repeated = _summed(np.asarray(asking, np.float32), told.astype(np.float32))
     echoed = repeated / max(asking.sum(), min(total, ENOUGH), 1e-6)
     return {
         "overlap": overlap,

@@ -224,6 +224,7 @@ class Reranker:
                     sentences=units.take(rows),
                     provides=own.provides,
                     terms=own.pieces,
+                    titles=own.titles,
                     idf=self.models.pairs.idf,
                 )
             )
