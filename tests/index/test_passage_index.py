@@ -102,7 +102,7 @@ def test_a_changed_file_is_named_with_the_command_that_helps(saved, name):
 def test_a_manifest_of_another_protocol_or_without_a_field_is_refused(saved):
     path = saved / "manifest.json"
     manifest = json.loads(path.read_text())
-    for protocol in (4, 6):
+    for protocol in (5, 7):
         path.write_text(json.dumps({**manifest, "protocol": protocol}))
         with pytest.raises(ArtifactError, match=f"protocol {protocol}"):
             PassageIndex.load(saved)

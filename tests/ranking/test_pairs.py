@@ -38,6 +38,7 @@ class Passages:
     sentences: Ragged
     provides: Ragged
     terms: Ragged
+    titles: np.ndarray
     idf: np.ndarray
     dense: np.ndarray
     bm25: np.ndarray
@@ -46,7 +47,7 @@ class Passages:
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
         texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.terms))
-        return Passages(*texts, self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
+        return Passages(*texts, self.titles[rows], self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
 
 
 def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
@@ -78,6 +79,7 @@ def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2
         ragged([vectors(1 + count // 20) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged([vectors((1 + count // 20) * bool(expected)) for count in token_counts], np.zeros((0, dim), np.float32)),
         ragged(terms, np.zeros(0, np.int64)),
+        np.array([rng.choice([0, min(2, len(row)), len(row)]) for row in terms]),
         idf,
         rng.uniform(-1, 1, n),
         rng.uniform(0, 30, n),
@@ -117,6 +119,12 @@ def words_in(terms):
     return keys, words
 
 
+def words_after(terms, title):
+    """Words that begin behind the pieces of a title."""
+    keys, pieces = words_in(terms)
+    return [key for place, key in enumerate(keys) if sum(map(len, pieces[:place])) >= title]
+
+
 def slow(question, passages):
     """All features, by their definitions."""
     n, q = len(passages.terms), len(question.tokens)
@@ -138,6 +146,7 @@ def slow(question, passages):
         best = [max(row, default=0.0) for row in cosine]
         held = words_in(passages.terms.row(p))[0]
         present = [key in held for key in keys]
+        told = words_after(passages.terms.row(p), int(passages.titles[p]))
         row = {
             "dense": passages.dense[p],
             "sentence": max(passages.sentences.row(p) @ question.pooled / np.linalg.norm(question.pooled)),
@@ -157,8 +166,8 @@ def slow(question, passages):
         }
         if len(question.asks):
             row["provided"] = max(float(sentence @ question.asks) for sentence in passages.provides.row(p))
-            repeated = sum(asking[k] * present[k] for k in range(len(keys)))
-            mass = sum(float(passages.idf[piece]) for piece in passages.terms.row(p)) or 1.0
+            repeated = sum(asking[k] * (keys[k] in told) for k in range(len(keys)))
+            mass = sum(float(passages.idf[piece]) for piece in passages.terms.row(p)[passages.titles[p] :]) or 1.0
             echoed = repeated / most * min(1, repeated / mass / REPEATING)
             row["echo"] = echoed**2
             nearest = [max((float(vector @ token) for token in tokens), default=0.0) for vector in question.expects]
@@ -240,7 +249,7 @@ def test_a_word_of_many_pieces_counts_once():
 
 def test_words_beside_a_question_hide_no_echo_of_it():
     question, passages = make(12, [20, 3], [0, 0], 4, 0)
-    passages = replace(passages, idf=np.full(VOCABULARY, ENOUGH, np.float32))
+    passages = replace(passages, idf=np.full(VOCABULARY, ENOUGH, np.float32), titles=np.zeros(2, np.int64))
     texts = [([2, 3, 4, 7], [True] * 4), ([5, 6, 2, 3, 4, 7], [False] * 2 + [True] * 4), ([2, 3, 4, 7], [False] * 4)]
     alone, behind, nothing = (
         column(
@@ -259,11 +268,25 @@ def test_a_long_passage_with_the_words_of_a_question_is_no_echo_of_it():
     passages = replace(
         passages,
         idf=np.full(VOCABULARY, ENOUGH, np.float32),
+        titles=np.zeros(2, np.int64),
         terms=Ragged(np.array([2, 3, 4] + [5, 6, 8, 9] * 4 + [5] + [2, 3, 4]), passages.terms.offsets),
         provides=Ragged(np.repeat(-question.asks[None], len(passages.provides.values), 0), passages.provides.offsets),
     )
     long, short = column(pair_features(question, passages, WORDS), "echo")
     assert 0 < long < short
+
+
+def test_a_title_that_is_the_question_is_no_echo_of_it():
+    question, passages = make(12, [9, 9], [0, 0], 4, 0)
+    question = replace(question, terms=np.array([2, 3, 4, 7]), asking=np.array([True] * 4))
+    passages = replace(
+        passages,
+        titles=np.array([4, 0]),
+        terms=Ragged(np.array([2, 3, 4, 7, 5, 6, 5, 6, 5] * 2), passages.terms.offsets),
+        provides=Ragged(np.repeat(-question.asks[None], 2, 0), passages.provides.offsets),
+    )
+    headed, repeated = column(pair_features(question, passages, WORDS), "echo")
+    assert headed == 0 < repeated
 
 
 def test_no_candidates_have_no_rows():
