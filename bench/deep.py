@@ -21,7 +21,7 @@ from semclass import HybridRetriever, Models, Reranker
 from semclass.core.types import Passage, Ragged
 from semclass.evaluation.dataset import load_dataset
 from semclass.evaluation.evaluate import cached_index
-from semclass.ranking.deep import WEIGHT
+from semclass.ranking.deep import WEIGHT, gain_of
 from semclass.ranking.methods import METHODS
 from semclass.scoring.topk import unit
 from semclass.train.calibration import expected_calibration_error
@@ -109,7 +109,7 @@ def contrast(data: str) -> dict[str, Any]:
     score, odds, gains = (np.array(part, np.float64) for part in zip(*ranked, strict=True))
 
     def first(read: int, weight: float) -> tuple[float]:
-        best = (score[:, :read] + weight * odds[:, :read]).argmax(axis=1)
+        best = (score[:, :read] + weight * gain_of(odds[:, :read])).argmax(axis=1)
         return (round(float(gains[np.arange(len(gains)), best].mean()), 4),)
 
     return {"questions": len(items), **by_setting(("first",), first)}
@@ -127,7 +127,7 @@ def figure(
     read: int, weight: float, score: Array, odds: Array, gains: Array, ideal: Array, plain: Array
 ) -> tuple[float, float]:
     """Both figures where so many are read and their log-odds have a weight."""
-    keys = score[:, :read] + weight * odds[:, :read]
+    keys = score[:, :read] + weight * gain_of(odds[:, :read])
     order = np.argsort(-keys, axis=1, kind="stable")
     moved = gains.copy()
     moved[:, :read] = np.take_along_axis(gains[:, :read], order, axis=1)

@@ -38,6 +38,10 @@ WORDS = 45
 WEIGHT = 0.1
 """What a unit of its log-odds adds to the score of the default method."""
 
+UNLIKELY = -2.0
+"""Log-odds below which each unit counts twice: what is hardly an answer falls behind, while among likely ones other evidence
+decides. Of the contrast items 67 % have the answer first in place of 61 %; retrieval sets lose nothing (``bench/deep.py``)."""
+
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]
 
@@ -71,6 +75,11 @@ class DeepHead:
             feeds = {"states": padded(ragged(rows, rows[0])), "marks": padded(ragged(marks, marks[0]), dtype=np.int64)}
             found[batch] = self.network.run(["logits"], feeds)[0][:, 0]
         return found
+
+
+def gain_of(log_odds: DoubleArray) -> DoubleArray:
+    """What log-odds count, see :data:`UNLIKELY`."""
+    return log_odds + np.minimum(log_odds - UNLIKELY, 0)
 
 
 def pairs_of(encoder: Encoder, questions: Sequence[str], passages: Sequence[Sequence[str]]) -> list[Pair]:

@@ -21,7 +21,7 @@ from semclass.heads.questions import QuestionClassifier
 from semclass.heads.texts import open_encoder
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.records import Candidates, Query, sum_of
-from semclass.ranking.deep import WEIGHT, DeepHead
+from semclass.ranking.deep import WEIGHT, DeepHead, gain_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
 from semclass.ranking.methods import Method, weight_of
@@ -314,7 +314,8 @@ class Models:
         first = ranked.places[:count]
         odds = self.deep.log_odds(query, ranked.sentences.take(first), [passages[place] for place in first])
         added, answers = np.zeros(len(ranked)), ranked.components["answers"].copy()
-        added[first] = weight * (odds - odds.min(initial=np.inf))
+        gain = gain_of(odds)
+        added[first] = weight * (gain - gain.min(initial=np.inf))
         answers[first] = 1 / (1 + np.exp(-odds))
         return _summed(ranked, {"deep": added}, {**ranked.components, "answers": answers})
 
