@@ -81,8 +81,9 @@ class PassageIndex(PassageRows):
         """What re-ranking reads of some passages, read again or decoded."""
         if self.form == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
-        ragged = (self._take(name, rows) for name in ("tokens", "sentences", "provides", "pieces"))
-        stored = Evidence(*ragged, self.of_rows("titles", rows).astype(np.int64))
+        ragged = {name: self._take(name, rows) for name in ("tokens", "sentences", "provides")}
+        titles = self.of_rows("titles", rows).astype(np.int64)
+        stored = Evidence(**ragged, terms=self._take("pieces", rows), titles=titles)
         if int(stored.terms.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
         return decoded(stored, passage_encoder.codebooks if self.codebooks else None)

@@ -39,8 +39,9 @@ WEIGHT = 0.1
 """What a unit of its log-odds adds to the score of the default method."""
 
 UNLIKELY = -2.0
-"""Log-odds below which each unit counts twice: what is hardly an answer falls behind, while among likely ones other evidence
-decides. Of the contrast items 67 % have the answer first in place of 61 %; retrieval sets lose nothing (``bench/deep.py``)."""
+"""Log-odds below which each unit counts twice: what is hardly an answer falls behind; among likely ones, other evidence
+decides. Of the contrast items 67 % have the answer first in place of 61 %, and retrieval sets lose nothing, see
+``bench/deep.py``."""
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 Pair: TypeAlias = tuple[FloatArray, npt.NDArray[np.int64]]

@@ -47,7 +47,9 @@ class Passages:
     def take(self, rows) -> Passages:
         rows = np.asarray(rows, np.int64)
         texts = (each.take(rows) for each in (self.tokens, self.sentences, self.provides, self.terms))
-        return Passages(*texts, self.titles[rows], self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities)))
+        return Passages(
+            *texts, self.titles[rows], self.idf, *(each[rows] for each in (self.dense, self.bm25, self.probabilities))
+        )
 
 
 def make(seed, token_counts, extra, length, cut, *, dim=4, classes=3, expected=2):
