@@ -108,7 +108,8 @@ class PassageEncoder:
         Each distinct sentence is read once, with its passage's title before it. `vectors` of sentences, vectors of `tokens`
         and probabilities of `classes` that are not asked for are not computed: their rows are empty.
         """
-        items = Sentences.of([passage.text for passage in passages], [title_of(passage) for passage in passages])
+        texts = [body_of(passage) for passage in passages]
+        items = Sentences.of(texts, [title_of(passage) for passage in passages])
         reader = for_passages(self.encoder)
         head = self.classifier.encoder_views if classes else ()
         compared = ("tokens", *(("provides",) if self.provided_dim else ())) if tokens else ()
@@ -147,10 +148,10 @@ class PassageEncoder:
             titles=np.minimum(kept, pieces.lengths()),
             terms=joined,
         )
-        long = [row for row, passage in enumerate(passages) if len(passage.text) > READ]
+        long = [row for row, text in enumerate(texts) if len(text) > READ]
         if not long:
             return evidence, items.passages(cut)
-        evidence = replace(evidence, terms=self._with_rest(joined, {row: passages[row].text for row in long}))
+        evidence = replace(evidence, terms=self._with_rest(joined, {row: texts[row] for row in long}))
         return evidence, tuple(sorted({*long, *items.passages(cut)}))
 
     def _with_rest(self, terms: Ragged, texts: Mapping[int, str]) -> Ragged:
@@ -177,6 +178,14 @@ def title_of(passage: Passage) -> str:
     return _path(headings) if isinstance(headings, list) else ""
 
 
+def body_of(passage: Passage) -> str:
+    """Text that is read behind the title: without the heading that it opens with, if the title ends with that."""
+    first, _, rest = passage.text.partition("\n")
+    heading = first.lstrip("#").strip()
+    repeated = first.startswith("#") and heading and title_of(passage).rstrip(".").endswith(heading.rstrip("."))
+    return rest if repeated and rest.strip() else passage.text
+
+
 def _path(headings: Sequence[object]) -> str:
     """Write headings as sentences, outermost first: the innermost, and as many others as HEADING_WORDS allows."""
     path: list[str] = []
@@ -196,4 +205,4 @@ def searchable(passage: Passage) -> str:
     if title and isinstance(passage.text, str) and not passage.text.strip():
         return title
     text = check_text(passage.text, f"text of passage {passage.id!r}")
-    return f"{title} {text}" if title else text
+    return f"{title} {body_of(passage)}" if title else text
