@@ -24,6 +24,7 @@ EVIDENCE: Mapping[str, float] = {
     "unmet": -0.00356,
     "unmet_rarity": -0.0057,
     "overlap": -0.28,
+    "numbers": -0.2,
     "provided": -0.036,
     "echo": -1.7,
     "expected": 0.049,

@@ -284,7 +284,7 @@ def test_a_title_that_is_the_question_is_no_echo_of_it():
     passages = replace(
         passages,
         titles=np.array([4, 0]),
-        terms=Ragged(np.array([2, 3, 4, 7, 5, 6, 5, 6, 5] * 2), passages.terms.offsets),
+        terms=Ragged(np.array([2, 3, 4, 7, 6, 6, 6, 6, 6] * 2), passages.terms.offsets),
         provides=Ragged(np.repeat(-question.asks[None], 2, 0), passages.provides.offsets),
     )
     headed, repeated = column(pair_features(question, passages, WORDS), "echo")
