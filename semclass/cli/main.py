@@ -8,6 +8,7 @@ input that is not allowed, damaged files and missing extras; 130 for an interrup
 from __future__ import annotations
 
 import sys
+import tempfile
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -78,12 +79,23 @@ def list_models(*, as_json: bool, models: Path | None) -> None:
 
 
 @cli.command()
+@click.option("--serve", "in_browser", is_flag=True, help="Serve the page with these passages instead.")
 @options.models
-def demo(*, models: Path | None) -> None:
+@click.pass_context
+def demo(context: click.Context, *, in_browser: bool, models: Path | None) -> None:
     """Run the main job on a small corpus: classify, index, search, re-rank."""
-    from semclass.demo import run
+    from semclass.demo import CORPUS, run
 
-    run(models, click.echo)
+    if not in_browser:
+        run(models, click.echo, lambda text: click.style(text, bold=True))
+        return
+    from semclass.documents.readers import read_corpus
+    from semclass.index.passage_encoder import PassageEncoder
+
+    with tempfile.TemporaryDirectory() as folder:
+        encoder = PassageEncoder.load(models)
+        semclass.build_index(folder, read_corpus(CORPUS), passage_encoder=encoder)
+        context.invoke(serve, place=folder, models=models)
 
 
 @cli.command()
