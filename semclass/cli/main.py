@@ -22,7 +22,7 @@ from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
 from semclass.cli.search import rerank, search
-from semclass.cli.serve import serve
+from semclass.cli.serve import mcp, serve
 from semclass.cli.sync import sync
 from semclass.core.errors import ArtifactError, SemclassError
 
@@ -54,7 +54,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 index.add_command(sync)
-for command in (classify, index, search, rerank, tune, evaluate, serve):
+for command in (classify, index, search, rerank, tune, evaluate, serve, mcp):
     cli.add_command(command)
 
 

@@ -87,6 +87,22 @@ def serve(
         server.run(create_app(engine, settings), settings, listener)
 
 
+@click.command()
+@click.argument("place", metavar="INDEX")
+@options.models
+@options.encoder
+def mcp(place: str, models: Path | None, encoder: str | None) -> None:
+    """Serve INDEX to an assistant by the Model Context Protocol, on standard input and output.
+
+    INDEX is a folder, or the address of a collection on a Qdrant server. Its tools are search, context and classify.
+    """
+    from semclass.integrations.mcp_server import make_server
+    from semclass.ranking.models import Models
+
+    import_extra("mcp", "mcp")  # before models are loaded
+    make_server(options.open_retriever(place, Models.load(models, encoder=encoder))).run()
+
+
 def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     """Names that requests may give the service; none: any."""
     from semclass.service.access import LOOPBACK_NAMES, is_loopback

@@ -1,0 +1,84 @@
+"""An index as a server of the Model Context Protocol: assistants search it and get contexts (extra ``mcp``)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from semclass import __version__
+from semclass.context.build import build_context
+from semclass.core.checks import check_positive
+from semclass.core.errors import SemclassError, import_extra
+from semclass.ranking.retriever import HybridRetriever
+
+SHOWN = 10
+"""Passages of a search, unless the caller asks for another number."""
+
+WORDS = 600
+"""Words of a context, likewise."""
+
+INSTRUCTIONS = (
+    "Passages of one collection of documents. Ask `search` in a whole question; `context` gives one text with numbered "
+    "sources to answer from, and to name them. What no passage answers, the collection does not say."
+)
+
+
+def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
+    """Make a server over an index.
+
+    Its tools are ``search`` and ``context``, and ``classify`` where the models classify questions. Errors of semclass are
+    told to the caller; the server goes on.
+
+    Parameters
+    ----------
+    retriever
+        What is searched, such as ``HybridRetriever.load("my-index")``.
+    name
+        The server's name, which assistants show.
+
+    Returns
+    -------
+    mcp.server.mcpserver.MCPServer
+        ``run()`` serves standard input and output.
+
+    Raises
+    ------
+    MissingExtraError
+        If the package ``mcp`` is not installed.
+    """
+    module = import_extra("mcp.server.mcpserver", "mcp")
+    server = module.MCPServer(name, version=__version__, instructions=INSTRUCTIONS)
+    reads = import_extra("mcp_types", "mcp").ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    refused = import_extra("mcp.server.mcpserver.exceptions", "mcp").ToolError
+
+    def hits(question: str, k: int, where: dict[str, Any] | None) -> Any:
+        try:
+            return retriever.search(question, check_positive(k, "k"), where=where)
+        except SemclassError as error:
+            raise refused(str(error)) from error
+
+    def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}."""
+        found = hits(question, k, where)
+        return [{"id": hit.id, "text": hit.text, "score": hit.score, "metadata": dict(hit.metadata)} for hit in found]
+
+    def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One text of at most so many words to answer a question from, with numbered sources."""
+        found = hits(question, SHOWN, where)
+        try:
+            made = build_context(found, budget=check_positive(words, "words"))
+        except SemclassError as error:
+            raise refused(str(error)) from error
+        return {"text": made.text, "sources": [asdict(source) for source in made.sources]}
+
+    def classify(question: str) -> dict[str, Any]:
+        """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""
+        try:
+            found = retriever.models.questions.predict([question])[0]
+        except SemclassError as error:
+            raise refused(str(error)) from error
+        return {"label": found.fine, "probability": found.fine_probability}
+
+    for tool in (search, context, *((classify,) if retriever.models.has_classes else ())):
+        server.tool(annotations=reads)(tool)
+    return server
