@@ -66,6 +66,8 @@ def check(segment: Segment, header: Mapping[str, Any], passages: int, where: Pat
     _check_rows(segment, lean=header["form"] == "lean", exact=exact, where=where)
     for name, (array, shape, kinds) in shapes.items():
         _check_array(array, shape, kinds, where / name)
+    within = header["form"] == "lean" or (segment.titles <= segment.pieces.lengths()).all()
+    require(within, where / "titles.npy", "a title has more word pieces than its passage")
     rows = np.bincount(segment.id_rows, minlength=n) if n else segment.id_rows
     require(len(rows) == n and (rows == 1).all(), where / "id_rows.npy", "it does not name each row once")
     require((segment.id_hashes[1:] >= segment.id_hashes[:-1]).all(), where / "id_hashes.npy", "it does not rise")
@@ -107,8 +109,6 @@ def _check_rows(segment: Segment, *, lean: bool, exact: bool, where: Path) -> No
         require(kind in kinds or values.dtype.kind in kinds, path, f"the type is {values.dtype}")
         if kind == "f4" and values.size:
             require(np.isfinite([values.min(), values.max()]).all(), path, "it holds numbers that are not finite")
-    within = lean or (segment.titles <= segment.pieces.lengths()).all()
-    require(within, where / "titles.npy", "a title has more word pieces than its passage")
     empty = n and not segment.sentences.lengths().all()
     require(not empty, where / "sentence_offsets.npy", "there is a passage without a sentence")
 
