@@ -11,7 +11,7 @@ import re
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,10 +19,14 @@ from typing import Any, TypeVar
 from bench import readme
 from bench.contrast import PLAIN
 from bench.steps import Bench
+from datasets_io import read_jsonl
 from semclass import Hit, HybridRetriever, Models, Passage, PassageIndex
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError
+from semclass.core.types import FloatArray
+from semclass.documents.chunking import cut
 from semclass.documents.readers import iter_passages
+from semclass.encoders.onnx_encoder import for_passages
 from semclass.ranking.methods import DEFAULT
 
 HELD = Path(__file__).parent / "documents"
@@ -36,11 +40,16 @@ CUTS = {
     "window, 200 words": {"by": "window", "size": 200},
     "section": {"by": "section"},
     "section, 200 words": {"by": "section", "size": 200},
+    "meaning, 100 words": {"by": "meaning"},
+    "meaning, 200 words": {"by": "meaning", "size": 200},
 }
 """Ways to cut, the default first."""
 
 DEFAULT_CUT = next(iter(CUTS))  # only for it all methods are asked
 KINDS = ("question", "faq")
+
+SENTENCES, ARTICLE = 2400, 60  # of SQuAD's articles, that are read, and that are a document
+ONE_IN = 20  # question of these that is asked
 
 FIRST = (1, 3, 5, 10)  # so many passages are looked at
 BUDGET = 300  # words that are handed on, whatever the cut
@@ -112,7 +121,18 @@ def run(bench: Bench) -> dict[str, Any]:
             for cut, cutting in CUTS.items()
             if cut == DEFAULT_CUT or not bench.quick
         }
-    return {"quick": bench.quick, "trees": trees}
+    articles = {
+        cut: bench.step(
+            f"documents/articles/{cut}",
+            "bench.documents:measure_articles",
+            data=bench.data,
+            cutting=cutting,
+            quick=bench.quick,
+        )
+        for cut, cutting in CUTS.items()
+        if cutting["by"] in ("sentence", "window", "meaning")
+    }
+    return {"quick": bench.quick, "trees": trees, "articles": articles}
 
 
 def fetch(name: str, place: Path) -> None:
@@ -137,7 +157,8 @@ def measure(
     folder: str, source: str, cutting: Mapping[str, Any], methods: Sequence[str], *, quick: bool
 ) -> dict[str, Any]:
     """Where each question's section stands by each method, and how much of its excerpt the first passages hold."""
-    passages, models = list(iter_passages(folder, **cutting)), Models.load(threads=1)
+    models = Models.load(threads=1)
+    passages = list(iter_passages(folder, **cutting, vectors=vectors_of(models)))
     index = PassageIndex.build(passages, passage_encoder=models.passage_encoder)
     retriever, questions = HybridRetriever(index, models), questions_of(source, quick=quick)
     lengths = [len(passage.text.split()) for passage in passages]
@@ -149,14 +170,52 @@ def measure(
             ranks[method].append(next((hit.rank for hit in hits if is_right(hit, question)), None))
             if method == methods[0] and question.excerpt:
                 excerpts.append(list(held(hits, question)))
-    means = [sum(column) / len(column) for column in zip(*excerpts, strict=True)]
     return {
         "passages": len(passages),
         "words": sum(lengths) / len(lengths),
         "few_words": sum(length <= FEW for length in lengths) / len(lengths),
         "ranks": ranks,  # of the first right passage, question by question
-        "excerpts": dict(zip(COLUMNS, means, strict=True)),
+        "excerpts": means_of(excerpts),
     }
+
+
+def measure_articles(data: str, cutting: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
+    """How much of the sentence that answers the first passages hold, in articles without headings."""
+    texts, names = dict[str, str](), dict[str, tuple[str, str]]()
+    corpus, queries = (
+        read_jsonl(Path(data) / "squad_sentences" / f"dev.{kind}.jsonl.gz") for kind in ("corpus", "queries")
+    )
+    sentences = corpus[: SENTENCES // QUICK if quick else SENTENCES]
+    for start in range(0, len(sentences), ARTICLE):
+        part, name = sentences[start : start + ARTICLE], f"{start}.txt"
+        texts[name] = " ".join(row["text"] for row in part)
+        names |= {row["_id"]: (name, row["text"]) for row in part}
+    asked = [(row["text"], *names[row["relevant"]]) for row in queries if row["relevant"] in names]
+    models = Models.load(threads=1)
+    passages = [
+        passage for name, text in texts.items() for passage in cut(text, name, **cutting, vectors=vectors_of(models))
+    ]
+    retriever = HybridRetriever(PassageIndex.build(passages, passage_encoder=models.passage_encoder), models)
+    excerpts = []
+    for text, document, excerpt in asked[::ONE_IN]:
+        question = Question("articles", "question", text, document, "", "no", excerpt)
+        excerpts.append(list(held(retriever.search(text, k=max(FIRST)), question)))
+    return {
+        "passages": len(passages),
+        "words": sum(len(passage.text.split()) for passage in passages) / len(passages),
+        "few_words": sum(len(passage.text.split()) <= FEW for passage in passages) / len(passages),
+        "questions": len(excerpts),
+        "excerpts": means_of(excerpts),
+    }
+
+
+def vectors_of(models: Models) -> Callable[[Sequence[str]], FloatArray]:
+    encoder = for_passages(models.encoder)
+    return lambda texts: encoder.encode(texts).rows("pooled")
+
+
+def means_of(excerpts: Sequence[Sequence[float]]) -> dict[str, float]:
+    return dict(zip(COLUMNS, [sum(column) / len(column) for column in zip(*excerpts, strict=True)], strict=True))
 
 
 def words(text: str) -> list[str]:
@@ -232,12 +291,14 @@ def table_of_cuts(found: Mapping[str, Any]) -> str:
     """What each cut finds, and how much of what is needed it holds."""
     results = found["documents"]
     rows = []
-    for name, cuts in results["trees"].items():
-        for cut, row in cuts.items():
+    for name, cuts in {**results["trees"], "articles": results.get("articles", {})}.items():
+        for cut_by, row in cuts.items():
             told, one = row["excerpts"], {"kind": "question", "source": name}
+            found_by = [
+                shares(results, cut_by, DEFAULT, most, **one) if name in results["trees"] else "-" for most in (1, 3)
+            ]
             rows.append((
-                name, cut, f"{row['passages']:,}", f"{row['words']:.0f}", f"{row['few_words']:.1%}",
-                *(shares(results, cut, DEFAULT, most, **one) for most in (1, 3)),
+                name, cut_by, f"{row['passages']:,}", f"{row['words']:.0f}", f"{row['few_words']:.1%}", *found_by,
                 *(f"{told[f'recall@{k}']:.0%}" for k in (1, 3, 5)),
                 f"{told['precision@3']:.0%}", f"{told['words@3']:.0f}", f"{told['recall_of_budget']:.0%}",
             ))  # fmt: skip

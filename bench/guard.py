@@ -32,6 +32,7 @@ from semclass import (
     PassageClassifier,
     PassageIndex,
     QuestionClassifier,
+    ScopeClassifier,
 )
 from semclass.core import artifacts
 from semclass.core.errors import SemclassError, import_extra
@@ -115,6 +116,15 @@ def passages(models: Path) -> Scores:
     return {"passages": {"right decisions": float(np.mean(right))}}
 
 
+def scope(models: Path) -> Scores:
+    """Questions against greetings, commands and statements."""
+    others = [row["text"] for row in read_tsv(LABELS / "in_scope.tsv") if row["scope"] == "out"]
+    found = ScopeClassifier.load(models).predict_proba([text for _, text in texts().questions] + others)
+    asked, rest = found[: -len(others)], found[-len(others) :]
+    above = np.mean(asked[:, None] > rest[None, :]) + np.mean(asked[:, None] == rest[None, :]) / 2
+    return {"in_scope": {"AUC": float(above)}}
+
+
 def entailment(models: Path) -> Scores:
     """Passages that answer against their neighbours, each by its best sentence."""
     stats = import_extra("scipy.stats", "eval")
@@ -188,6 +198,7 @@ def _kept_vectors(models: Models) -> dict[str, float]:
 SUITES: dict[str, Callable[[Path], Scores]] = {
     "questions": questions,
     "passages": passages,
+    "in_scope": scope,
     "entailment": entailment,
     "ranking": ranking,
 }

@@ -26,21 +26,31 @@ from bench import readme, timing
 from bench.steps import Bench
 from datasets_io import read_jsonl
 from question_data import Questions, read_questions
-from semclass import Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
+from semclass import ABSTAIN, Encoding, OnnxEncoder, PassageClassifier, QuestionClassifier, TextClassifier
 from semclass.core import artifacts
 from semclass.core.types import FloatArray, Ragged
 from semclass.heads.surface import surface_features
 from semclass.train.calibration import expected_calibration_error, log_loss
+from semclass.train.text_data import words_of
 
 DRAWS = 5  # times that every question is misspelt anew
 CURVE = {50: 5, 150: 3, 500: 2, 1500: 1, 4500: 1}  # labelled questions, and samples of so many
 SETS = {"banking77": ("train", "test"), "clinc150": ("train", "dev")}  # intents: parts to fit to and to try on
 OUTSIDE = "oos"  # CLINC150's label of messages that have none of its intents
-SIZES = {"banking77": {"5": 5, "10": 5, "all": 1}, "clinc150": {"5": 5, "10": 5}}
+SIZES = {
+    "banking77": {"1": 5, "5": 5, "10": 5, "all": 1},
+    "clinc150": {"1": 5, "5": 5, "10": 5, "all": 1},
+}
 """Examples a class, and draws of so many, by set."""
 
 STRENGTHS = (1.0, 10.0, 30.0, 100.0)  # C of the logistic regressions; 1 is scikit-learn's default
-SHOWN = {"semclass": "TextClassifier", "pooled": "ten lines over `pooled`", "tfidf": "ten lines over TF-IDF"}
+REFUSED = 0.04  # of the messages with an intent may be refused, for the sake of those without
+SHOWN = {
+    "semclass": "TextClassifier",
+    "pooled": "ten lines over `pooled`",
+    "names": "the same, names of intents as examples",
+    "tfidf": "ten lines over TF-IDF",
+}
 """Systems, as the table names them."""
 
 
@@ -59,6 +69,9 @@ def run(bench: Bench) -> dict[str, Any]:
         )["sizes"]
         for name in sizes
     }
+    outside = bench.step(
+        "labels/outside", "bench.labels:none_of_these", data=data, dataset="clinc150", classes=7 if few else None
+    )
     draws = dict.fromkeys(list(CURVE)[:1], 1) if few else CURVE
     curves = {
         level: {
@@ -70,7 +83,7 @@ def run(bench: Bench) -> dict[str, Any]:
         for level in ("coarse", "fine")
     }
     shipped = bench.step("labels/shipped", "bench.labels:shipped", data=data, limit=50 if few else None)
-    return {**shipped, "few_labels": intents, "learning_curves": curves}
+    return {**shipped, "few_labels": intents, "none_of_these": outside, "learning_curves": curves}
 
 
 def shipped(data: str, limit: int | None) -> dict[str, Any]:
@@ -158,6 +171,7 @@ class Kept:
     terms: Ragged
     pooled: FloatArray
     layers: FloatArray
+    entities: FloatArray
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
         """The views of texts that are kept."""
@@ -168,18 +182,19 @@ class Kept:
 def kept(texts: Sequence[str]) -> Kept:
     """Every text of a set, encoded once."""
     encoder = OnnxEncoder.load()
-    found = encoder.encode(texts, views=("pooled", "layers"))
-    views = {view: encoder.views[view] for view in ("pooled", "layers")}
+    names = ("pooled", "layers", "entities")
+    found = encoder.encode(texts, views=names)
     rows = {text: row for row, text in enumerate(texts)}
-    return Kept(encoder.fingerprint, views, rows, found.terms, found.rows("pooled"), found.rows("layers"))
+    views = {view: encoder.views[view] for view in names}
+    return Kept(encoder.fingerprint, views, rows, found.terms, *(found.rows(name) for name in names))
 
 
-def read(data: Path, name: str, part: str, classes: int | None) -> tuple[list[str], list[str]]:
-    """Texts and labels of a part; messages without an intent are left out."""
+def read(data: Path, name: str, part: str, classes: int | None, outside: bool = False) -> tuple[list[str], list[str]]:
+    """Texts and labels of a part; messages without an intent are left out, unless they are asked for."""
     with gzip.open(data / "intents" / f"{name}.{part}.tsv.gz", "rt", encoding="utf-8") as file:
         rows = [line.rstrip("\n").split("\t", 1) for line in file]
     names = sorted({row[0] for row in rows} - {OUTSIDE})[:classes]
-    rows = [row for row in rows if row[0] in names]
+    rows = [row for row in rows if row[0] in names or (outside and row[0] == OUTSIDE)]
     return [row[1] for row in rows], [row[0] for row in rows]
 
 
@@ -218,15 +233,41 @@ def regressions(fit: Any, tried: Any, labels: Sequence[str], truth: Sequence[str
 def few_labels(data: str, dataset: str, sizes: Mapping[str, int], classes: int | None) -> dict[str, Any]:
     """Figures of every system with so many examples a class, by size; `classes` of the set, None for all."""
     parts = [read(Path(data), dataset, part, classes) for part in SETS[dataset]]
-    encoder = kept(sorted({text for texts, _ in parts for text in texts}))
+    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *map(words_of, names)]}))
     return {"sizes": {size: of_size(encoder, parts, size, draws) for size, draws in sizes.items()}}
+
+
+def none_of_these(data: str, dataset: str, classes: int | None) -> dict[str, Any]:
+    """Messages without an intent: how many are refused where 4 % of the others may be, without and with examples."""
+    parts = [read(Path(data), dataset, part, classes, outside=True) for part in SETS[dataset]]
+    encoder = kept(sorted({text for texts, names in parts for text in [*texts, *map(words_of, names)]}))
+    found = {}
+    (texts, labels), (tried, truth) = parts
+    for name, outside in (("without", None), ("with", OUTSIDE)):
+        rows = [row for row, label in enumerate(labels) if outside or label != OUTSIDE]
+        model = TextClassifier(encoder, refuse=REFUSED, outside=outside)
+        model.fit([texts[row] for row in rows], [labels[row] for row in rows])
+        refused = np.array([label == ABSTAIN for label in model.predict(tried)])
+        inside = np.array([label != OUTSIDE for label in truth])
+        surest = model.predict_proba(tried).max(axis=1)
+        least = np.quantile(surest[inside], REFUSED)
+        found[name] = {
+            "refused_of_intents": round(float(refused[inside].mean()), 4),
+            "recall": round(float(refused[~inside].mean()), 4),
+            "recall_by_probability": round(float((surest[~inside] < least).mean()), 4),
+            "cross_validated": {
+                key: model.report_[key] for key in ("refused", "refused_outside") if key in model.report_
+            },
+        }
+    return found
 
 
 def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: str, draws: int) -> dict[str, Any]:
     """Means over draws of every system; of the peers those of the best strength."""
     (texts, labels), (tried, truth) = parts
     ours: list[dict[str, Any]] = []
-    peers: dict[str, list[dict[str, dict[str, Any]]]] = {"pooled": [], "tfidf": []}
+    peers: dict[str, list[dict[str, dict[str, Any]]]] = {"pooled": [], "names": [], "tfidf": []}
+    names = sorted(set(labels))
     for seed in range(draws):
         rows = draw(labels, size, seed)
         some, theirs = [texts[row] for row in rows], [labels[row] for row in rows]
@@ -236,6 +277,8 @@ def of_size(encoder: Kept, parts: Sequence[tuple[list[str], list[str]]], size: s
         ours.append({"chosen": model.report_["chosen"], "seconds": seconds, **figures_of(model, tried, truth)})
         vectors = encoder.encode(some).rows("pooled"), encoder.encode(tried).rows("pooled")
         peers["pooled"].append(regressions(*vectors, theirs, truth))
+        both = np.concatenate([vectors[0], encoder.encode([*map(words_of, names)]).rows("pooled")])
+        peers["names"].append(regressions(both, vectors[1], [*theirs, *names], truth))
         words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True)
         peers["tfidf"].append(regressions(words.fit_transform(some), words.transform(tried), theirs, truth))
     return {
@@ -309,9 +352,11 @@ def table_of_few(found: Mapping[str, Any]) -> str:
     """``TextClassifier`` and its peers, by set and number of examples."""
     rows = []
     for name, sizes in found["labels"]["few_labels"].items():
-        for size, one in sizes.items():
+        for size in filter(sizes.__contains__, SIZES[name]):
+            one = sizes[size]
             for key, label in SHOWN.items():
-                system = one["systems"][key]
+                if (system := one["systems"].get(key)) is None:
+                    continue
                 shown = f"{label}, C = {system['strength']:g}" if "strength" in system else f"`{label}`"
                 cells = f"{system['accuracy']:.1%}", f"{system['log_loss']:.2f}", f"{system['seconds']:.2g}"
                 rows.append((f"{name}, {size}" if key == "semclass" else "", shown, *cells))

@@ -188,6 +188,7 @@ def make(pool: Pool, n: int, passage_encoder: PassageEncoder, folder: Path, *, s
         segment = Segment(
             **{name: Ragged(arrays.get(name), drawn.offsets) for name in ("sentences", "scales", "shares")},
             probabilities=arrays.get("probabilities"),
+            titles=np.zeros(n, np.uint16),
             tokens=Ragged(arrays.get("tokens"), ends[0]),
             pieces=Ragged(arrays.get("pieces"), ends[0]),
             provides=Ragged(pool.provides[drawn.values], drawn.offsets),

@@ -25,8 +25,8 @@ RESULTS = Path(__file__).parent / "results"
 WORDS = Path(__file__).parent / "words.md"
 
 SECTIONS = (
-    "main_job", "labels", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis", "growth",
-    "service", "engines", "documents",
+    "main_job", "labels", "teacher", "questions", "passages", "entailment", "retrieval", "contrast", "deep", "thesis",
+    "growth", "service", "engines", "documents", "made_questions", "heads", "described", "in_scope",
 )  # fmt: skip
 """Modules of this package, in the order in which they run. Each has ``run(bench)``, which gives the results, and
 

@@ -22,7 +22,7 @@ nitpicky = True
 default_role = "literal"
 nitpick_ignore_regex = [
     # names of Python and of other projects: their inventories would come from the network
-    (r"py:.*", r"(collections\.abc|contextlib|datetime|pathlib|threading|types)\..*"),
+    (r"py:.*", r"(collections(\.abc)?|contextlib|datetime|pathlib|threading|types)\..*"),
     (r"py:.*", r"(fastapi|haystack|langchain_core|llama_index|pyarrow|pyspark|sklearn|starlette)\..*"),
     (r"py:.*", r"(numpy|onnxruntime|tokenizers)\..*"),
     # what public classes are made of and no caller makes: how segments, statistics and small networks are kept
@@ -43,10 +43,11 @@ nitpick_ignore_regex = [
     (
         r"py:.*",
         r"semclass\.(ranking\.proximity\.ProximityModel|evaluation\.weight_search\.WeightSearch"
-        r"|service\.engine\.Engine|train\.fitted\.FittedHead)",
+        r"|service\.engine\.Engine|train\.fitted\.FittedHead|endpoint\.client\.Endpoint|heads\.examples\.Examples)",
     ),
+    (r"py:exc", r"EndpointError"),
     # annotations of a named tuple, and of modules whose imports are stand-ins, are kept as text
-    (r"py:class", r"DoubleArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
+    (r"py:class", r"DoubleArray|IntArray|Path|(Base)?Document|Callbacks|Runnable|FilterPolicy|BaseNode|NodeWithScore"),
 ]
 
 # -- pages ------------------------------------------------------------------------------------------------------------

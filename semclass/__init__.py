@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from semclass.core.taxonomy import ABSTAIN
     from semclass.core.types import Encoder, Encoding, Explanation, Hit, Passage, PassageLabels, QuestionLabel
     from semclass.encoders.onnx_encoder import OnnxEncoder
+    from semclass.heads.described import ZeroShotClassifier, description_examples, read_descriptions
     from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel
+    from semclass.heads.in_scope import ScopeClassifier
     from semclass.heads.passages import PassageClassifier
     from semclass.heads.questions import QuestionClassifier
     from semclass.heads.texts import TextLabels, TextModel
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from semclass.ranking.models import Models
     from semclass.ranking.reranker import Reranker
     from semclass.ranking.retriever import HybridRetriever
-    from semclass.train.estimators import HeadClassifier, TextClassifier
+    from semclass.train.estimators import TextClassifier
+    from semclass.train.vectors import HeadClassifier
 
 __version__ = "0.1.0"
 
@@ -44,6 +47,7 @@ _HOMES = {
     "context.build": ("build_context",),
     "context.prompt": ("Context",),
     "encoders.onnx_encoder": ("OnnxEncoder",),
+    "heads.described": ("ZeroShotClassifier", "description_examples", "read_descriptions"),
     "heads.entailment": ("EntailmentClassifier", "EntailmentLabel"),
     "core.errors": (
         "ArtifactError",
@@ -54,8 +58,10 @@ _HOMES = {
         "SemclassError",
         "TruncationWarning",
     ),
-    "train.estimators": ("HeadClassifier", "TextClassifier"),
+    "train.estimators": ("TextClassifier",),
+    "train.vectors": ("HeadClassifier",),
     "index.passage_index": ("PassageIndex",),
+    "heads.in_scope": ("ScopeClassifier",),
     "heads.passages": ("PassageClassifier",),
     "integrations.qdrant": ("QdrantIndex",),
     "heads.questions": ("QuestionClassifier",),
@@ -96,14 +102,18 @@ __all__: list[str] = [
     "QuestionClassifier",
     "QuestionLabel",
     "Reranker",
+    "ScopeClassifier",
     "SemclassError",
     "TextClassifier",
     "TextLabels",
     "TextModel",
     "TruncationWarning",
+    "ZeroShotClassifier",
     "__version__",
     "build_context",
     "build_index",
+    "description_examples",
+    "read_descriptions",
 ]
 
 _EXTRA = {"HeadClassifier": "sklearn", "TextClassifier": "sklearn"}

@@ -20,13 +20,15 @@ PAGES = blocks.pages(DOCS)
 TEXTS = {page.relative_to(DOCS).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 
 NOT_RUN = {
+    "a file of the assistant": 1,
     "a sketch": 2,
     "downloads a model and torch": 1,
-    "installs from a package index": 13,
+    "installs from a package index": 15,
     "needs Ray or Dask": 2,
     "needs a Qdrant server": 1,
     "needs a container engine": 3,
     "needs a data set": 3,
+    "needs a language model": 1,
     "needs an account of the hub": 1,
     "needs an index of your documents": 1,
     "needs data sets and a model": 7,
@@ -78,6 +80,16 @@ def test_claims_about_classes_are_what_was_measured():
         for name in ("entail-integrated", "learned"):
             assert sure(methods[name])
             assert methods[name]["error_removed"] == pytest.approx(0.5, abs=0.06)
+
+
+def test_claims_about_made_questions_are_what_was_measured():
+    """docs/howto/questions.md."""
+    found = json.loads(RESULTS["made_questions"].read_text())["tuned"]
+    default = {name: {arm: row["methods"]["default"] for arm, row in arms.items()} for name, arms in found.items()}
+    assert all(rows["questions"]["gain_ci"][0] <= 0 <= rows["questions"]["gain_ci"][1] for rows in default.values())
+    assert all(abs(rows["real"]["gain"]) < 0.005 for rows in default.values())
+    assert default["squad4"]["every kind"]["gain_ci"][1] < 0
+    assert all(arms["questions"]["default_on_made"] > default[name]["real"]["before"] for name, arms in found.items())
 
 
 def test_every_public_name_is_in_the_reference():

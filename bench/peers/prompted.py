@@ -8,20 +8,21 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 import tokenizers
 
 from bench import prices, timing
 from bench.peers import prompts
-from bench.peers.endpoint import Answer, CallError, Service, agree, ask_all
 from semclass.core import artifacts
-from semclass.core.errors import import_extra
+from semclass.endpoint.client import Endpoint, EndpointError, agree, replies, user
+from semclass.endpoint.kept import Reply
+from semclass.endpoint.reading import one_of
 
 ALONE = 20  # items whose calls are made one at a time, for the latency of a call
 ITEMS, QUICK = 1000, 12  # items that a run and a quick run ask about at most: each call is paid for
@@ -40,24 +41,22 @@ def measure(
     concurrency: int = 8,
     retries: int = 5,
 ) -> dict[str, Any]:
-    openai = import_extra("openai", "bench")
     made = prompts.TASKS[task](Path(data), seed=seed)
     asked = made.items[: QUICK if quick else ITEMS]
     calls = [prompt for item in asked for prompt in item.prompts]
     per_item = len(asked[0].prompts)
     path = Path(work) / "answers" / f"{re.sub(r'[^a-zA-Z0-9_.-]+', '-', model)}.jsonl"
-    where = f"{model} at {_host(endpoint)}"
-    secret = os.environ.get(key or "") or "none"
-    with openai.OpenAI(base_url=endpoint, api_key=secret, timeout=60.0, max_retries=retries) as client:
-        service = Service(client, endpoint.rstrip("/"), model, path)
-        try:
-            parameters = agree(service, calls[0])
-        except CallError as error:
-            return {"skipped": f"{where} gave no answer: {error}"}
-        alone = per_item * min(ALONE, len(asked) // 4)
-        given = ask_all(service, calls, parameters, alone=alone, concurrency=concurrency)
-    failed = Counter(str(one) for one in given if isinstance(one, CallError))
-    said = [None if isinstance(one, CallError) else prompts.label(one.text, made.words) for one in given]
+    service = Endpoint(endpoint, model, os.environ.get(key or ""), concurrency, retries, cache=path)
+    try:
+        parameters = agree(service, [user(calls[0])], max_tokens=16)
+    except EndpointError as error:
+        return {"skipped": str(error)}
+    # the last items' calls are made one at a time
+    together = len(calls) - per_item * min(ALONE, len(asked) // 4)
+    alone = _ask(replace(service, concurrency=1), calls[together:], parameters)
+    given = [*_ask(service, calls[:together], parameters), *alone]
+    failed = Counter(one.error for one in given if one.error)
+    said = [None if one.text is None else one_of(one.text, made.words) for one in given]
     return {
         "name": model,
         "kind": "prompted",
@@ -68,12 +67,12 @@ def measure(
         "failed": failed.total(),
         "failures": dict(failed),
         "unparsed": sum(label is None for label in said) - failed.total(),
-        "finish_reasons": dict(Counter(one.finish for one in given if isinstance(one, Answer))),
+        "finish_reasons": dict(Counter(one.finish for one in given if not one.error)),
         **(measured := times(given, per_item, concurrency)),
         **money(model, calls, given, per_item, measured["per_second"]),
         **dict.fromkeys(("disk_mb", "load_s", "train_s")),
         "recorded": False,
-        "endpoint": _host(endpoint),
+        "endpoint": service.address,
         "parameters": parameters,
         "shots": made.shots,
         "calls_per_item": per_item,
@@ -81,10 +80,8 @@ def measure(
     }
 
 
-def _host(endpoint: str) -> str:
-    """The address without what may be secret in it."""
-    parts = urlsplit(endpoint)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+def _ask(endpoint: Endpoint, calls: Sequence[str], parameters: Mapping[str, Any]) -> list[Reply]:
+    return list(replies(endpoint, map(user, calls), max_tokens=16, parameters=parameters))
 
 
 def quality(task: str, items: Sequence[prompts.Item], said: Sequence[str | None], seed: int = 0) -> dict[str, Any]:
@@ -105,15 +102,15 @@ def quality(task: str, items: Sequence[prompts.Item], said: Sequence[str | None]
     return measures.of_answers(true == 1, found == 1, seed=seed)
 
 
-def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) -> dict[str, Any]:
+def times(given: Sequence[Reply], per_item: int, concurrency: int) -> dict[str, Any]:
     """Latency of items whose calls were made one at a time, throughput of calls made `concurrency` at once."""
     groups = [given[place : place + per_item] for place in range(0, len(given), per_item)]
     alone = [
-        sum(one.seconds for one in group if isinstance(one, Answer))
+        sum(one.seconds for one in group)
         for group in groups
-        if all(isinstance(one, Answer) and one.at_once == 1 for one in group)
+        if all(one.error is None and one.at_once == 1 for one in group)
     ]
-    together = [one for one in given if isinstance(one, Answer) and one.at_once == concurrency]
+    together = [one for one in given if one.error is None and one.at_once == concurrency]
     seconds = float(np.mean([one.seconds for one in together])) if together else 0.0
     return {
         **(timing.milliseconds(alone, digits=2) if alone else {"p50_ms": None, "p95_ms": None}),
@@ -123,15 +120,15 @@ def times(given: Sequence[Answer | CallError], per_item: int, concurrency: int) 
 
 
 def money(
-    model: str, calls: Sequence[str], given: Sequence[Answer | CallError], per_item: int, per_second: float | None
+    model: str, calls: Sequence[str], given: Sequence[Reply], per_item: int, per_second: float | None
 ) -> dict[str, Any]:
     """Tokens of a call, by the service's count or as word pieces, and USD for a million items."""
     counts = [
-        (one.prompt_tokens, one.answer_tokens, min(one.cached_tokens, one.prompt_tokens))
-        if one.prompt_tokens is not None and one.answer_tokens is not None
+        (one.prompt_tokens, one.completion_tokens, min(one.cached_tokens, one.prompt_tokens))
+        if one.prompt_tokens is not None and one.completion_tokens is not None
         else (*pieces([prompt, one.text]), 0)
         for prompt, one in zip(calls, given, strict=True)
-        if isinstance(one, Answer)
+        if one.text is not None
     ]
     prompt_tokens, answer_tokens, cached_tokens = (float(value) for value in np.mean(counts, axis=0))
     usd: dict[str, float | None] = {"usd_per_million": None, "usd_per_million_gpu": None}

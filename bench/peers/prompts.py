@@ -5,7 +5,6 @@ Examples are drawn by a seed from training data, never from the items that are a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 
 from datasets_io import read_jsonl, read_tsv
 from semclass.core.taxonomy import COARSE
+from semclass.endpoint.reading import YES_NO
 
 Words = Mapping[str, tuple[str, ...]]
 
@@ -26,11 +26,6 @@ TYPES: Words = {
     "NUM": ("number", "num", "numeric", "numerical", "quantity", "date"),
 }
 """Words for a class; the first is the one that the prompts use."""
-
-YES_NO: Words = {
-    "yes": ("yes", "true", "entailment", "entails"),
-    "no": ("no", "false", "not entailment", "does not", "doesn t"),
-}
 
 MEANINGS = {
     "ABBR": "what letters stand for, or the short form of a name",
@@ -75,19 +70,6 @@ class Task:
     words: Words
     shots: int
     what: str
-
-
-def label(answer: str, words: Words) -> str | None:
-    said = {word: name for name, all_words in words.items() for word in all_words}
-    longest_first = sorted(said, key=len, reverse=True)
-    pattern = re.compile(rf"\b({'|'.join(map(re.escape, longest_first))})s?\b")
-    spoken = re.sub(r"(?s)^.*</think>", "", answer).strip()
-    for part in re.split(r"[.:;!?]", spoken.partition("\n")[0]):
-        plain = re.sub(r"[\W_]+", " ", part).casefold()
-        found = {said[match] for match in pattern.findall(plain)}
-        if found:
-            return found.pop() if len(found) == 1 else None
-    return None
 
 
 def questions(data: Path, *, seed: int = 0) -> Task:

@@ -1,13 +1,15 @@
 """A stand-in for a language model: an OpenAI-compatible server on this machine that answers by rule.
 
-It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` by their first word, and
-does with a few string operations what a model would do well. Start it alone with ``python stub_model.py``.
+It lets the examples run, and be tested, without a model. It knows the prompts of ``steps.py`` and of ``semclass label`` by
+their first word, and does with a few string operations what a model would do well. Start it alone with
+``python stub_model.py --port 8123``.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,12 +68,21 @@ def answer(prompt: str) -> str:
     return " ".join(quoted) or "The sources do not tell."
 
 
+def label(prompt: str) -> str:
+    """Name the label that shares most words with the text, or rather beginnings of words; the first of equals."""
+    text = {word[:4] for word in _words(_field(prompt, "Text"))}
+    labels = [line[2:] for line in prompt.splitlines() if line.startswith("- ")]
+    best = max(labels, key=lambda line: len(text & {word[:4] for word in _words(line)}))
+    return best.partition(":")[0]
+
+
 RULES: dict[str, Callable[[str], str]] = {
     "REWRITE": rewrite,
     "SUBQUESTIONS": subquestions,
     "HYDE": hyde,
     "PLACE": place,
     "ANSWER": answer,
+    "Which": label,
 }
 """What is done, by a prompt's first word."""
 
@@ -114,6 +125,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(
                 {"object": "list", "data": [{"id": "stub", "object": "model", "created": 0, "owned_by": "stub"}]}
             )
+        elif self.path == "/ready":
+            self._send({})
         else:
             self._send({"error": {"message": f"there is no {self.path}", "type": "not_found"}}, 404)
 
@@ -174,7 +187,7 @@ def _last_text(messages: list[dict[str, Any]]) -> str:
 def _field(prompt: str, name: str) -> str:
     """What stands behind a name in a prompt, up to the next name that follows an empty line."""
     _, _, rest = prompt.partition(f"\n{name}:")
-    return re.split(r"\n\n(?=(?:Passage|Question):)", rest)[0].strip()
+    return re.split(r"\n\n(?=(?:Passage|Question):)|\nLabel:", rest)[0].strip()
 
 
 def _parts(question: str) -> list[str]:
@@ -196,6 +209,6 @@ def _question(text: str) -> str:
 
 
 if __name__ == "__main__":
-    with stub_model(8123) as address:
+    with stub_model(int(sys.argv[-1]) if sys.argv[1:] else 8123) as address:
         print(f"answering by rule at {address}; stop with Ctrl-C")
         threading.Event().wait()

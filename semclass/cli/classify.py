@@ -37,6 +37,7 @@ def classify() -> None:
     help=f"Say {semclass.ABSTAIN} where the best class is less probable than this.",
 )
 @click.option("--head", type=click.Choice(HEADS), default=HEADS[0], help="The tuned head, or the classical one.")
+@click.option("--in-scope", is_flag=True, help="Tell, too, how likely each text asks something of a corpus at all.")
 @options.json_output
 @options.models
 @options.threads
@@ -47,6 +48,7 @@ def classify_questions(
     fine: bool,
     min_probability: float,
     head: str,
+    in_scope: bool,
     as_json: bool,
     models: Path | None,
     threads: int | None,
@@ -54,13 +56,19 @@ def classify_questions(
     """Tell which type of answer each question asks for."""
     questions = _read_texts(texts, file)
     classifier = semclass.QuestionClassifier.load(models, head=head, threads=threads or 1)
-    for found in classifier.predict(questions, min_probability=min_probability):
+    likely: Sequence[float | None] = [None] * len(questions)
+    if in_scope:
+        scope = semclass.ScopeClassifier.load(models, encoder=classifier.encoder)
+        likely = scope.predict_proba(questions).tolist()
+    for found, chance in zip(classifier.predict(questions, min_probability=min_probability), likely, strict=True):
         label, probability = (found.fine, found.fine_probability) if fine else (found.label, found.probability)
         probabilities = found.fine_probabilities if fine else found.probabilities
         record = {"text": found.text, "label": label, "probability": probability, "probabilities": probabilities}
         record |= {"coarse": found.label, "fine": found.fine}
         record |= {} if found.asked is None else {"asked": found.asked}
-        show(record, f"{label:<14} {probability:.3f}  {found.text}", as_json=as_json)
+        record |= {} if chance is None else {"in_scope": chance}
+        scoped = "" if chance is None else f"  in scope {chance:.3f}"
+        show(record, f"{label:<14} {probability:.3f}{scoped}  {found.text}", as_json=as_json)
 
 
 @classify.command("passages")
@@ -115,7 +123,8 @@ def classify_pairs(
 
 @classify.command("texts")
 @_texts
-@click.option("--model", type=options.any_path, required=True, help="Folder of a saved TextClassifier.")
+@click.option("--model", type=options.any_path, help="Folder of a saved TextClassifier.")
+@click.option("--labels", type=options.any_path, help="JSON or YAML: labels with a description each, and no examples.")
 @_file
 @click.option("--encoder", help="Folder of the encoder it was trained with, or hub:NAME; the shipped one by default.")
 @click.option(
@@ -123,26 +132,45 @@ def classify_pairs(
     type=click.FloatRange(0, 1),
     help=f"Say {semclass.ABSTAIN} below this probability; what the model was saved with by default.",
 )
+@click.option("--why", is_flag=True, help="Show the nearest training examples; needs a head with --keep-examples.")
 @options.json_output
 @options.threads
 def classify_texts(
     texts: Sequence[str],
-    model: Path,
+    model: Path | None,
+    labels: Path | None,
     file: Path | None,
     *,
     encoder: str | None,
     min_probability: float | None,
+    why: bool,
     as_json: bool,
     threads: int | None,
 ) -> None:
-    """Classify texts with a model of your own."""
-    given = _read_texts(texts, file)
-    loaded = semclass.TextModel.load(model, encoder=encoder, threads=threads or 1)
-    for found in loaded.predict(given, min_probability=min_probability):
+    """Classify texts with a model of your own, or with labels that are described in words."""
+    if (model is None) == (labels is None):
+        raise InputError("give --model FOLDER or --labels FILE, one of the two")
+    if why and model is None:
+        raise InputError("--why shows training texts, which --labels has none of; give --model")
+    given, threads = _read_texts(texts, file), threads or 1
+    loaded: semclass.TextModel | semclass.ZeroShotClassifier
+    nearest: list[Any] = [[] for _ in given]
+    if labels is None:
+        loaded = semclass.TextModel.load(str(model), encoder=encoder, threads=threads)
+        nearest = loaded.nearest(given) if why else nearest
+    else:
+        described = semclass.read_descriptions(labels)
+        loaded = semclass.ZeroShotClassifier.from_descriptions(described, encoder=encoder, threads=threads)
+    for found, near in zip(loaded.predict(given, min_probability=min_probability), nearest, strict=True):
         record: dict[str, Any] = {"text": found.text, "labels": list(found.labels), "label": found.label}
         record |= {"probability": found.probability, "probabilities": dict(found.probabilities)}
-        labels = " ".join(map(str, found.labels)) or semclass.ABSTAIN
-        show(record, f"{labels:<14} {found.probability:.3f}  {shorten(found.text)}", as_json=as_json)
+        record |= {"nearest": [asdict(one) for one in near]} if why else {}
+        said = " ".join(map(str, found.labels)) or semclass.ABSTAIN
+        lines = [f"{said:<14} {found.probability:.3f}  {shorten(found.text)}"]
+        lines += [
+            f"  near {one.similarity:.2f}  {' '.join(map(str, one.labels))}: {shorten(one.text, 70)}" for one in near
+        ]
+        show(record, "\n".join(lines), as_json=as_json)
 
 
 def _check_source(texts: Sequence[str], file: Path | None) -> None:

@@ -173,7 +173,7 @@ def evaluate(
 
     names = MEASURES if measures is None else tuple(measures.replace(",", " ").split())
     check_measures(names)
-    dataset = load_dataset(folder, split=split, limit=limit)
+    dataset = load_dataset(folder, split=split, limit=limit, corpus=place is None)
     others = {_run_name(path, foreign): read_run(path, dataset) for path in foreign}
     loaded = semclass.Models.load(models, encoder=encoder, threads=threads or available_threads())
     if place is None:

@@ -60,6 +60,8 @@ _COMPONENTS = {
     "entails": "judged to answer",
 }
 
+_ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s")
+_HEADING = re.compile(r"^#{1,6} ")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
@@ -105,7 +107,7 @@ def lines_of(hit: semclass.Hit, width: int) -> Iterator[str]:
     place = _place(hit, room - 2)
     yield f"{hit.rank:>2}  {_marked(place, words)}{' ' * (room - len(place))}{score}"
     sentence = None if hit.explanation is None else hit.explanation.sentence
-    for line in excerpt(hit.text, sentence, width - len(INDENT)):
+    for line in excerpt(hit.text, sentence, width - len(INDENT), rows=bool(hit.metadata.get("table"))):
         yield f"{INDENT}{_marked(line, words)}"
 
 
@@ -128,15 +130,16 @@ def clean(text: str) -> str:
     return " ".join(_CONTROL.sub(" ", text).split())
 
 
-def excerpt(text: str, sentence: tuple[int, int] | None, width: int) -> list[str]:
-    """Lines of a text: all of it if it is short, else from its best sentence on."""
-    whole = _wrapped(clean(text), width)
+def excerpt(text: str, sentence: tuple[int, int] | None, width: int, *, rows: bool = False) -> list[str]:
+    """Lines of a text, whose items, rows and code begin on new ones: all if it is short, else from its best sentence on."""
+    whole = _wrapped(text, width, rows=rows)
     if len(whole) <= LINES or not text.strip():
         return whole
     start, end = sentence or (0, 0)
     before = "… " if text[:start].strip() else ""
-    lines = _wrapped(before + clean(text[start:]), width)
-    most = min(max(LINES, len(_wrapped(before + clean(text[start:end]), width))), MOST)
+    code = text.count("```", 0, start) % 2 == 1
+    lines = _wrapped(before + text[start:].lstrip(), width, rows=rows, code=code)
+    most = min(max(LINES, len(_wrapped(before + text[start:end], width, rows=rows, code=code))), MOST)
     if len(lines) <= most:
         return lines
     shown = lines[:most]
@@ -145,8 +148,22 @@ def excerpt(text: str, sentence: tuple[int, int] | None, width: int) -> list[str
     return [*shown[:-1], f"{shown[-1]} …"]
 
 
-def _wrapped(line: str, width: int) -> list[str]:
-    return textwrap.wrap(line, width, break_on_hyphens=False)
+def _wrapped(text: str, width: int, *, rows: bool, code: bool = False) -> list[str]:
+    """Wrap a text; each row of a table, item of a list, paragraph and line of code begins on a new line."""
+    parts: list[str] = []
+    before = ""
+    for line in text.split("\n"):
+        if line.lstrip().startswith("```"):
+            code = not code
+        elif code and line.strip():
+            indent = " " * (len(line) - len(line.lstrip()))
+            parts.append(indent + clean(line))
+        elif line.strip():
+            starts = rows or not before.strip() or _ITEM.match(line)
+            shown = _HEADING.sub("", clean(line))
+            parts += [shown] if starts or not parts else [f"{parts.pop()} {shown}"]
+        before = "" if code else line
+    return [line for part in parts for line in textwrap.wrap(part, width, break_on_hyphens=False)]
 
 
 def _matching(explanation: semclass.Explanation | None) -> list[WordMatch]:

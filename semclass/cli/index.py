@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,11 +13,12 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.options import progress, qdrant_key, show, show_weights, tell_duplicates
+from semclass.cli.options import progress, qdrant_key, read_heads, show, show_weights, tell_duplicates
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
 if TYPE_CHECKING:
+    from semclass.core.types import FloatArray
     from semclass.documents.folders import Skipped
     from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.writer import IndexWriter
@@ -48,13 +50,13 @@ def cutting_options(command: Command) -> Command:
             "--overlap", type=click.IntRange(0), default=0, help="Words that a passage shares with the one before."
         ),
         click.option(
-            "--size", type=options.positive, help="Words that a passage may have; 100 in a window by default."
+            "--size", type=options.positive, help="Words that a passage may have; by window and meaning 100 by default."
         ),
         click.option(
             "--cut",
             "by",
-            type=click.Choice(["paragraph", "sentence", "window", "section"]),
-            help="How documents are cut; text and Markdown by paragraph by default, JSON lines not at all.",
+            type=click.Choice(["paragraph", "sentence", "window", "section", "meaning"]),
+            help="How documents are cut; by paragraph by default, JSON lines not at all.",
         ),
     ):
         command = option(command)
@@ -62,12 +64,19 @@ def cutting_options(command: Command) -> Command:
 
 
 def passages_from(
-    source: Path, skipped: list[Skipped], *, strict: bool, **cutting: Any
+    source: Path, skipped: list[Skipped], passage_encoder: Callable[[], PassageEncoder], *, strict: bool, **cutting: Any
 ) -> tuple[Iterator[semclass.Passage], int | None]:
-    """Read the passages of a source, and note what is skipped; count them beforehand where a terminal shows a bar."""
-    from semclass.documents.readers import count_passages, iter_passages, unsupported_files
+    """Read the passages of a source, and note what is skipped; count them beforehand where a terminal shows a bar.
 
-    passages = iter_passages(source, **cutting, skipped=None if strict else skipped.append)
+    The encoder is needed where passages are cut by meaning.
+    """
+    from semclass.documents.readers import count_passages, iter_passages, unsupported_files
+    from semclass.encoders.onnx_encoder import for_passages
+
+    def vectors(texts: Sequence[str]) -> FloatArray:
+        return for_passages(passage_encoder().encoder).encode(texts, views=("pooled",)).rows("pooled")
+
+    passages = iter_passages(source, **cutting, vectors=vectors, skipped=None if strict else skipped.append)
     if others := unsupported_files(source):
         click.echo(f"skipped: {others}", err=True)
     return passages, count_passages(source, cutting["by"]) if sys.stderr.isatty() else None
@@ -107,6 +116,7 @@ def index() -> None:
 @click.option("--no-resume", is_flag=True, help="Start anew, and not where a build was stopped.")
 @cutting_options
 @_mark_duplicates
+@options.heads
 @options.similarity
 @options.form
 @options.json_output
@@ -116,6 +126,7 @@ def index() -> None:
 def build(
     source: Path,
     out: Path,
+    heads: Sequence[str],
     similarity: str,
     form: str | None,
     *,
@@ -128,7 +139,7 @@ def build(
     threads: int | None,
     **cutting: Any,
 ) -> None:
-    """Index SOURCE: a BEIR folder, a .jsonl file with `text` (- for a pipe), or a folder of .txt and .md files.
+    """Index SOURCE: a BEIR folder, a .jsonl file with `text` (- for a pipe), or a folder of documents.
 
     A build that was stopped goes on where it was when the same command is given again. An index that is there stays as it
     is, unless --replace is given: then until the new one is complete.
@@ -141,12 +152,12 @@ def build(
 
     check_target(out, replace=replace)
     # a thread of its own for each stretch of passages makes better use of processors than several for each text
-    loaded = semclass.Models.load(models, encoder=encoder, threads=1)
+    loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads), threads=1)
     header = IndexConfig.of(loaded.passage_encoder, similarity, form).header()
     # what could not be searched is refused before it is built
     semclass.HybridRetriever(semclass.PassageIndex(**header, segments=(), deleted=()), loaded)
     with listing_skipped() as skipped:
-        passages, count = passages_from(source, skipped, **cutting)
+        passages, count = passages_from(source, skipped, lambda: loaded.passage_encoder, **cutting)
         with progress("indexing", count) as step:
             built = build_index(
                 out,
@@ -177,6 +188,7 @@ def build(
 @click.option("--update", is_flag=True, help="Replace passages whose ids are in the index already, and add the others.")
 @cutting_options
 @_mark_duplicates
+@options.heads
 @options.json_output
 @options.models
 @options.encoder
@@ -184,6 +196,7 @@ def build(
 def add(
     folder: Path,
     source: Path,
+    heads: Sequence[str],
     *,
     update: bool,
     mark_duplicates: bool,
@@ -197,9 +210,10 @@ def add(
     from semclass.core.cpu import available_threads
     from semclass.documents import duplicates
 
-    with listing_skipped() as skipped, _changing(folder, as_json=as_json, models=models, encoder=encoder) as found:
+    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
+    with listing_skipped() as skipped, _changing(folder, passage_encoder, as_json=as_json) as found:
         changed, counts = found
-        passages, count = passages_from(source, skipped, **cutting)
+        passages, count = passages_from(source, skipped, passage_encoder, **cutting)
         if mark_duplicates:
             # what an update replaces cannot be repeated any more, and which passages these are is known only at its end
             passages = tell_duplicates(duplicates.mark_duplicates(passages) if update else _marked(folder, passages))
@@ -269,6 +283,8 @@ def info(folder: Path, *, as_json: bool) -> None:
         f"{counted(found['passages'], 'passage')}, {total / 1e6:.1f} MB{each}",
         f"{found['form']}, encoder {found['encoder']}, similarity {found['similarity']}, classes {classes}",
     ]
+    if found["heads"]:
+        lines.append("labelled by the heads " + ", ".join(f"{name} ({mark})" for name, mark in found["heads"].items()))
     if len(found["segments"]) > 1 or found["removed"]:
         removed = counted(found["removed"], "removed passage")
         segments = counted(len(found["segments"]), "segment")
@@ -310,14 +326,11 @@ def compact(folder: Path, *, as_json: bool) -> None:
 
 @contextmanager
 def _changing(
-    folder: Path, *, as_json: bool, models: Path | None = None, encoder: str | None = None
+    folder: Path, passage_encoder: Callable[[], PassageEncoder] | None = None, *, as_json: bool
 ) -> Iterator[tuple[IndexWriter, dict[str, int]]]:
     """Change an index, and print what was done."""
     from semclass.index.commit import describe
     from semclass.index.writer import IndexWriter
-
-    def passage_encoder() -> PassageEncoder:
-        return semclass.Models.load(models, encoder=encoder, threads=1).passage_encoder
 
     counts: dict[str, int] = {}
     with IndexWriter.open(folder, passage_encoder=passage_encoder) as changed:
@@ -327,6 +340,22 @@ def _changing(
     done = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "compacted")
     text = f"{done + ': ' if done else ''}{counted(passages, 'passage')} in {counted(segments, 'segment')}"
     show({"index": str(folder), **counts, "passages": passages, "segments": segments}, text, as_json=as_json)
+
+
+def loading(
+    folder: Path, heads: Mapping[str, str], *, models: Path | None, encoder: str | None
+) -> Callable[[], PassageEncoder]:
+    """What loads the models that change an index; heads that are named are compared with those of the index at once."""
+    from semclass.index import manifest
+    from semclass.index.labels import check_heads
+
+    @cache
+    def load() -> PassageEncoder:
+        return semclass.Models.load(models, encoder=encoder, heads=heads, threads=1).passage_encoder
+
+    if heads and (there := manifest.find(folder)) is not None:
+        check_heads(folder, there.header.get("heads", {}), load().head_fingerprints)
+    return load
 
 
 def _marked(folder: Path, passages: Iterable[semclass.Passage]) -> Iterator[semclass.Passage]:

@@ -21,9 +21,13 @@ from semclass.cli import options
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
+from semclass.cli.label import label
+from semclass.cli.labels import labels
+from semclass.cli.questions import questions
 from semclass.cli.search import rerank, search
 from semclass.cli.serve import mcp, serve
 from semclass.cli.sync import sync
+from semclass.cli.train import train
 from semclass.core.errors import ArtifactError, SemclassError
 
 
@@ -54,7 +58,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 index.add_command(sync)
-for command in (classify, index, search, rerank, tune, evaluate, serve, mcp):
+for command in (classify, train, label, labels, index, search, rerank, tune, evaluate, questions, serve, mcp):
     cli.add_command(command)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -17,9 +17,15 @@ import semclass
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
+if TYPE_CHECKING:
+    from semclass.endpoint.client import Endpoint
+
 API_KEY_VARIABLE = "SEMCLASS_QDRANT_API_KEY"
 """Environment variable that holds the key of a Qdrant server."""
 
+
+ENDPOINT_KEY_VARIABLE = "SEMCLASS_ENDPOINT_KEY"
+"""Environment variable that holds the key of a language model's service."""
 
 EVERY = 30.0
 """Seconds between two lines that say how far a command is, where there is no terminal."""
@@ -57,6 +63,13 @@ similarity = click.option(
     help="How vectors are compared; by ip and l2 with the length that the encoder gives them.",
 )
 threads = click.option("--threads", type=positive, help="Threads of the encoder.")
+heads = click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="A head of your own, and the field that holds its label, such as topic=my-head; may be given again.",
+)
 weight = click.option(
     "--weight",
     "weights",
@@ -124,6 +137,31 @@ def qdrant_key() -> str | None:
     return os.environ.get(API_KEY_VARIABLE)
 
 
+def endpoint_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of :func:`open_endpoint`, for commands that ask a language model."""
+    for option in reversed(
+        (
+            click.option("--endpoint", metavar="URL", help="OpenAI-compatible address: http://localhost:8000/v1."),
+            click.option("--model", help="The service's name of the model."),
+            click.option("--concurrency", type=positive, default=8, show_default=True, help="Calls at a time."),
+            click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds until a call failed."),
+            click.option("--cache", type=any_path, help="File that keeps replies; by default beside the output."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def open_endpoint(endpoint: str | None, model: str | None, concurrency: int, timeout: float, cache: Path) -> Endpoint:
+    """Describe the service that options name; its key is in the environment."""
+    from semclass.endpoint import client
+
+    if endpoint is None or model is None:
+        raise InputError("give both --endpoint URL and --model NAME")
+    key = os.environ.get(ENDPOINT_KEY_VARIABLE)
+    return client.Endpoint(endpoint, model, key, concurrency, timeout=timeout, cache=cache)
+
+
 def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetriever:
     """Open the index in a folder, or in a collection on a Qdrant server, such as ``http://localhost:6333/passages``."""
     if place.startswith(("http://", "https://")):
@@ -137,7 +175,7 @@ def open_retriever(place: str, models: semclass.Models) -> semclass.HybridRetrie
     return semclass.HybridRetriever(semclass.PassageIndex.load(place, encoder=models.encoder.fingerprint), models)
 
 
-def read_weights(given: Sequence[str]) -> dict[str, float] | None:
+def read_weights(given: Sequence[str], option: str = "--weight") -> dict[str, float] | None:
     """Read weights that are written as NAME=VALUE; None for none."""
     weights = {}
     for text in given:
@@ -145,8 +183,22 @@ def read_weights(given: Sequence[str]) -> dict[str, float] | None:
         try:
             weights[name.strip()] = float(value)
         except ValueError:
-            raise InputError(f"--weight {text!r} has no number; write NAME=VALUE, such as alpha=0.6") from None
+            raise InputError(f"{option} {text!r} has no number; write NAME=VALUE, such as {_SUCH[option]}") from None
     return weights or None
+
+
+def read_heads(given: Sequence[str]) -> dict[str, str]:
+    """Read heads that are written as NAME=DIR."""
+    heads = {}
+    for text in given:
+        name, _, folder = text.partition("=")
+        if not folder or name in heads:
+            raise InputError(f"--head {text!r}: write NAME=DIR, such as topic=my-head, with each name once")
+        heads[name] = folder
+    return heads
+
+
+_SUCH = {"--weight": "alpha=0.6", "--boost": "topic=0.5"}
 
 
 def shorten(text: str, limit: int = 90) -> str:

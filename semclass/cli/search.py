@@ -11,8 +11,9 @@ import click
 import semclass
 from semclass.cli import options
 from semclass.cli.hits import print_hits
-from semclass.cli.options import open_retriever, read_weights, show
+from semclass.cli.options import open_retriever, read_heads, read_weights, show
 from semclass.core.errors import InputError
+from semclass.ranking.boost import BOOST
 from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 
 
@@ -24,6 +25,14 @@ from semclass.ranking.methods import DEFAULT, METHODS, RERANKING
 @options.weight
 @click.option("--candidates", type=int, help="Passages that are re-ranked; the method's own number by default.")
 @options.where
+@options.heads
+@click.option(
+    "--boost",
+    "boosts",
+    multiple=True,
+    metavar="NAME[=WEIGHT]",
+    help="A head that the index was built with: passages that bear the question's label come first.",
+)
 @click.option("--explain", is_flag=True, help="Show what each score is made of.")
 @click.option("--context", "as_context", is_flag=True, help="Print one text with numbered sources, for a prompt.")
 @click.option("--budget", type=options.positive, help="With --context: words that it may have.")
@@ -39,6 +48,8 @@ def search(
     weights: Sequence[str],
     candidates: int | None,
     where: Sequence[str],
+    heads: Sequence[str],
+    boosts: Sequence[str],
     *,
     explain: bool,
     as_context: bool,
@@ -59,7 +70,8 @@ def search(
         raise InputError("--budget and --window need --context; give it too, or neither of them")
     if as_context and explain:
         raise InputError("--context prints no scores for --explain; give one of the two")
-    retriever = open_retriever(place, semclass.Models.load(models, encoder=encoder))
+    loaded = semclass.Models.load(models, encoder=encoder, heads=read_heads(heads))
+    retriever = open_retriever(place, loaded)
     known = retriever.index.fields if isinstance(retriever.index, semclass.PassageIndex) else None
     hits = retriever.search(
         question,
@@ -68,6 +80,7 @@ def search(
         weights=read_weights(weights),
         candidates=candidates,
         where=read_terms(where, known) if where else None,
+        boost=read_weights([text if "=" in text else f"{text}={BOOST}" for text in boosts], "--boost"),
         explain=not as_context,
     )
     if as_context:

@@ -42,11 +42,13 @@ def _limit(
 @_limit("--drain", "drain_seconds", click.FloatRange(0), "Seconds before a stop in which only /ready says no.")
 @_limit("--stop-timeout", "stop_seconds", _SECONDS, "Seconds that requests have to be finished in a stop.")
 @_limit("--refresh", "refresh_seconds", click.FloatRange(0), "Seconds between looks for a changed index; 0: never.")
+@options.heads
 @options.models
 @options.encoder
 @options.threads
 def serve(
     place: str | None,
+    heads: Sequence[str],
     host: str,
     port: int,
     api_key_file: Path | None,
@@ -81,7 +83,7 @@ def serve(
     # runs side by side with a thread each are faster than one with as many threads
     workers = threads or available_threads()
     with server.bind(host, port) as listener:
-        loaded = Models.load(models, encoder=encoder, threads=1)
+        loaded = Models.load(models, encoder=encoder, heads=options.read_heads(heads), threads=1)
         retriever = None if place is None else options.open_retriever(place, loaded)
         engine = Engine(loaded, retriever, settings, entailment=_entailment(models, loaded), workers=workers)
         server.run(create_app(engine, settings), settings, listener)

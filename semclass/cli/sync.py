@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,8 @@ import click
 
 import semclass
 from semclass.cli import options
-from semclass.cli.index import as_records, cutting_options, kept, listing_skipped, passages_from
-from semclass.cli.options import progress, show
+from semclass.cli.index import as_records, cutting_options, kept, listing_skipped, loading, passages_from
+from semclass.cli.options import progress, read_heads, show
 from semclass.core.checks import counted
 from semclass.core.errors import InputError
 
@@ -23,6 +24,7 @@ _NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
 @click.argument("source", type=options.any_path, metavar="FOLDER")
 @click.option("--dry-run", is_flag=True, help="Tell what would be added, changed and removed, and change nothing.")
 @cutting_options
+@options.heads
 @options.json_output
 @options.models
 @options.encoder
@@ -30,6 +32,7 @@ _NOTHING = {"by": None, "size": None, "overlap": 0, "encoding": None}
 def sync(
     folder: Path,
     source: Path,
+    heads: Sequence[str],
     *,
     dry_run: bool,
     strict: bool,
@@ -48,7 +51,6 @@ def sync(
     from semclass.documents.naming import named_by_content
     from semclass.index import manifest
     from semclass.index.commit import describe
-    from semclass.index.passage_encoder import PassageEncoder
     from semclass.index.sync import find_changes, sync_index
 
     if not source.is_dir():
@@ -64,11 +66,9 @@ def sync(
     if there is not None and cutting == _NOTHING:
         cutting = dict(there.cutting or {})
 
-    def passage_encoder() -> PassageEncoder:
-        return semclass.Models.load(models, encoder=encoder, threads=1).passage_encoder
-
+    passage_encoder = loading(folder, read_heads(heads), models=models, encoder=encoder)
     with listing_skipped() as skipped, progress("reading", None) as step:
-        passages = named_by_content(passages_from(source, skipped, strict=strict, **cutting)[0])
+        passages = named_by_content(passages_from(source, skipped, passage_encoder, strict=strict, **cutting)[0])
         if dry_run:
             index = None if there is None else semclass.PassageIndex.load(folder, verify=False)
             changes = find_changes(index, passages)

@@ -10,6 +10,7 @@ from html import unescape
 from itertools import accumulate, pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from semclass.documents.furniture import is_contents
 from semclass.documents.pages import page_spans
 from semclass.documents.sentences import sentence_spans
 from semclass.documents.stretches import stretches, trimmed
@@ -29,6 +30,7 @@ _FRONT_MATTER = re.compile(
 _TAGS = re.compile(r"<!--(?:(?!<!--).)*?-->|</?[a-zA-Z][\w-]*(?:\s[^<>]*)?/?>", re.DOTALL)
 _SCRIPTS = re.compile(r"<(script|style)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_PARTS = re.compile(r"\n[ \t]*\n|\n[ \t]*(?:`{3}|~{3}|[|>])")  # of an item of a list
 _INLINE_MARKS = re.compile(r"[*_`\[<&\\]")
 _LISTS = ("bullet_list", "ordered_list")
 
@@ -41,6 +43,7 @@ class Unit:
     end: int
     text: str | None = None
     row: bool = False  # of a table
+    wrapped: bool = False  # its line ends are those of an editor, hard breaks aside
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Block:
     kind: str  # "text", "list", "table", "code" or "html"
     start: int
     end: int
-    units: tuple[Unit, ...] = ()  # rows of a table, items of a list, lines of code, sentences of HTML; none for text
+    units: tuple[Unit, ...] = ()  # rows of a table, items of a list, lines of code, sentences of HTML, or text whole
     section: int = 0  # counts headings and pages
     headings: tuple[str, ...] = ()  # outermost first
     heading: Unit | None = None  # the innermost of them, if it stands on this page
@@ -107,7 +110,7 @@ def _paragraphs(text: str, start: int, end: int) -> Iterator[Block]:
     for (_, first), (after, _) in pairwise([(start, start), *gaps, (end, end)]):
         unit = _trimmed(text, first, after)
         if unit.start < unit.end:
-            yield Block("text", unit.start, unit.end)
+            yield Block("text", unit.start, unit.end, (unit,))
 
 
 def _markdown_parts(text: str, start: int, end: int) -> Iterator[Block | _Heading]:
@@ -160,6 +163,8 @@ def _blocks(
     whole = _trimmed(text, lines[first], lines[after] - 1)
     kind, bounds = "text", set[int]()
     if node.type in _LISTS:
+        if is_contents(text[whole.start : whole.end]):
+            return
         kind, bounds = "list", {_line(item) for item in node.walk() if item.type == "list_item"}
     elif node.type in ("fence", "code_block"):
         kind, bounds = "code", set(range(first, after))
@@ -175,8 +180,14 @@ def _blocks(
         return
     if whole.start >= whole.end:  # white space that Markdown does not know as such
         return
-    units = [_trimmed(text, lines[one], lines[other] - 1) for one, other in pairwise(sorted({first, *bounds, after}))]
-    yield Block(kind, whole.start, whole.end, tuple(unit for unit in units if unit.start < unit.end) if bounds else ())
+    places = (_trimmed(text, lines[one], lines[other] - 1) for one, other in pairwise(sorted({first, *bounds, after})))
+    wrapped = node.type == "paragraph" or kind == "list"
+    units = [
+        replace(unit, wrapped=wrapped and not _PARTS.search(text, unit.start, unit.end))
+        for unit in places
+        if unit.start < unit.end
+    ]
+    yield Block(kind, whole.start, whole.end, tuple(units))
 
 
 def _rows(text: str, lines: Sequence[int], table: SyntaxTreeNode, references: dict[str, Any]) -> Iterator[Unit]:

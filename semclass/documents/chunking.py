@@ -12,10 +12,12 @@ from semclass.core.checks import check_choice, check_positive, check_text
 from semclass.core.errors import InputError, InputTypeError
 from semclass.core.types import Passage
 from semclass.documents.blocks import Block, Unit, read_blocks
+from semclass.documents.myst import without_marks
+from semclass.documents.parting import Vectors, parts
 from semclass.documents.sentences import sentence_spans
 from semclass.documents.stretches import PASSAGE, stretches, trimmed
 
-CUTS = ("paragraph", "sentence", "window", "section")
+CUTS = ("paragraph", "sentence", "window", "section", "meaning")
 """Ways to cut a document."""
 
 WINDOW = 100
@@ -27,13 +29,21 @@ ROWS = 100
 SMALL = 8
 """Words below which a paragraph is joined to its neighbour: "Note", a term before its definition, a line before code."""
 
+TOGETHER = 1024
+"""Sentences of a section that are compared at a time: bounds memory."""
+
+READ = 2000
+"""Characters of a sentence, a row or code that are read to compare it."""
+
 WRAPPED = 0.8
 """A line was wrapped if it, with the next line's first word, exceeds this share of the paragraph's longest line."""
 
 _WORD = re.compile(r"\S+")
 _SPOKEN = re.compile(r"[^\W_]\S*")
-_SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n")
+_SOFT_BREAK = re.compile(r"(?<!  )(?<!\\)\n[ \t]*")
+_ESCAPED = re.compile(r"^([ \t]*)\\(?=[#<>`~*+=_\[-])", re.MULTILINE)
 _MARKER = re.compile(r"(?:[-*+]|\d{1,9}[.)])[ \t]+(?=\S)")
+_SIZED = ("window", "meaning")
 _WRITTEN = ("table", "html")
 
 
@@ -50,6 +60,7 @@ def cut(
     size: int | None = None,
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
+    vectors: Vectors | None = None,
     markdown: bool = False,
 ) -> Iterator[Passage]:
     """Cut a document into passages.
@@ -65,16 +76,20 @@ def cut(
         ``"paragraph"``: at blank lines; in Markdown, lists and fenced code stay whole. What has fewer than 8 words is
         joined to its neighbour, or to its heading where it is all that stands under it. ``"sentence"``: at the ends of
         sentences, list items and rows of tables. ``"section"``: all that stands under one heading. ``"window"``: a section
-        in stretches of whole sentences, as many as `size` allows.
+        in stretches of whole sentences, as many as `size` allows. ``"meaning"``: a section in stretches of whole sentences,
+        cut where the `vectors` of neighbouring ones are least alike.
     size
         The most that a passage may hold, as `count` counts; what is longer is cut between sentences, and a longer sentence
-        between words. A single word and a row of a table may be longer. None: 100 words for windows; for the others no
-        limit but 50,000 characters, which no passage exceeds.
+        between words. A single word and a row of a table may be longer. None: 100 words for windows and by meaning; for the
+        others no limit but 50,000 characters, which no passage exceeds.
     overlap
         How much of the passage before is repeated where `size` cuts, less than `size`: the last whole sentences that fit.
     count
         Counts a sentence; a passage holds the sum. ``lambda text: encoder.tokenize([text]).lengths()[0]`` counts the word
         pieces of an :class:`semclass.OnnxEncoder`, ``lambda text: 1`` sentences.
+    vectors
+        Gives a vector for each of n texts, of shape (n, dim), where ``by="meaning"`` needs them:
+        ``lambda texts: encoder.encode(texts).pooled``.
     markdown
         Whether the text is Markdown: CommonMark with GitHub's tables. Then headings, front matter, rules, link
         definitions, and HTML tags, comments, scripts and styles are no passages. A table reads "column: value; column:
@@ -96,14 +111,16 @@ def cut(
     if not isinstance(text, str):
         raise InputTypeError(f"text must be a string, not {type(text).__name__}")
     check_text(document, "document")
-    size = check_cut(by, size, overlap)
-    return _passages(text, document, by, _Limit(size, overlap, count, markdown))
+    size = check_cut(by, size, overlap, vectors)
+    return _passages(text, document, by, _Limit(size, overlap, count, markdown, vectors))
 
 
-def check_cut(by: str, size: int | None, overlap: int) -> int | None:
+def check_cut(by: str, size: int | None, overlap: int, vectors: Vectors | None) -> int | None:
     """Check how to cut, and give the size that applies."""
     check_choice(by, CUTS, "by")
-    size = check_positive(size, "size") if size is not None else WINDOW if by == "window" else None
+    if by == "meaning" and vectors is None:
+        raise InputError("by='meaning' needs vectors; give vectors=lambda texts: encoder.encode(texts).pooled")
+    size = check_positive(size, "size") if size is not None else WINDOW if by in _SIZED else None
     if overlap != 0:
         check_positive(overlap, "overlap")
         if size is None:
@@ -119,6 +136,7 @@ class _Limit:
     overlap: int
     count: Callable[[str], int]
     markdown: bool
+    vectors: Vectors | None = None
 
 
 _Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
@@ -126,6 +144,7 @@ _Piece: TypeAlias = tuple[Block, list[Unit], dict[str, Any]]
 
 
 def _passages(text: str, document: str, by: str, limit: _Limit) -> Iterator[Passage]:
+    text = without_marks(text) if limit.markdown else text
     pieces = _CUTTERS[by](text, read_blocks(text, markdown=limit.markdown), limit)
     bounded = ((block, part, more) for block, units, more in pieces for part in _bounded(text, units))
     for number, (block, units, more) in enumerate(bounded, 1):
@@ -157,7 +176,7 @@ def _by_sentence(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[
     for paragraph, part in enumerate((part for block in blocks for part in _parts(text, block)), 1):
         for unit in _sentences(text, part, limit):
             marker = _MARKER.match(text, unit.start, unit.end) if part.kind == "list" else None
-            sentence = Unit(marker.end(), unit.end) if marker else unit
+            sentence = replace(unit, start=marker.end()) if marker else unit
             yield from ((part, piece, {"paragraph": paragraph}) for piece in _pack(text, [sentence], limit))
 
 
@@ -171,17 +190,43 @@ def _by_section(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_
         yield from ((section[0], group, {}) for group in groups)
 
 
+def _by_meaning(text: str, blocks: Iterable[Block], limit: _Limit) -> Iterator[_Piece]:
+    for _, grouped in groupby(blocks, key=lambda block: block.section):
+        section = list(grouped)
+        units = _fitting(text, (unit for block in section for unit in _sentences(text, block, limit)), limit)
+        while read := list(islice(units, TOGETHER)):
+            yield from ((section[0], group, {}) for group in _parted(text, read, limit))
+
+
+def _parted(text: str, units: Sequence[tuple[Unit, int]], limit: _Limit) -> Iterator[list[Unit]]:
+    """Group units where their meanings part; each group begins with the last units of the one before, as overlap."""
+    if limit.size is None or limit.vectors is None or len(units) == 1:
+        yield [unit for unit, _ in units]
+        return
+    counts = [held for _, held in units]
+    texts = [" ".join(_written(text, [unit]).split())[:READ] for unit, _ in units]
+    words = [count_words(one) for one in texts]
+    ends = parts(limit.vectors(texts), counts, limit.size, small=words, least=SMALL)
+    for start, end in pairwise([0, *ends]):
+        first, left = start, min(limit.overlap, limit.size - sum(counts[start:end]))
+        while first and counts[first - 1] <= left:
+            first -= 1
+            left -= counts[first]
+        yield [unit for unit, _ in units[first:end]]
+
+
 _CUTTERS: dict[str, Callable[[str, Iterable[Block], _Limit], Iterator[_Piece]]] = {
     "paragraph": _by_paragraph,
     "sentence": _by_sentence,
     "window": _by_section,
     "section": _by_section,
+    "meaning": _by_meaning,
 }
 
 
 def _rows(block: Block) -> Sequence[Unit]:
-    """Give the rows of a table, the sentences of HTML, and any other block whole."""
-    return block.units if block.kind in _WRITTEN else [Unit(block.start, block.end)]
+    """Give the rows of a table, the sentences of HTML, the items of a list, and any other block whole."""
+    return [Unit(block.start, block.end)] if block.kind == "code" else block.units
 
 
 def _parts(text: str, block: Block) -> Iterator[Block]:
@@ -209,7 +254,7 @@ def _joined(text: str, section: Iterable[Block]) -> Iterator[list[Block]]:
         small = groups.pop()
         groups[-1] += small
     elif words < SMALL and (heading := groups[0][0].heading):
-        groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=()))
+        groups[0].insert(0, replace(groups[0][0], kind="text", start=heading.start, end=heading.end, units=(heading,)))
     yield from groups
 
 
@@ -227,9 +272,9 @@ def _sentences(text: str, block: Block, limit: _Limit) -> Iterator[Unit]:
         fits = limit.size is None or limit.count(text[block.start : block.end]) <= limit.size
         yield from [Unit(block.start, block.end)] if fits else block.units
     else:
-        for unit in block.units or (Unit(block.start, block.end),):
+        for unit in block.units:
             spans = sentence_spans(_unwrapped(text[unit.start : unit.end], markdown=limit.markdown))
-            yield from (Unit(unit.start + start, unit.start + end) for start, end in spans)
+            yield from (replace(unit, start=unit.start + start, end=unit.start + end) for start, end in spans)
 
 
 def _unwrapped(paragraph: str, *, markdown: bool) -> str:
@@ -237,7 +282,7 @@ def _unwrapped(paragraph: str, *, markdown: bool) -> str:
     if "\n" not in paragraph:
         return paragraph
     if markdown:
-        return _SOFT_BREAK.sub(" ", paragraph)
+        return _SOFT_BREAK.sub(lambda found: " " * len(found[0]), paragraph)
     lines = paragraph.split("\n")
     full = WRAPPED * max(len(line.strip()) for line in lines)
     joined = [lines[0]]
@@ -282,11 +327,11 @@ def _words(text: str, unit: Unit, size: int, count: Callable[[str], int]) -> Ite
     for word in _WORD.finditer(text, unit.start, unit.end):
         held = count(word[0])
         if end > start and total + held > size:
-            yield Unit(start, end), total
+            yield replace(unit, start=start, end=end), total
             start, total = word.start(), 0
         end = word.end()
         total += held
-    yield Unit(start, end), total
+    yield replace(unit, start=start, end=end), total
 
 
 def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:
@@ -296,7 +341,8 @@ def _bounded(text: str, units: Sequence[Unit]) -> Iterator[list[Unit]]:
     for unit in units:
         written = unit.text
         if written is None:
-            parts = [Unit(*trimmed(text, *span)) for span in stretches(text, unit.start, unit.end, PASSAGE)]
+            places = (trimmed(text, *span) for span in stretches(text, unit.start, unit.end, PASSAGE))
+            parts = [replace(unit, start=start, end=end) for start, end in places]
         else:
             spans = stretches(written, 0, len(written), PASSAGE)
             parts = [replace(unit, text=written[start:end].strip()) for start, end in spans]
@@ -318,6 +364,7 @@ def _written(text: str, units: Sequence[Unit]) -> str:
         if before is not None:
             gap = text[before.end : unit.start]
             parts.append("\n" if unit.text is not None or before.text is not None else "\n\n" if gap.strip() else gap)
-        parts.append(text[unit.start : unit.end] if unit.text is None else unit.text)
+        held = text[unit.start : unit.end] if unit.text is None else unit.text
+        parts.append(_SOFT_BREAK.sub(" ", _ESCAPED.sub(r"\1", held)) if unit.wrapped else held)
         before = unit
     return "".join(parts)

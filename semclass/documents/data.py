@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Iterator
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 from semclass.core.errors import InputError
@@ -19,9 +18,8 @@ DEEPEST = 6
 """Levels of headings that Markdown has."""
 
 
-def read_csv(path: Path) -> str:
-    """Read separated values as a table, whose first row names the columns."""
-    text = _text(path)
+def csv_to_markdown(text: str) -> str:
+    """Write separated values as a table, whose first row names the columns."""
     csv.field_size_limit(2**31 - 1)
     try:
         dialect: Any = csv.Sniffer().sniff(text[:_SNIFFED], delimiters=",;\t|")
@@ -30,9 +28,8 @@ def read_csv(path: Path) -> str:
     return table(row for row in csv.reader(StringIO(text), dialect) if any(row))
 
 
-def read_json(path: Path) -> str:
-    """Read JSON: names as headings of what is inside, flat objects as rows of a table, other values as "name: value"."""
-    text = _text(path)
+def json_to_markdown(text: str) -> str:
+    """Write JSON: names as headings of what is inside, flat objects as rows of a table, other values as "name: value"."""
     try:
         value = json.loads(text)
     except ValueError:  # JSON lines
@@ -65,9 +62,9 @@ def _scalar(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def read_notebook(path: Path) -> str:
-    """Read the cells of a notebook: Markdown as it is, code and what it printed as code."""
-    notebook = json.loads(_text(path))
+def notebook_to_markdown(text: str) -> str:
+    """Write the cells of a notebook: Markdown as it is, code and what it printed as code."""
+    notebook = json.loads(text)
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
         raise InputError(
             "a notebook of version 4 or later has `cells`; convert it with `jupyter nbconvert --to notebook`"
@@ -91,7 +88,3 @@ def _source(lines: str | list[str]) -> str:
 def _printed(output: dict[str, Any]) -> str:
     shown = _source(output.get("text", "") or output.get("data", {}).get("text/plain", ""))
     return "" if shown.startswith("<") else shown  # the name of an object, such as a picture
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8-sig")

@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.documents.decoding import read_text
+
+
+class Format(NamedTuple):
+    """How a format is read."""
+
+    module: str
+    function: str
+    needed: str | None = None  #: package of the extra ``documents``
+    text: bool = False  #: the function takes text, and not a path
+
+
+_CSV = Format("data", "csv_to_markdown", text=True)
+_HTML = Format("markup", "read_html", "lxml.html")
 
 FORMATS = {
-    ".csv": ("data", "read_csv", None),
-    ".docx": ("office", "read_docx", "docx"),
-    ".epub": ("markup", "read_epub", "lxml.html"),
-    ".htm": ("markup", "read_html", "lxml.html"),
-    ".html": ("markup", "read_html", "lxml.html"),
-    ".ipynb": ("data", "read_notebook", None),
-    ".json": ("data", "read_json", None),
-    ".pdf": ("pdf", "read_pdf", "pdfplumber"),
-    ".pptx": ("office", "read_pptx", "pptx"),
-    ".rst": ("rst", "read_rst", "docutils"),
-    ".tsv": ("data", "read_csv", None),
-    ".xhtml": ("markup", "read_html", "lxml.html"),
-    ".xlsx": ("office", "read_xlsx", "openpyxl"),
+    ".csv": _CSV,
+    ".docx": Format("office", "read_docx", "docx"),
+    ".epub": Format("markup", "read_epub", "lxml.html"),
+    ".htm": _HTML,
+    ".html": _HTML,
+    ".ipynb": Format("data", "notebook_to_markdown", text=True),
+    ".json": Format("data", "json_to_markdown", text=True),
+    ".pdf": Format("pdf", "read_pdf", "pdfplumber"),
+    ".pptx": Format("office", "read_pptx", "pptx"),
+    ".rst": Format("rst", "rst_to_markdown", "docutils", text=True),
+    ".tsv": _CSV,
+    ".xhtml": _HTML,
+    ".xlsx": Format("office", "read_xlsx", "openpyxl"),
 }
-"""By ending: the module and function that read the format, and the package of the extra ``documents`` that they need."""
+"""How formats are read, by the endings of their files."""
 
 
-def to_markdown(path: Path) -> str:
+def to_markdown(path: Path, encoding: str | None = None) -> str:
     """Read a document as Markdown, with a form feed between pages.
+
+    Parameters
+    ----------
+    path
+        Of the document.
+    encoding
+        Of a format that is text, where that is not UTF-8; a page of HTML says its own.
 
     Raises
     ------
@@ -36,12 +57,13 @@ def to_markdown(path: Path) -> str:
     MissingExtraError
         If its format needs the extra ``documents``, which is not installed.
     """
-    module, function, needed = FORMATS[path.suffix.lower()]
-    if needed:
-        import_extra(needed, "documents")
-    read: Callable[[Path], str] = getattr(importlib.import_module(f"semclass.documents.{module}"), function)
+    found = FORMATS[path.suffix.lower()]
+    if found.needed:
+        import_extra(found.needed, "documents")
+    read = getattr(importlib.import_module(f"semclass.documents.{found.module}"), found.function)
     try:
-        return read(path).replace("\r", "\n")
+        markdown: str = read(read_text(path, encoding) if found.text else path)
+        return markdown.replace("\r", "\n")
     except SemclassError:
         raise
     except OSError as error:

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 
 from semclass.core.errors import import_extra
 from semclass.documents.blocks import SEPARATOR
+from semclass.documents.furniture import is_furniture
 
 _Element: TypeAlias = Any  # of lxml, which has no types
 
@@ -28,7 +29,7 @@ _INSIDE = frozenset(["pre", "table", "ul", "ol", "dl", *_HEADINGS])  # a table t
 STRETCH = 1000
 """Rows of a table that are read at a time."""
 
-_PERMALINKS = frozenset("¶#§🔗")
+_PERMALINKS = frozenset("¶#§🔗\uf0c1")
 _MARKS = re.compile(r"^(?=#{1,6}(?:\s|$)|<|```|~~~|\[[^\]]*\]:|(?:[-*_]\s*){3,}$|[-=]+$)", re.MULTILINE)
 _CELL_MARKS = re.compile(r"[*_`\[<&\\|]")
 _TICKS = re.compile(r"`{3,}")
@@ -55,7 +56,7 @@ def html_to_markdown(content: bytes) -> str:
     parts = list(_blocks(main[0] if main else body))
     titles = [place for place, part in enumerate(parts) if part.startswith("# ")]
     title = " ".join(root.findtext(".//title", "").split())
-    if len(titles) == 1 and not main:
+    if titles and not main and (len(titles) == 1 or parts[titles[0]] == f"# {title}"):
         parts = parts[titles[0] :]  # what stands above the title are menus
     elif title and not titles:
         parts.insert(0, f"# {title}")
@@ -125,7 +126,7 @@ def _seen(element: _Element) -> bool:
     """Tell whether an element is text of its page: no comment, no decoration."""
     if not isinstance(element.tag, str) or element.tag in _UNSEEN or "hidden" in element.attrib:
         return False
-    if element.get("role") in ("navigation", "search", "banner", "contentinfo") or element.get("aria-hidden") == "true":
+    if element.get("aria-hidden") == "true" or is_furniture(element):
         return False
     if element.tag in ("header", "footer") and element.getparent().tag == "body":
         return element.find(".//h1") is not None

@@ -16,6 +16,9 @@ from semclass.documents.markup import paragraph, table
 LARGER = 1.12
 """Letters of a heading are larger than those of the text by this factor."""
 
+SPACE = 0.15
+"""Width of a space between words, at least, in sizes of the letters; narrow ones have a quarter."""
+
 HEADING_WORDS = 20
 LEVELS = 4
 """Sizes of letters that are levels of headings, at most: those of most lines."""
@@ -61,9 +64,11 @@ def read_pdf(path: Path) -> str:
 def _lines(page: Any) -> Iterator[_Line]:
     """Give the lines of a page in the order in which it was written, each table at the place of its first word."""
     found = page.find_tables() if page.rects or page.lines or page.curves else []
-    tables = [(one.bbox, rows) for one in found if len(rows := one.extract()) > 1 and len(rows[0]) > 1]
+    tables = [
+        (one.bbox, rows) for one in found if len(rows := one.extract(x_tolerance_ratio=SPACE)) > 1 and len(rows[0]) > 1
+    ]
     line: _Line | None = None
-    for word in page.extract_words(use_text_flow=True, extra_attrs=["size", "upright"]):
+    for word in page.extract_words(x_tolerance_ratio=SPACE, use_text_flow=True, extra_attrs=["size", "upright"]):
         if not word["upright"]:  # a stamp at the margin
             continue
         place = next((at for at, (box, _) in enumerate(tables) if _inside(word, box)), None)

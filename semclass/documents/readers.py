@@ -17,6 +17,7 @@ from semclass.documents.chunking import CUTS, check_cut, count_words, cut
 from semclass.documents.decoding import check_encoding, read_lines, read_text
 from semclass.documents.folders import Skipped, ask, conversions, listed, look_through
 from semclass.documents.formats import FORMATS, to_markdown
+from semclass.documents.parting import Vectors
 
 JSON_LINES = (".jsonl", ".json")
 """Endings of files that are read as JSON lines, or refused with the line that is none."""
@@ -37,12 +38,16 @@ def _markdown(path: Path, encoding: str | None) -> Document:
     return Document(read_text(path, encoding), markdown=True)
 
 
+def _converted(path: Path, encoding: str | None) -> Document:
+    return Document(to_markdown(path, encoding), markdown=True)
+
+
 READERS: dict[str, Callable[[Path, str | None], Document]] = {
     ".txt": _text,
     ".text": _text,
     ".md": _markdown,
     ".markdown": _markdown,
-    **dict.fromkeys(FORMATS, lambda path, _: Document(to_markdown(path), markdown=True)),
+    **dict.fromkeys(FORMATS, _converted),
 }
 """How documents are read, by the endings of their files: with the encoding of text that is not UTF-8."""
 
@@ -54,9 +59,10 @@ def read_passages(
     size: int | None = None,
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
+    vectors: Vectors | None = None,
 ) -> list[Passage]:
     """Read passages all at once, as :func:`iter_passages` gives them."""
-    return list(iter_passages(source, by, size=size, overlap=overlap, count=count))
+    return list(iter_passages(source, by, size=size, overlap=overlap, count=count, vectors=vectors))
 
 
 def iter_passages(
@@ -66,6 +72,7 @@ def iter_passages(
     size: int | None = None,
     overlap: int = 0,
     count: Callable[[str], int] = count_words,
+    vectors: Vectors | None = None,
     encoding: str | None = None,
     skipped: Callable[[Skipped], object] | None = None,
 ) -> Iterator[Passage]:
@@ -81,7 +88,7 @@ def iter_passages(
     by
         How documents are cut, see :func:`semclass.documents.chunking.cut`. None: documents by paragraph, JSON lines
         not at all. If it is given, each JSON line is a document, too, named by its id, and its passages have its metadata.
-    size, overlap, count
+    size, overlap, count, vectors
         As for :func:`semclass.documents.chunking.cut`.
     encoding
         Of text files that are not UTF-8, nor UTF-16 with a byte order mark, by its name in Python, such as ``"cp1252"``.
@@ -104,8 +111,8 @@ def iter_passages(
     source = Path(source)
     if not ask(Path.exists, source):
         raise InputError(f"{source} does not exist; name a BEIR folder, a .jsonl file or a folder of documents")
-    cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count)
-    check_cut(by or "paragraph", size, overlap)
+    cutting = partial(cut, by=by or "paragraph", size=size, overlap=overlap, count=count, vectors=vectors)
+    check_cut(by or "paragraph", size, overlap, vectors)
     check_encoding(encoding)
     lines = _json_lines_of(source)
     if lines is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
-from pathlib import Path
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -34,18 +33,23 @@ _CODE = frozenset([
 ])  # fmt: skip
 _VERSIONS = frozenset(["deprecated", "deprecated-removed", "versionadded", "versionchanged", "versionremoved"])
 _DIRECTIVE = re.compile(r"\.\. .*?::[ ]*|")
-_FIELDS = re.compile(r"\A(?:\s*:[\w-]+:.*\n)+")  # by which Sphinx is told about a file
+_FIELDS = re.compile(r"\A(?:\s*:[\w-]+:.*\n)+|^:[\w-]+: *\|\w+\|[ \t]*$", re.MULTILINE)
+"""By which Sphinx is told about a file, or fills in a version."""
+
+_TITLE = re.compile(r"(?:\s*\n|\.\. .*\n)*(?:([^\w\s])\1+[ \t]*\n)?[^\n]+\n([^\w\s])\2+[ \t]*(?:\n|$)")
+_AHEAD = 12
+"""Lines after a directive in which a title begins, if it is a target of it."""
+
 _TARGET = re.compile(r"\s*<[^<>]*>$")
 
 
-def read_rst(path: Path) -> str:
-    """Read reStructuredText as Markdown."""
+def rst_to_markdown(text: str) -> str:
+    """Write reStructuredText as Markdown."""
     inliner = states.Inliner()
     inliner.interpreted = partial(_interpreted, inliner)
     parser = Parser(inliner=inliner)
     parser.state_classes = _states()
-    source = _FIELDS.sub("", path.read_text(encoding="utf-8-sig"))
-    parts = publish_parts(source, str(path), parser=parser, writer=Writer(), settings_overrides=_SETTINGS)
+    parts = publish_parts(_FIELDS.sub("", text), parser=parser, writer=Writer(), settings_overrides=_SETTINGS)
     return html_to_markdown(parts["html_body"].encode())
 
 
@@ -68,10 +72,13 @@ class _Any(Directive):
         if self.name in _CODE:
             code = "\n".join(self.content)
             return [nodes.literal_block(code, code)] if code.strip() else []
-        if not self.content and (self.name.startswith("auto") or self.name == "literalinclude"):
-            return []  # from another file
+        elsewhere = self.name.startswith("auto") or self.name == "literalinclude"
+        if not self.content and (elsewhere or self._precedes_a_title()):
+            return []
         body = nodes.definition()
         self.state.nested_parse(self.content, self.content_offset, body)
+        if elsewhere and all(isinstance(part, (nodes.pending, nodes.system_message)) for part in body.children):
+            return []
         about = [*([self.name] if self.name in _VERSIONS else []), *self.arguments]
         if not about:
             return list(body.children)
@@ -80,6 +87,12 @@ class _Any(Directive):
             return [nodes.paragraph("", "", *named)]
         term = nodes.term("", "", *named)
         return [nodes.definition_list("", nodes.definition_list_item("", term, body))]
+
+    def _precedes_a_title(self) -> bool:
+        """Tell whether it only makes the title that follows a target of links."""
+        place = self.state_machine.line_offset + 1
+        following = "\n".join(self.state_machine.input_lines[place : place + _AHEAD])
+        return self.name not in _VERSIONS and bool(_TITLE.match(following))
 
 
 class _Tolerant:

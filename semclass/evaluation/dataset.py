@@ -20,7 +20,7 @@ class Dataset:
     relevance: Mapping[str, Mapping[str, int]]  #: relevance, above 0, by passage id, by question id
 
 
-def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None) -> Dataset:
+def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None = None, corpus: bool = True) -> Dataset:
     """Read the questions and judgements of a BEIR folder.
 
     Parameters
@@ -31,6 +31,8 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
         Which judgements.
     limit
         Take only the first so many questions, in the order of the judgements.
+    corpus
+        Whether ``corpus.jsonl`` must be there, too; not where an index holds the passages.
 
     Raises
     ------
@@ -39,7 +41,7 @@ def load_dataset(folder: str | Path, *, split: str = "test", limit: int | None =
     """
     folder = Path(folder)
     judgements = folder / "qrels" / f"{split}.tsv"
-    for path in (folder / "corpus.jsonl", folder / "queries.jsonl", judgements):
+    for path in (*((folder / "corpus.jsonl",) if corpus else ()), folder / "queries.jsonl", judgements):
         if not path.is_file():
             raise InputError(f"{path} is missing; a BEIR folder has corpus.jsonl, queries.jsonl and qrels/{split}.tsv")
     return read_dataset(folder / "queries.jsonl", judgements, limit=limit)

@@ -119,10 +119,10 @@ class EntailmentClassifier:
             second, places = _distinct(given[part])
             question = _encode(self.encoder, first, QUESTION_VIEWS)
             sentence = _encode(for_passages(self.encoder), second, SENTENCE_VIEWS)
-            found[part] = self._compare(question, sentence, rows, places)
+            found[part] = self.compare(question, sentence, rows, places)
         return found
 
-    def _compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
+    def compare(self, question: Encoding, sentence: Encoding, rows: IntArray, places: IntArray) -> DoubleArray:
         """P(sentence answers question) of pairs: rows among the questions, places among the sentences."""
         words, pieces = question.pieces_read(), sentence.pieces_read()
         tokens, others = question.pieces("tokens"), sentence.pieces("tokens")

@@ -55,6 +55,10 @@ class Head:
 
     def probabilities(self, views: Mapping[str, FloatArray]) -> DoubleArray:
         """Class probabilities, float64 of shape (n, n_classes), from views (n, dim), of word pieces (n, length, dim)."""
+        return self.outputs(views, "probabilities")[0]
+
+    def outputs(self, views: Mapping[str, FloatArray], *names: str) -> list[DoubleArray]:
+        """Named outputs of the network: ``probabilities``, and ``support`` of shape (n,) where it has that."""
         feeds = {}
         for name, dim in self.inputs.items():
             view = views.get(name)
@@ -63,8 +67,7 @@ class Head:
                 wanted = ", ".join(["n", *["length"] * (self.ranks[name] - 2), str(dim)])
                 raise InputError(f"this head reads the view {name!r} of shape ({wanted}); given: {given}")
             feeds[name] = view
-        (output,) = self.session.run(["probabilities"], feeds)
-        return np.asarray(output, np.float64)
+        return [np.asarray(output, np.float64) for output in self.session.run(names, feeds)]
 
 
 def _thresholds(artifact: artifacts.Artifact) -> tuple[float, ...]:
@@ -85,8 +88,9 @@ def _audit(head: Head, artifact: artifacts.Artifact) -> None:
     found = {item.name: item.shape[-1] for item in head.session.get_inputs()}
     if found != dict(head.inputs):
         raise ArtifactError(f"{path} has inputs {found}, but its manifest says {dict(head.inputs)}")
-    if [item.name for item in head.session.get_outputs()] != ["probabilities"]:
-        raise ArtifactError(f"{path} must have one output named 'probabilities'")
+    outputs = ["probabilities", *(["support"] if "least_support" in artifact.manifest else [])]
+    if [item.name for item in head.session.get_outputs()] != outputs:
+        raise ArtifactError(f"{path} must have the outputs {outputs}")
     shapes = {name: (*[1] * (head.ranks[name] - 1), dim) for name, dim in head.inputs.items()}
     probe = head.probabilities({name: np.ones(shape, np.float32) for name, shape in shapes.items()})
     if probe.shape != (1, len(head.classes)) or not np.isfinite(probe).all():

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from semclass.core.checks import check_probability, check_texts
+from semclass.core.checks import check_positive, check_probability, check_texts, short
+from semclass.core.errors import ArtifactError, InputError, InputTypeError
 from semclass.core.taxonomy import ABSTAIN
-from semclass.core.types import DoubleArray, Encoder
+from semclass.core.types import DoubleArray, Encoder, Encoding
 from semclass.encoders.batching import classify_in_chunks
 from semclass.encoders.onnx_encoder import OnnxEncoder
 from semclass.encoders.sentence_transformers import SentenceTransformerEncoder
+from semclass.heads.examples import Example, Examples
 from semclass.heads.head import Head
-from semclass.heads.inputs import classify, encoder_views, labelled
+from semclass.heads.inputs import classify, encoder_views, gather, labelled
 
 Label: TypeAlias = str | int
 
@@ -33,7 +38,8 @@ class TextLabels:
     Attributes
     ----------
     labels
-        Its classes: one, or none where the model abstains; several where a text may have several labels.
+        Its classes: one, or none where the model abstains or no class fits; several where a text may have several
+        labels.
     probabilities
         All classes with their calibrated probabilities.
     """
@@ -64,14 +70,20 @@ class TextModel:
     thresholds
         Of a sigmoid head: probability from which a text has a class, float64 of shape (n_classes,). None for softmax.
     min_probability
-        Below this probability the model abstains.
+        Below this probability the model abstains: one for all classes, or float64 of shape (n_classes,).
+    least_support
+        Below this support none of the classes fits, and the text gets no label; None where every text is of some class.
+    examples
+        The texts that it was trained on, with their vectors, if they were saved, too.
     """
 
     encoder: Encoder
     head: Head
     classes: tuple[Label, ...]
     thresholds: DoubleArray | None
-    min_probability: float
+    min_probability: float | DoubleArray
+    least_support: float | None = None
+    examples: Examples | None = None
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: Encoder | str | Path | None = None, threads: int = 1) -> TextModel:
@@ -99,7 +111,13 @@ class TextModel:
         manifest = head.artifact.manifest
         thresholds = np.array(head.thresholds) if head.artifact.field("link") == "sigmoid" else None
         classes = tuple(manifest.get("labels", head.classes))
-        return cls(used, head, classes, thresholds, float(manifest.get("min_probability", 0.0)))
+        least = np.array(manifest.get("min_probability", 0.0), np.float64)
+        if least.shape not in ((), (len(classes),)):
+            raise ArtifactError(
+                f"{head.artifact.folder}: min_probability has {least.size} numbers for {len(classes)} classes"
+            )
+        floor, support = least if least.ndim else float(least), manifest.get("least_support")
+        return cls(used, head, classes, thresholds, floor, support, Examples.read(head.artifact))
 
     def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
         """Classify texts.
@@ -116,18 +134,127 @@ class TextModel:
         InputError, InputTypeError
             If a text is empty or not a string, or the probability is not one.
         """
-        least = (
-            self.min_probability if min_probability is None else check_probability(min_probability, "min_probability")
-        )
-        checked = check_texts(texts)
-        probabilities = self.predict_proba(checked)
-        chosen = decide(probabilities, self.thresholds, least)
-        return [TextLabels(*row) for row in labelled(checked, self.classes, probabilities, chosen)]
+        return predict_all({"": self}, texts, min_probability=min_probability)[""]
+
+    def nearest(self, texts: Iterable[str], count: int = 3) -> list[list[Example]]:
+        """Give the training examples that are nearest to each text, in what the head reads of them: why it decided so.
+
+        Parameters
+        ----------
+        texts
+            Non-empty texts.
+        count
+            How many for each, nearest first.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If a text is empty or not a string, or the model was saved without its examples.
+        """
+        checked, examples = check_texts(texts), self.examples
+        if examples is None:
+            raise InputError(
+                f"{self.head.artifact.folder} was saved without its examples; train it with --keep-examples, or save it "
+                "with examples=True"
+            )
+
+        def rows_of(chunk: list[str], encoding: Encoding) -> DoubleArray:
+            return gather(self.head, chunk, encoding)[examples.view].astype(np.float64)
+
+        rows = classify_in_chunks(self.encoder, checked, encoder_views(self.head), rows_of)
+        return examples.nearest(checked, rows, check_positive(count, "count"))
 
     def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
         """Class probabilities, float64 of shape (n, n_classes); rows sum to 1 where a text has one class."""
         views, job = encoder_views(self.head), partial(classify, self.head)
         return classify_in_chunks(self.encoder, check_texts(texts), views, job)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of what it says of texts: the same for the same network, labels and thresholds."""
+        manifest = self.head.artifact.manifest
+        fields = [
+            manifest["files"]["model.onnx"]["sha256"],
+            manifest.get("encoder"),
+            self.classes,
+            np.asarray(self.min_probability).tolist(),
+            self.least_support,
+        ]
+        thresholds = None if self.thresholds is None else self.thresholds.tolist()
+        return hashlib.sha256(json.dumps([*fields, thresholds]).encode()).hexdigest()[:16]
+
+    def labels(self, texts: list[str], found: DoubleArray, min_probability: float | None = None) -> list[TextLabels]:
+        """Give the classes of texts from what :meth:`outputs` gave for them."""
+        probabilities = found[:, : len(self.classes)]
+        least = self.min_probability if min_probability is None else min_probability
+        chosen = decide(probabilities, self.thresholds, least)
+        if self.least_support is not None:
+            chosen &= found[:, -1:] >= self.least_support
+        return [TextLabels(*row) for row in labelled(texts, self.classes, probabilities, chosen)]
+
+    @property
+    def columns(self) -> int:
+        """How many columns :meth:`outputs` gives."""
+        return len(self.classes) + (self.least_support is not None)
+
+    def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
+        """Class probabilities, and the support in a last column where some texts are of no class."""
+        if self.least_support is None or not texts:
+            return classify(self.head, texts, encoding) if texts else np.zeros((0, self.columns))
+        return np.column_stack(self.head.outputs(gather(self.head, texts, encoding), "probabilities", "support"))
+
+
+def predict_all(
+    models: Mapping[str, TextModel], texts: Iterable[str], *, min_probability: float | None = None
+) -> dict[str, list[TextLabels]]:
+    """Classify texts by several models, each by its name; an encoder that they share reads the texts once.
+
+    Arguments and errors are those of :meth:`semclass.TextModel.predict`.
+    """
+    if min_probability is not None:
+        check_probability(min_probability, "min_probability")
+    checked = check_texts(texts)
+    found: dict[str, list[TextLabels]] = {}
+    for fingerprint in dict.fromkeys(model.encoder.fingerprint for model in models.values()):
+        some = {name: model for name, model in models.items() if model.encoder.fingerprint == fingerprint}
+        probabilities = classify_in_chunks(
+            next(iter(some.values())).encoder, checked, _views(some.values()), partial(_columns, tuple(some.values()))
+        )
+        ends = np.cumsum([model.columns for model in some.values()])[:-1]
+        for (name, model), part in zip(some.items(), np.split(probabilities, ends, axis=1), strict=True):
+            found[name] = model.labels(checked, part, min_probability)
+    return {name: found[name] for name in models}
+
+
+def _views(models: Iterable[TextModel]) -> tuple[str, ...]:
+    """Names of the views of the encoder that some models read, each once."""
+    return tuple(dict.fromkeys(view for model in models for view in encoder_views(model.head)))
+
+
+def _columns(models: tuple[TextModel, ...], texts: list[str], encoding: Encoding) -> DoubleArray:
+    """What all models give, side by side."""
+    return np.hstack([model.outputs(texts, encoding) for model in models])
+
+
+def open_heads(heads: Mapping[str, TextModel | str | Path] | None, encoder: Encoder) -> dict[str, TextModel]:
+    """Load heads, given by the names of the fields that they fill, over an encoder; one that is loaded stays as it is."""
+    if heads is not None and not isinstance(heads, Mapping):
+        raise InputTypeError(f'heads must be a mapping such as {{"topic": "my-head"}}, not {short(heads)}')
+    found = {}
+    for name, head in (heads or {}).items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _TAKEN:
+            raise InputError(
+                f"{short(name)} cannot be the name of a head; use letters, digits, _ and -, and none of {', '.join(_TAKEN)}"
+            )
+        found[name] = head if isinstance(head, TextModel) else TextModel.load(head, encoder=encoder)
+    return found
+
+
+_NAME = re.compile(r"(?!.*_probability$)[A-Za-z_][A-Za-z0-9_-]*")
+"""Names of heads; with ``_probability`` behind it, each is the name of a second field."""
+
+_TAKEN = ("_id", "text", "title", "headings", "document")
+"""Fields of passages that mean something already."""
 
 
 def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Encoder:
@@ -139,7 +266,9 @@ def open_encoder(encoder: Encoder | str | Path | None, threads: int = 1) -> Enco
     return encoder
 
 
-def decide(probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float) -> npt.NDArray[np.bool_]:
+def decide(
+    probabilities: DoubleArray, thresholds: DoubleArray | None, min_probability: float | DoubleArray
+) -> npt.NDArray[np.bool_]:
     """Choose classes, bool (n, n_classes): those that reach their threshold, or, for None, the most probable one."""
     sure: npt.NDArray[np.bool_] = probabilities >= min_probability
     if thresholds is not None:

@@ -8,39 +8,28 @@ until then. After a stop, what is there is compared with the passages, and not r
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace as replaced
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from semclass.core import artifacts
-from semclass.core.checks import check_texts, counted
+from semclass.core.checks import counted
 from semclass.core.errors import ArtifactError, InputError, warn
 from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.commit import AREA
-from semclass.index.ingest import IndexConfig, chunks, in_order, line_of, threads_of, warn_of_long
+from semclass.index.ingest import IndexConfig, chunks, line_of, threads_of, warn_of_long
+from semclass.index.labels import unlabelled
 from semclass.index.lock import locked
 from semclass.index.manifest import Manifest, header_of
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_ids import without_repeats
 from semclass.index.passage_index import PassageIndex, read_index
-from semclass.index.pending import READ, PendingSegment
-from semclass.index.segment import hashes_of
+from semclass.index.pending import READ
 from semclass.index.target import check_target
-from semclass.index.writer import IndexWriter
-
-SECONDS = 5.0
-"""Time after which a build commits what it read; a process that is killed loses little more than that."""
-
-CHECKPOINT = 64
-"""Chunks of new passages that a build commits at a time, at most."""
-
-RECENT = 1 << 16
-"""Ids of which the hashes are kept unsorted."""
+from semclass.index.writer import SECONDS, IndexWriter
 
 
 def build_index(
@@ -90,7 +79,7 @@ def build_index(
     config = IndexConfig.of(PassageEncoder.load() if passage_encoder is None else passage_encoder, similarity, form)
     threads = threads_of(config.passage_encoder, workers)
     check_target(folder, replace=replace)
-    groups = _new(chunks(passages))
+    groups = without_repeats(chunks(passages))
     first = next(groups, None)
     if first is None:
         raise InputError("there are no passages to index; give at least one")
@@ -133,34 +122,12 @@ def _fill(
         for group in stream:
             if not _holds(known, done, group):
                 _drop(writer, known, done)
-                return truncated + _append(writer, chain([group], stream), progress, workers)
+                rest = chain([group], stream)
+                return truncated + writer.append(rest, progress, workers, commit_every=SECONDS)[1]
             done += len(group)
             if progress is not None:
                 progress(len(group))
         _drop(writer, known, done)
-    return truncated
-
-
-def _append(
-    writer: IndexWriter,
-    groups: Iterable[list[Passage]],
-    progress: Callable[[int], object] | None,
-    workers: int,
-) -> list[str]:
-    """Add chunks of passages with new ids, and commit what is done now and then; the ids of those that were truncated."""
-    truncated, begun = list[str](), time.monotonic()
-    with writer._turn():
-        try:
-            for chunk, (found, long) in in_order(writer._models().read, groups, workers):
-                writer._pending.append(PendingSegment(found))
-                truncated += long
-                if len(writer._pending) - len(writer._before) >= CHECKPOINT or time.monotonic() - begun >= SECONDS:
-                    writer.commit()
-                    begun = time.monotonic()
-                if progress is not None:
-                    progress(len(chunk))
-        finally:
-            writer.commit()
     return truncated
 
 
@@ -190,7 +157,7 @@ def _head(config: IndexConfig) -> dict[str, str]:
 def _holds(known: PassageIndex, first: int, group: list[Passage]) -> bool:
     """Whether the passages from a place on are those of a group."""
     held = known.passages(known.rows[first : first + len(group)])
-    return [*map(line_of, held)] == [*map(line_of, group)]
+    return [line_of(unlabelled(passage, known.heads)) for passage in held] == [*map(line_of, group)]
 
 
 def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:
@@ -201,20 +168,3 @@ def _drop(writer: IndexWriter, known: PassageIndex, first: int) -> None:
         warn(UserWarning(f"the build that was stopped continues after {held}: the next ones differ"))
     for start in range(0, len(rows), READ):
         writer.delete(passage.id for passage in known.passages(rows[start : start + READ]))
-
-
-def _new(groups: Iterable[list[Passage]]) -> Iterator[list[Passage]]:
-    """Pass chunks on whose ids are new; that two ids have the same 64 bits is less probable than a broken disk."""
-    known, recent = np.zeros(0, np.uint64), set[int]()  # ascending, as a set of all of them takes ten times the memory
-    for group in groups:
-        ids = [passage.id for passage in group]
-        hashes = hashes_of(check_texts(ids, "passage ids"))
-        twice = np.searchsorted(known, hashes, "right") > np.searchsorted(known, hashes, "left")
-        for name, number, held in zip(ids, hashes.tolist(), twice.tolist(), strict=True):
-            if held or number in recent:
-                raise InputError(f"passage id {name!r} comes twice; ids must be unique")
-            recent.add(number)
-        if len(recent) >= RECENT:
-            known = np.sort(np.concatenate([known, np.fromiter(recent, np.uint64, len(recent))]))
-            recent.clear()
-        yield group

@@ -164,6 +164,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "segments": [entry.live for entry in found.segments],
         "generation": found.generation,
         **{name: found.header[name] for name in ("encoder", "similarity", "form", "classes")},
+        "heads": found.header.get("heads", {}),
         "bytes": sizes,
         "tuned": found.tuned,
         "cutting": found.cutting,

@@ -6,12 +6,11 @@ import json
 import math
 import re
 from collections.abc import Collection, Sequence
-from difflib import get_close_matches
 from typing import Any
 
 from semclass.core.checks import short
 from semclass.core.errors import InputError
-from semclass.index.filters import fields_of, parse
+from semclass.index.filters import parse, unknown_field
 
 _TERM = re.compile(r"\s*([^=<>!]*[^=<>!\s])\s*(>=|<=|!=|==|=|>|<)\s*(.*?)\s*", re.DOTALL)
 
@@ -20,20 +19,13 @@ _TERM_OPERATORS = {"=": "$eq", "==": "$eq", "!=": "$ne", ">": "$gt", ">=": "$gte
 
 _OPERATORS = "=, !=, <, <=, >, >="
 
-NAMED = 20
-"""Fields that are named at most."""
-
 
 def read_terms(terms: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
     """Read filters as they are written on a command line; fields are among the known ones, if these are given."""
     filters = [_term(term) for term in terms]
     where = filters[0] if len(filters) == 1 else {"$and": filters} if filters else {}
-    unknown = sorted(fields_of(parse(where)) - set(known or ()))
-    if known is not None and unknown:
-        near = get_close_matches(unknown[0], known, 1)
-        instead = f"did you mean {near[0]!r}? " if near else ""
-        names = ", ".join(sorted(known)[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
-        raise InputError(f"no passage has the field {unknown[0]!r}; {instead}there are: {names or 'none'}")
+    if known is not None and (message := unknown_field(parse(where), known)):
+        raise InputError(message)
     return where
 
 

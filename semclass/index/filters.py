@@ -13,6 +13,7 @@ Operators of a field: ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``; of fi
 - Fields are paths, see :mod:`semclass.index.metadata`; ``_id`` is the passage's id (``$eq $ne $in $nin`` only).
 - A list matches if one of its elements does. The bounds in one mapping are one interval: a single value must be in it.
 - Values of different types never match and are never an error: ``{"page": 3}`` does not find ``"3"``.
+- A field that no passage of an index has is told in a warning, as it is mostly misspelt.
 - A field that is missing, null or an empty list is found only by ``$ne``, ``$nin``, ``$not`` and ``{"$exists": False}``,
   the exact opposites of ``$eq``, ``$in``, what is negated, and ``{"$exists": True}``; ``{"lang": None}`` asks for a missing
   field, too.
@@ -24,9 +25,10 @@ Operators of a field: ``$eq $ne $gt $gte $lt $lte $in $nin $exists $not``; of fi
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +42,9 @@ ID = "_id"
 
 FIELD_OPERATORS = ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$exists", "$not")
 FILTER_OPERATORS = ("$and", "$or", "$not")
+
+NAMED = 20
+"""Fields that a message names at most."""
 
 _FILTERS = ", ".join(FILTER_OPERATORS)
 _DEPTH = 50
@@ -129,6 +134,17 @@ def fields_of(condition: Filter) -> set[str]:
     if isinstance(condition, Not):
         return fields_of(condition.part)
     return {condition.path} if isinstance(condition, (Among, Range)) else set()
+
+
+def unknown_field(condition: Filter, known: Collection[str]) -> str:
+    """Say which field that a filter compares no passage has, and which there are; empty if all are known."""
+    unknown = sorted(fields_of(condition) - set(known))
+    if not unknown:
+        return ""
+    near = get_close_matches(unknown[0], known, 1)
+    instead = f"did you mean {near[0]!r}? " if near else ""
+    names = ", ".join(sorted(known)[:NAMED]) + (f" and {len(known) - NAMED} more" if len(known) > NAMED else "")
+    return f"no passage has the field {unknown[0]!r}; {instead}there are: {names or 'none'}"
 
 
 def _filter(where: object, at: str, depth: int) -> Filter:

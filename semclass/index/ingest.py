@@ -18,6 +18,7 @@ from semclass.core.errors import ArtifactError, InputError, TruncationWarning, w
 from semclass.core.files import REMEDY
 from semclass.core.types import Passage, Ragged
 from semclass.index.column_tables import columns_of
+from semclass.index.labels import fields_of, label, labelled
 from semclass.index.passage_encoder import PassageEncoder, PassageFeatures, no_rows, searchable
 from semclass.index.records import Evidence
 from semclass.index.segment import NOTHING, Segment, hash_table, hashes_of
@@ -91,15 +92,18 @@ class IndexConfig:
             "similarity": self.similarity,
             "form": self.form,
             "codebooks": "" if self.books is None else self.books.fingerprint,
+            "heads": self.passage_encoder.head_fingerprints,
         }
 
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
-        lines = [line_of(passage) for passage in passages]
+        heads = self.passage_encoder.heads
         for passage in passages:
             searchable(passage)  # there is something to read
+            line_of(labelled(passage, dict.fromkeys(fields_of(heads))))
         lean, books = self.form == "lean", self.books
         found, cut = self.passage_encoder.read(passages, tokens=not lean)
+        written = label(passages, heads)
         vectors, words = found.sentences.values, found.words.values
         vectors = unit(vectors) if self.similarity == "cosine" else vectors
         shares = shares_of(vectors, words, found.sentences.offsets)
@@ -117,8 +121,8 @@ class IndexConfig:
             tokens=NOTHING if lean else _written(found, books),
             pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
-            records=records_of(lines),
-            columns=columns_of([passage.metadata for passage in passages]),
+            records=records_of([line_of(passage) for passage in written]),
+            columns=columns_of([passage.metadata for passage in written]),
             id_hashes=hashes,
             id_rows=rows,
         )

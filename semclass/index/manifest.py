@@ -23,7 +23,7 @@ REMOVED = "removed-"
 SEGMENT_NAME, REMOVED_NAME = rf"{segment.PREFIX}[0-9a-f]{{16}}", rf"{REMOVED}[0-9a-f]{{16}}\.npz"
 
 HEADER = ("encoder", "classes", "thresholds", "similarity", "form", "codebooks")
-"""Fields about the whole index."""
+"""Fields about the whole index; ``heads`` is there, too, where heads label passages."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class Manifest:
 def header_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What the manifest says about the whole index, from the fields of a :class:`semclass.PassageIndex`."""
     found = {name: fields[name] for name in HEADER}
-    return {**found, "classes": list(found["classes"]), "thresholds": found["thresholds"].tolist()}
+    heads = {"heads": dict(fields["heads"])} if fields["heads"] else {}
+    return {**found, "classes": list(found["classes"]), "thresholds": found["thresholds"].tolist(), **heads}
 
 
 def read(folder: Path) -> Manifest:
@@ -141,6 +142,9 @@ def parse(values: Mapping[str, Any], path: Path) -> Manifest:
     require(isinstance(thresholds, list) and all(map(_is_number, thresholds)), "its thresholds")
     require(len(classes) == len(thresholds), "its thresholds")
     require(_is_count(values["generation"]), "its generation")
+    if "heads" in values:
+        heads = header["heads"] = values["heads"]
+        require(isinstance(heads, dict) and all(isinstance(text, str) for text in heads.values()), "its heads")
     entries = values["segments"]
     require(isinstance(entries, list) and entries and all(map(_is_entry, entries)), "its segments")
     cutting = values.get("cutting")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from semclass.encoders.batching import CHUNK
 from semclass.encoders.onnx_encoder import for_passages, open_models
 from semclass.encoders.sentences import READ, Sentences
 from semclass.heads.passages import PassageClassifier
+from semclass.heads.texts import TextModel, open_heads
 from semclass.scoring.quantisation import Codebooks
 
 CUT = 1 << 16
@@ -55,10 +56,16 @@ class PassageEncoder:
 
     classifier: PassageClassifier  #: the passage heads, with their encoder
     codebooks: Codebooks | None  #: store vectors in few bytes; None: an index stores them in int8
+    heads: Mapping[str, TextModel] = field(default_factory=dict)  #: label passages, by the field that each fills
 
     @classmethod
     def load(
-        cls, models: str | Path | None = None, *, encoder: Encoder | None = None, threads: int = 1
+        cls,
+        models: str | Path | None = None,
+        *,
+        encoder: Encoder | None = None,
+        heads: Mapping[str, TextModel | str | Path] | None = None,
+        threads: int = 1,
     ) -> PassageEncoder:
         """Load the models.
 
@@ -69,6 +76,9 @@ class PassageEncoder:
             missing: then there are no classes, and no codes.
         encoder
             An encoder to share; loaded from `models` if None.
+        heads
+            Heads of your own that label the passages of an index, by the field of the metadata that each fills: folders
+            that :meth:`semclass.TextClassifier.save` wrote, or loaded ones.
         threads
             Threads of what is loaded here.
 
@@ -82,13 +92,18 @@ class PassageEncoder:
         classifier = PassageClassifier.load(root, encoder=used) if there else PassageClassifier(used, None)
         folder = root / "codebooks"
         if not (folder / artifacts.MANIFEST).exists():
-            return cls(classifier, None)
-        return cls(classifier, Codebooks.load(folder, encoder=used.fingerprint))
+            return cls(classifier, None, open_heads(heads, used))
+        return cls(classifier, Codebooks.load(folder, encoder=used.fingerprint), open_heads(heads, used))
 
     @property
     def encoder(self) -> Encoder:
         """The encoder that all models share."""
         return self.classifier.encoder
+
+    @property
+    def head_fingerprints(self) -> dict[str, str]:
+        """Fingerprints of the heads, by name."""
+        return {name: model.fingerprint for name, model in self.heads.items()}
 
     @property
     def token_dim(self) -> int:

@@ -61,6 +61,8 @@ class PassageIndex(PassageRows):
         The passages, at least one segment.
     deleted
         What was deleted from each segment; None for nothing.
+    heads
+        Fingerprints of the heads that labelled the passages, by the field of the metadata that each fills.
     tuned
         What ``semclass tune`` found, see :meth:`semclass.evaluation.tune.Tuning.as_record`; empty if it was never run.
     source
@@ -73,6 +75,7 @@ class PassageIndex(PassageRows):
     similarity: str
     form: str
     codebooks: str
+    heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
     kind = FOLDER
@@ -82,7 +85,7 @@ class PassageIndex(PassageRows):
         if self.form == "lean":
             return evidence_of(passage_encoder, self.passages(rows))
         ragged = {name: self._take(name, rows) for name in ("tokens", "sentences", "provides")}
-        titles = self.of_rows("titles", rows).astype(np.int64)
+        titles = self._of_rows("titles", rows).astype(np.int64)
         stored = Evidence(**ragged, terms=self._take("pieces", rows), titles=titles)
         if int(stored.terms.values.max(initial=0)) >= len(self.statistics.is_term):
             raise ArtifactError(f"the word pieces of the index are not those of its encoder; {REMEDY}")
@@ -134,7 +137,7 @@ class PassageIndex(PassageRows):
         allowed = self.live if where is None else self.mask(where)
         search = Search(self._searched, query, scoring, self.statistics, self.thresholds, allowed)
         found = candidates.find(search, n)
-        found = replace(found, probabilities=self.of_rows("probabilities", found.rows))
+        found = replace(found, probabilities=self._of_rows("probabilities", found.rows))
         if passage_encoder is None or not len(found):
             return found
         return replace(found, **self.evidence(found.rows, passage_encoder)._asdict())

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from semclass.core.checks import check_texts
+from semclass.core.errors import warn
 from semclass.core.types import FloatArray, IntArray, Passage, Ragged, chained
 from semclass.index import filter_matching, filters
 from semclass.index.segment import Part, Segment, hashes_of
@@ -83,7 +84,7 @@ class PassageRows:
             here = np.flatnonzero(owner == number)
             yield self.segments[number], here, rows[here] - self.starts[number]
 
-    def of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
+    def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
         """Some rows of an array that has one for each passage."""
         found = np.empty((len(rows), *getattr(self.segments[0], name).shape[1:]), getattr(self.segments[0], name).dtype)
         for segment, here, local in self._within(rows):
@@ -169,7 +170,7 @@ class PassageRows:
         ----------
         where
             A filter over the metadata, see :mod:`semclass.index.filters`; None matches all. The mask is kept for the next
-            search, and must not be changed.
+            search, and must not be changed. A field that no passage has is told in a warning.
 
         Raises
         ------
@@ -181,6 +182,10 @@ class PassageRows:
         condition = filters.parse(where)
         key, known = repr(condition), self._masks
         if (mask := known.get(key)) is None:
+            message = filters.unknown_field(condition, self.fields)
+            if message and message not in self._told and len(self._told) < filters.NAMED:  # a service is asked anything
+                self._told.add(message)
+                warn(UserWarning(message))
             mask = known[key] = self._matching(condition)
             for oldest in list(known)[:-MASKS]:
                 known.pop(oldest, None)  # another thread may have removed it
@@ -191,6 +196,10 @@ class PassageRows:
             [filter_matching.mask(condition, segment.columns, segment.find) for segment in self.segments]
         )
         return found if self.live is None else found & self.live
+
+    @cached_property
+    def _told(self) -> set[str]:
+        return set()
 
     @cached_property
     def _masks(self) -> dict[str, BoolArray]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from semclass.core.errors import warn
 from semclass.core.files import Files
 from semclass.core.types import IntArray, Passage
 from semclass.index import commit, joining
 from semclass.index.column_tables import columns_of
 from semclass.index.filter_matching import mask
-from semclass.index.filters import Filter
+from semclass.index.filters import Filter, unknown_field
 from semclass.index.ingest import line_of, records_of
+from semclass.index.labels import labelled, labels_in, unlabelled
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import searchable, title_of
 from semclass.index.segment import Part, Segment, hash_table, hashes_of
@@ -89,6 +91,8 @@ def delete(segments: list[PendingSegment], owner: IntArray, rows: IntArray) -> N
 
 def delete_where(segments: list[PendingSegment], condition: Filter) -> int:
     """Delete the passages that match a filter; how many."""
+    if message := unknown_field(condition, {path for item in segments for path in item.segment.columns.fields}):
+        warn(UserWarning(message))
     before = sum(item.live for item in segments)
     for number, item in enumerate(segments):
         found = mask(condition, item.segment.columns, item.segment.find)
@@ -97,11 +101,16 @@ def delete_where(segments: list[PendingSegment], condition: Filter) -> int:
 
 
 def replace_passages(
-    segments: list[PendingSegment], batch: Sequence[Passage], owner: IntArray, rows: IntArray
+    segments: list[PendingSegment],
+    batch: Sequence[Passage],
+    owner: IntArray,
+    rows: IntArray,
+    heads: Collection[str] = (),
 ) -> tuple[list[PendingSegment], list[Passage]]:
-    """Delete what a batch changes, at the places of :func:`find`.
+    """Delete passages of which a batch changes only metadata, at the places of :func:`find`.
 
-    Gives segments with the passages of which only metadata changed, and the passages whose texts have to be read.
+    Gives segments with those as they are now, and the passages whose texts have to be read before the old ones are deleted.
+    Labels that `heads` gave stay with the texts.
     """
     same, changed = [], [batch[place] for place in np.flatnonzero(owner < 0).tolist()]
     for number in np.unique(owner[owner >= 0]).tolist():
@@ -109,12 +118,12 @@ def replace_passages(
         held = segments[number].segment
         old = held.passages(rows[places])
         new = [batch[place] for place in places.tolist()]
-        other = np.array([line_of(a) != line_of(b) for a, b in zip(old, new, strict=True)])
+        other = np.array([line_of(unlabelled(a, heads)) != line_of(b) for a, b in zip(old, new, strict=True)])
         text = np.array([searchable(a) != searchable(b) for a, b in zip(old, new, strict=True)])
-        segments[number] = segments[number].without(rows[places[other]])
         changed += [new[place] for place in np.flatnonzero(other & text).tolist()]
         if len(kept := np.flatnonzero(other & ~text)):
-            same.append(_with_passages(held, rows[places[kept]], [new[place] for place in kept.tolist()]))
+            segments[number] = segments[number].without(rows[places[kept]])
+            same.append(_with_passages(held, rows[places[kept]], [new[place] for place in kept.tolist()], heads))
     return same, changed
 
 
@@ -143,7 +152,7 @@ def texts_of(segments: Sequence[PendingSegment]) -> Texts:
 
 
 def copy_known(
-    segments: Sequence[PendingSegment], texts: Texts, passages: Sequence[Passage]
+    segments: Sequence[PendingSegment], texts: Texts, passages: Sequence[Passage], heads: Collection[str] = ()
 ) -> tuple[list[PendingSegment], list[Passage]]:
     """Give segments with the passages whose texts some segment holds, and the passages whose texts have to be read."""
     hashes = _text_hashes(passages)
@@ -156,7 +165,7 @@ def copy_known(
         mine = np.flatnonzero(there)[texts.owner[places[there]] == number]
         while len(mine):  # a text that comes twice is copied twice
             rows, first = np.unique(texts.rows[places[mine]], return_index=True)
-            made.append(_with_passages(held, rows, [passages[place] for place in mine[first].tolist()]))
+            made.append(_with_passages(held, rows, [passages[place] for place in mine[first].tolist()], heads))
             mine = np.delete(mine, first)
     return made, unknown
 
@@ -212,12 +221,17 @@ def size(group: Group) -> int:
     return sum(item.live for item in group)
 
 
-def _with_passages(held: Segment, rows: IntArray, passages: Sequence[Passage]) -> PendingSegment:
-    """Rows of a segment, each once, with other ids and metadata."""
+def _with_passages(
+    held: Segment, rows: IntArray, passages: Sequence[Passage], heads: Collection[str]
+) -> PendingSegment:
+    """Rows of a segment, each once, with other ids and metadata, and the labels that they have."""
     order = np.argsort(rows)
     chosen = np.zeros(len(held), np.bool_)
     chosen[rows] = True
     found = [passages[place] for place in order.tolist()]
+    if heads:
+        labels = [labels_in(passage, heads) for passage in held.passages(rows[order])]
+        found = [labelled(passage, given) for passage, given in zip(found, labels, strict=True)]
     hashes, places = hash_table(hashes_of([passage.id for passage in found]))
     made = replace(
         joining.join([(held, chosen)]),

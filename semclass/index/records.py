@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import compress
 from typing import Any, NamedTuple, Protocol
@@ -138,6 +138,10 @@ class SearchIndex(Protocol):
         """Fingerprint of the codebooks that token vectors were written with; empty if with none."""
 
     @property
+    def heads(self) -> Mapping[str, str]:
+        """Fingerprints of the heads that labelled the passages, by the field that each fills."""
+
+    @property
     def tuned(self) -> Mapping[str, Any]:
         """What ``semclass tune`` found."""
 
@@ -170,6 +174,15 @@ def sum_of(parts: Mapping[str, DoubleArray]) -> DoubleArray:
     """Score of each passage from its parts, added in their order."""
     first, *others = parts.values()
     return reduce(np.add, others, first)
+
+
+def summed(
+    candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
+) -> Candidates:
+    """Rank candidates by their scores with some parts added."""
+    score = candidates.score + sum_of(added)
+    order = np.argsort(-score, kind="stable")
+    return replace(candidates, order=order, score=score, parts={**candidates.parts, **added}, components=components)
 
 
 def make_hits(

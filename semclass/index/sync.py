@@ -16,10 +16,11 @@ from semclass.core.types import Passage
 from semclass.index import commit, manifest
 from semclass.index.build import build_index
 from semclass.index.ingest import chunks, line_of
+from semclass.index.labels import unlabelled
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.pending import READ
-from semclass.index.writer import BATCH, IndexWriter
+from semclass.index.writer import BATCH, SECONDS, IndexWriter
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,11 @@ def sync_index(
     progress: Callable[[int], object] | None = None,
     workers: int | None = None,
 ) -> list[Change]:
-    """Make an index hold some passages and no others, in one commit; what differed, by document.
+    """Make an index hold some passages and no others; what differed, by document.
 
-    Texts that it holds already, under any id, are not encoded again. Where there is no index it is built, see
-    :func:`semclass.build_index`: a build that is stopped goes on.
+    Texts that it holds already, under any id, are not encoded again. What is read is committed every few seconds, and what
+    is gone is removed at the end: a sync that is stopped goes on with the next. Where there is no index it is built, see
+    :func:`semclass.build_index`.
 
     Parameters
     ----------
@@ -82,7 +84,7 @@ def sync_index(
     Raises
     ------
     InputError, InputTypeError
-        If there are no passages, one is not allowed, or an id comes twice; nothing is changed then.
+        If there are no passages, one is not allowed, or an id comes twice; nothing is removed then.
     ArtifactError
         If the index cannot be read or written.
     """
@@ -98,7 +100,7 @@ def sync_index(
     with IndexWriter.open(folder, passage_encoder=passage_encoder) as writer:
         found = _Comparison(PassageIndex.mapped(folder))
         differing = found.differing(passages, progress)
-        writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers)
+        writer.update(differing, missing="add", reuse=True, progress=progress, workers=workers, commit_every=SECONDS)
         if not found.read:
             raise InputError("there are no passages; an index is not emptied by a sync, but by removing its folder")
         for ids in found.gone():
@@ -118,6 +120,7 @@ class _Comparison:
 
     def differing(self, passages: Iterable[Passage], progress: Callable[[int], object] | None) -> Iterator[Passage]:
         """Give the passages that the index does not hold, or has with other metadata or another text."""
+        heads = () if self.index is None else tuple(self.index.heads)
         for batch in chunks(passages, BATCH):
             self.read += len(batch)
             old: dict[str, Passage] = {}
@@ -131,7 +134,7 @@ class _Comparison:
             same = 0
             for passage in batch:
                 held = old.get(passage.id)
-                differs = held is None or line_of(held) != line_of(passage)
+                differs = held is None or line_of(unlabelled(held, heads)) != line_of(passage)
                 self.documents[_document(passage)]["added" if held is None else "changed" if differs else "same"] += 1
                 if differs:
                     yield passage

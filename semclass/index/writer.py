@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,14 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from semclass.core.checks import check_choice, check_text, check_texts, check_unique, short
-from semclass.core.errors import EncoderMismatchError, InputError, InputTypeError
+from semclass.core.checks import check_choice, check_texts, check_unique, short
+from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.types import Passage
 from semclass.index import commit, filters, manifest, pending
 from semclass.index.ingest import IndexConfig, chunks, in_order, threads_of, warn_of_long
+from semclass.index.labels import check_heads
 from semclass.index.lock import locked
 from semclass.index.manifest import Entry
 from semclass.index.passage_encoder import PassageEncoder
+from semclass.index.passage_ids import ids_of, some, without_repeats
 from semclass.index.passage_index import PassageIndex
 from semclass.index.pending import Group, PendingSegment
 from semclass.index.removal import write_deleted
@@ -31,8 +34,8 @@ FLUSH = 32
 BATCH = 8192
 """Passages whose old versions are looked at together in an update."""
 
-NAMED = 3
-"""Ids that a message names."""
+SECONDS = 5.0
+"""Time after which a build or a sync commits what it read; a process that is killed loses little more than that."""
 
 
 class IndexWriter:
@@ -150,7 +153,7 @@ class IndexWriter:
             If the models are not those that made the index.
         """
         with self._all_or_nothing():
-            count, truncated = self._read(self._new(passages), progress, workers)
+            count, truncated = self.append(self._new(passages), progress, workers)
         warn_of_long(truncated, count)
         return count
 
@@ -162,6 +165,7 @@ class IndexWriter:
         reuse: bool = False,
         progress: Callable[[int], object] | None = None,
         workers: int | None = None,
+        commit_every: float | None = None,
     ) -> int:
         """Replace passages by those with the same ids; the number of those that differ, added ones included.
 
@@ -177,31 +181,35 @@ class IndexWriter:
             Whether to look for texts under other ids, too, as of documents with another name; that reads the whole index.
         progress, workers
             As for :meth:`add`.
+        commit_every
+            Seconds after which what was read is committed, and not lost in a stop. None: at the end of the block.
 
         Raises
         ------
         InputError, InputTypeError
-            If a passage is not allowed, or an id is unknown: nothing of this call is changed then.
+            If a passage is not allowed, or an id is unknown: nothing of this call is changed then, or what was committed.
         EncoderMismatchError
             If a text has to be read, and the models are not those that made the index.
         """
         check_choice(missing, ("error", "add"), "missing")
-        count, truncated = 0, []
-        with self._all_or_nothing():
+        count, truncated = 0, list[str]()
+        with self._turn() if commit_every is not None else self._all_or_nothing():
             before, texts = list(self._pending), None
-            for batch in chunks(passages, BATCH):
-                same, changed = self._sorted_out(batch, len(before), missing)
+            for batch in without_repeats(chunks(passages, BATCH)):
+                same, changed = self._sorted_out(batch, missing)
                 if reuse and changed:
                     texts = pending.texts_of(before) if texts is None else texts
-                    copies, changed = pending.copy_known(before, texts, changed)
-                    same += copies
+                    copies, unknown = pending.copy_known(before, texts, changed, self._index.heads)
+                    self._free(sorted({passage.id for passage in changed} - {passage.id for passage in unknown}))
+                    same, changed = same + copies, unknown
                 self._pending += same
                 if progress is not None:
                     progress(len(batch) - len(changed))
                 if changed:
-                    truncated += self._read(iter(list(chunks(changed))), progress, workers)[1]
+                    stream = iter(list(chunks(changed)))
+                    truncated += self.append(stream, progress, workers, replaces=True, commit_every=commit_every)[1]
                 count += len(changed) + sum(item.live for item in same)
-                self._settle(len(before))
+                self._settle(len(before) if commit_every is None else 0)
         warn_of_long(truncated, count)
         return count
 
@@ -241,10 +249,52 @@ class IndexWriter:
             unknown = [name for name, place in zip(names, owner.tolist(), strict=True) if place < 0]
             if missing == "error" and unknown:
                 raise InputError(
-                    f"{_some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
+                    f"{some(unknown)} in the index; correct the ids, or say that missing ones are to be ignored"
                 )
             pending.delete(self._pending, owner, rows)
             return int((owner >= 0).sum())
+
+    def append(
+        self,
+        groups: Iterable[list[Passage]],
+        progress: Callable[[int], object] | None = None,
+        workers: int | None = None,
+        *,
+        replaces: bool = False,
+        commit_every: float | None = None,
+    ) -> tuple[int, list[str]]:
+        """Read chunks of passages and append them; their number, and the ids of those that were truncated.
+
+        An id that is there is an error, or its passage is replaced. What was read is committed every few seconds if a
+        number of them is given; then an error commits it, too.
+        """
+        count, cut, begun = 0, list[str](), time.monotonic()
+        with self._turn():
+            config = self._models()
+            start = first = len(self._pending)
+            free = self._free if replaces else self._refuse_known
+            try:
+                for chunk, (found, long) in in_order(config.read, groups, threads_of(config.passage_encoder, workers)):
+                    free([passage.id for passage in chunk])
+                    self._pending.append(PendingSegment(found))
+                    count += len(chunk)
+                    cut += long
+                    full = len(self._pending) - first >= FLUSH
+                    if commit_every is not None and (full or time.monotonic() - begun >= commit_every):
+                        self.commit()
+                        start = first = len(self._pending)
+                        begun = time.monotonic()
+                    elif full:
+                        self._pending[first:] = [pending.joined(self._pending[first:], self._place)]
+                        self._settle(start)
+                        first = len(self._pending)
+                    if progress is not None:
+                        progress(len(chunk))
+            except BaseException:
+                if commit_every is not None:
+                    self.commit()
+                raise
+        return count, cut
 
     def commit(self, *, compact: bool = False) -> bool:
         """Make what was done so far the index, in one step; whether anything changed.
@@ -304,7 +354,7 @@ class IndexWriter:
     def _new(self, passages: Iterable[Passage]) -> Iterator[list[Passage]]:
         """Chunks of passages whose ids are found to be new before they are read."""
         for chunk in chunks(passages):
-            ids = _ids(chunk)
+            ids = ids_of(chunk)
             check_unique(ids, "passage id")
             self._refuse_known(ids)
             yield chunk
@@ -313,36 +363,20 @@ class IndexWriter:
         owner, _ = pending.find(self._pending, ids)
         if known := [name for name, place in zip(ids, owner.tolist(), strict=True) if place >= 0]:
             raise InputError(
-                f"{_some(known, known=True)} in the index already; replace passages with `update` (--update)"
+                f"{some(known, known=True)} in the index already; replace passages with `update` (--update)"
             )
 
-    def _read(
-        self, groups: Iterable[list[Passage]], progress: Callable[[int], object] | None, workers: int | None
-    ) -> tuple[int, list[str]]:
-        """Read chunks of passages and append them; their number, and the ids of those that were truncated."""
-        config = self._models()
-        start = first = len(self._pending)
-        count, cut = 0, []
-        for chunk, (found, long) in in_order(config.read, groups, threads_of(config.passage_encoder, workers)):
-            self._refuse_known([passage.id for passage in chunk])  # of an earlier chunk
-            self._pending.append(PendingSegment(found))
-            count += len(chunk)
-            cut += long
-            if len(self._pending) - first >= FLUSH:
-                self._pending[first:] = [pending.joined(self._pending[first:], self._place)]
-                self._settle(start)
-                first = len(self._pending)
-            if progress is not None:
-                progress(len(chunk))
-        return count, cut
+    def _free(self, ids: Sequence[str]) -> None:
+        pending.delete(self._pending, *pending.find(self._pending, ids))
 
     def _models(self) -> IndexConfig:
         """The models, loaded once they are needed; they must be those that made the index."""
         if self._config is None:
             index = self._index
             config = IndexConfig.of(self._passage_encoder(), index.similarity, index.form)
+            check_heads(self._folder, index.heads, config.header()["heads"])
             for name, value in config.header().items():
-                if not np.array_equal(value, getattr(index, name)):
+                if name != "heads" and not np.array_equal(value, getattr(index, name)):
                     raise EncoderMismatchError(
                         f"the index {self._folder} was made with {name} {short(getattr(index, name))}, the models have "
                         f"{short(value)}: name the models that made it (--models, --encoder)"
@@ -350,37 +384,17 @@ class IndexWriter:
             self._config = config
         return self._config
 
-    def _sorted_out(self, batch: list[Passage], first: int, missing: str) -> tuple[list[PendingSegment], list[Passage]]:
-        """Delete what a batch replaces; see :func:`semclass.index.pending.replace_passages`."""
-        ids = _ids(batch)
-        check_unique(ids, "passage id")
+    def _sorted_out(self, batch: list[Passage], missing: str) -> tuple[list[PendingSegment], list[Passage]]:
+        """Delete what changes in its metadata alone; see :func:`semclass.index.pending.replace_passages`."""
+        ids = ids_of(batch)
         owner, rows = pending.find(self._pending, ids)
         unknown = [name for name, place in zip(ids, owner.tolist(), strict=True) if place < 0]
         if missing == "error" and unknown:
-            raise InputError(f"{_some(unknown)} in the index; correct the ids, or add the passages")
-        if len(twice := np.flatnonzero(owner >= first)):
-            raise InputError(f"passage id {ids[twice[0]]!r} comes twice; ids must be unique")
-        return pending.replace_passages(self._pending, batch, owner, rows)
+            raise InputError(f"{some(unknown)} in the index; correct the ids, or add the passages")
+        return pending.replace_passages(self._pending, batch, owner, rows, self._index.heads)
 
 
 def compact(folder: str | Path) -> bool:
     """Make an index one segment, without deleted passages; whether there was anything to do."""
     with IndexWriter.open(folder) as writer:
         return writer.commit(compact=True)
-
-
-def _ids(passages: Sequence[Passage]) -> list[str]:
-    for passage in passages:
-        if not isinstance(passage, Passage):
-            raise InputTypeError(
-                f"passages must be of the type Passage, not {type(passage).__name__}: {short(passage)}"
-            )
-    return [check_text(passage.id, "passage id") for passage in passages]
-
-
-def _some(ids: Sequence[str], *, known: bool = False) -> str:
-    """Name the first few of some ids in a message."""
-    names = ", ".join(map(repr, ids[:NAMED])) + (" ..." if len(ids) > NAMED else "")
-    if len(ids) == 1:
-        return f"passage id {names} is{'' if known else ' not'}"
-    return f"{len(ids)} passage ids ({names}) are{'' if known else ' not'}"

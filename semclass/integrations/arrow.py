@@ -19,7 +19,7 @@ from semclass.core.checks import check_choice, check_positive, check_probability
 from semclass.core.errors import ArtifactError, InputError, InputTypeError, import_extra
 from semclass.encoders.batching import quietly
 from semclass.heads.texts import HUB
-from semclass.integrations.arrow_models import identity_of, models_root, open_model, values_of
+from semclass.integrations.arrow_models import Heads, identity_of, models_root, open_model, values_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,6 +81,7 @@ class Job:
     identity: str  #: SHA-256 over the models' manifests; a sentence-transformers model has none
     min_probability: float | None
     threads: int
+    heads: Heads = ()  #: several heads for ``"texts"``, in place of `models`: their names and folders
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run on the record batches of one partition, which have one schema; yields one for each, as :meth:`schema` says.
@@ -108,7 +109,15 @@ class Job:
     @property
     def added(self) -> dict[str, str]:
         """The added columns: keys of :data:`TYPES` by their names."""
-        return {self.prefix + output: output for output in (*self.outputs, "error")}
+        return {self.prefix + name: output for name, output in (*self._values.items(), ("error", "error"))}
+
+    @property
+    def _values(self) -> dict[str, str]:
+        """Keys of :data:`TYPES` by the names of the outputs: those of several heads have the head's name before them."""
+        if not self.heads:
+            return {output: output for output in self.outputs}
+        own = {f"{head}_{output}": output for head, _ in self.heads for output in self.outputs if output != "truncated"}
+        return own | ({"truncated": "truncated"} if "truncated" in self.outputs else {})
 
     @property
     def ddl(self) -> str:
@@ -141,26 +150,33 @@ class Job:
         # no models are opened where there is nothing to classify
         values = self._run([[texts[row] for row in rows] for texts in columns]) if rows else {}
         arrays = []
-        for name in self.outputs:
+        for name, output in self._values.items():
             spread: list[Any] = [None] * batch.num_rows
             for row, value in zip(rows, values.get(name, ()), strict=True):
                 spread[row] = value
-            arrays.append(pa.array(spread, TYPES[name][1]))
+            arrays.append(pa.array(spread, TYPES[output][1]))
         return [*arrays, pa.array(error, pa.string())]
 
     def _run(self, columns: list[list[str]]) -> dict[str, list[Any]]:
         """Outputs of valid texts."""
-        if identity_of(self.task, self.models, self.encoder) != self.identity:
+        if identity_of(self.task, self.models, self.encoder, self.heads) != self.identity:
+            where = ", ".join(folder for _, folder in self.heads) or models_root(self.models)
             raise ArtifactError(
-                f"the models in {models_root(self.models)} are others than those that the job was made with: install the "
+                f"the models in {where} are others than those that the job was made with: install the "
                 "same version of semclass, and the same models, on every machine"
             )
-        model = open_model(self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity)
-        if "truncated" not in self.outputs:
-            return values_of(model(*columns), self.outputs)
-        items, cut = quietly(lambda: model(*columns))
-        flags = np.isin(np.arange(len(columns[0])), cut)
-        return {**values_of(items, self.outputs), "truncated": flags.tolist()}
+        model = open_model(
+            self.task, self.models, self.encoder, self.threads, self.min_probability, self.identity, self.heads
+        )
+        flagged = "truncated" in self.outputs
+        items, cut = quietly(lambda: model(*columns)) if flagged else (model(*columns), [])
+        parts = {f"{head}_": found for head, found in items.items()} if self.heads else {"": items}
+        values = {
+            before + name: column
+            for before, found in parts.items()
+            for name, column in values_of(found, self.outputs).items()
+        }
+        return values | ({"truncated": np.isin(np.arange(len(columns[0])), cut).tolist()} if flagged else {})
 
 
 def classify_job(
@@ -168,6 +184,7 @@ def classify_job(
     *,
     column: str | Sequence[str] | None = None,
     models: str | Path | None = None,
+    heads: Mapping[str, str | Path] | None = None,
     encoder: str | Path | None = None,
     keep: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
@@ -188,6 +205,9 @@ def classify_job(
     models
         Folder laid out like the shipped ``models/``, the shipped one if None; for ``"texts"``, the folder that
         :meth:`semclass.TextClassifier.save` wrote. It must be at the same path on every machine.
+    heads
+        For ``"texts"``, several such folders by a name for each, in place of `models`. Texts are read once for all of
+        them; the names stand before those of the outputs: ``topic_label``, ``topic_probability``.
     encoder
         Folder of an exported encoder, ``"hub:NAME"`` or ``"hub:FOLDER"``; that of the models if None.
     keep
@@ -207,9 +227,12 @@ def classify_job(
         If an argument is not allowed, or the models are missing, damaged, or trained for another encoder.
     """
     check_choice(what, tuple(OUTPUTS), "what")
-    if what == "texts" and models is None:
+    if heads is not None and (what != "texts" or models is not None or not heads):
+        raise InputError("heads are for texts, in place of models, and at least one: {'topic': 'my-head'}")
+    if what == "texts" and models is None and heads is None:
         raise InputError(
-            "no classes of your own are shipped: name the folder that TextClassifier.save wrote as `models`"
+            "no classes of your own are shipped: name the folder that TextClassifier.save wrote as `models`, or several as "
+            "`heads`"
         )
     if min_probability is not None:
         if what not in ("questions", "texts"):
@@ -228,6 +251,7 @@ def classify_job(
         raise InputTypeError(f"prefix must be a string, not {type(prefix).__name__}")
     # workers have working directories of their own
     where = None if models is None else str(Path(models).absolute())
+    own = tuple((name, str(Path(folder).absolute())) for name, folder in (heads or {}).items())
     used = None if encoder is None else str(encoder)
     if used is not None and not used.startswith(HUB):
         used = str(Path(used).absolute())
@@ -239,11 +263,12 @@ def classify_job(
         prefix=prefix,
         models=where,
         encoder=used,
-        identity=identity_of(what, where, used),
+        identity=identity_of(what, where, used, own),
         min_probability=min_probability,
         threads=check_positive(threads, "threads"),
+        heads=own,
     )
-    open_model(what, where, used, job.threads, min_probability, job.identity)
+    open_model(what, where, used, job.threads, min_probability, job.identity, own)
     return job
 
 

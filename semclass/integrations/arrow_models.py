@@ -17,9 +17,10 @@ from semclass.encoders.onnx_encoder import open_models
 from semclass.heads.entailment import EntailmentClassifier
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import HUB, TextModel, open_encoder
+from semclass.heads.texts import HUB, TextModel, open_encoder, open_heads, predict_all
 
-Model: TypeAlias = Callable[..., Iterable[Any]]  # takes a list of texts for each column, gives a result for each row
+Model: TypeAlias = Callable[..., Any]  # takes a list of texts for each column, gives a result for each row
+Heads: TypeAlias = tuple[tuple[str, str], ...]  # names and folders of several heads; the results are given by name then
 
 _FOLDERS = {"questions": "questions", "passages": "passages", "pairs": "entailment"}
 
@@ -44,10 +45,12 @@ def models_root(models: str | None) -> Path:
     return artifacts.default_models() if models is None else Path(models)
 
 
-def identity_of(task: str, models: str | None, encoder: str | None) -> str:
+def identity_of(task: str, models: str | None, encoder: str | None, heads: Heads = ()) -> str:
     """SHA-256 over the manifests of the models that a task uses; these hold the hash of every file."""
     root = models_root(models)
-    folders = [] if task == "encode" else [root if task == "texts" else root / _FOLDERS[task]]
+    folders = [Path(folder) for _, folder in heads]
+    if task != "encode" and not heads:
+        folders.append(root if task == "texts" else root / _FOLDERS[task])
     if encoder is None:
         folders.append((models_root(None) if task == "texts" else root) / "encoder")
     elif not encoder.startswith(HUB):
@@ -69,9 +72,19 @@ def _manifest(folder: Path) -> bytes:
 # identity is part of the key: a folder that was written again is opened again.
 @lru_cache(maxsize=4)
 def open_model(
-    task: str, models: str | None, encoder: str | None, threads: int, min_probability: float | None, identity: str
+    task: str,
+    models: str | None,
+    encoder: str | None,
+    threads: int,
+    min_probability: float | None,
+    identity: str,
+    heads: Heads = (),
 ) -> Model:
     """Open the models of a task, once for each process."""
+    if heads:
+        return partial(
+            predict_all, open_heads(dict(heads), open_encoder(encoder, threads)), min_probability=min_probability
+        )
     if task == "texts":
         own = TextModel.load(models_root(models), encoder=encoder, threads=threads)
         return partial(own.predict, min_probability=min_probability)

@@ -1,4 +1,4 @@
-"""LangChain: a router by answer type."""
+"""LangChain: a router by answer type, or by a head of your own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.heads.questions import QuestionClassifier
+from semclass.heads.texts import TextModel
 from semclass.integrations import shared
 from semclass.integrations.langchain import PathText
 
@@ -22,7 +23,7 @@ except ImportError:
 
 
 class SemclassRouter(RunnableSerializable[Any, Any]):
-    """Hands its input on to one of several runnables, by the type of answer that the question asks for.
+    """Hands its input on to one of several runnables, by the type of answer that the question asks for, or your labels.
 
     The runnable of the fine class is taken if there is one, then that of the coarse class, then the default. Its runs have
     the tag ``route:CLASS``, and in their metadata the class as ``semclass_label`` and its ``semclass_probability``.
@@ -30,23 +31,28 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     Attributes
     ----------
     routes
-        Class, such as ``"NUM"`` or ``"NUM:date"``, to runnable, or what LangChain makes one of: a function, a dict.
+        Class, such as ``"NUM"`` or ``"NUM:date"``, or a label of the `model`, to runnable, or what LangChain makes one
+        of: a function, a dict.
     default
         For all other questions, and for those that are less certain than `min_probability`.
     min_probability
-        In [0, 1]; the probability that a class must have to choose its route.
+        In [0, 1]; the probability that a class must have to choose its route. None keeps the limit of the `model`.
+    model
+        Folder that :meth:`semclass.TextClassifier.save` wrote, for labels of your own; the shipped taxonomy if None.
     input_key
         Key of the question in an input that is a mapping; an input that is a string is the question.
     models, threads, classifier
-        As for :meth:`semclass.QuestionClassifier.load`, or a loaded classifier in place of a path.
+        As for :meth:`semclass.QuestionClassifier.load`, or a loaded classifier in place of paths: that one or a
+        :class:`semclass.TextModel`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     routes: dict[str, Runnable]
     default: Runnable | None = None
-    min_probability: float = Field(default=0.0, ge=0, le=1)
+    min_probability: float | None = Field(default=None, ge=0, le=1)
     input_key: str = "question"
+    model: PathText = None
     models: PathText = None
     threads: int = Field(default=1, ge=1)
     classifier: Any = Field(default=None, exclude=True, repr=False)
@@ -63,7 +69,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
     @model_validator(mode="after")
     def _check(self) -> SemclassRouter:
         if self.classifier is not None:
-            shared.check_kind(self.classifier, QuestionClassifier, "classifier")
+            shared.check_kind(self.classifier, (QuestionClassifier, TextModel), "classifier")
         return self
 
     @classmethod
@@ -107,7 +113,7 @@ class SemclassRouter(RunnableSerializable[Any, Any]):
 
     def _choose(self, value: Any, **kwargs: Any) -> Runnable:
         load = shared.load_classifier
-        model = self.classifier or self.loaded.get(load, self.models, None, self.threads)
+        model = self.classifier or self.loaded.get(load, self.models, None, self.threads, self.model)
         shared.check_classes(model, self.routes, "routes")
         found = shared.classify(model, self._question(value), self.min_probability)
         name, probability = shared.route(found, self.routes, self.min_probability)

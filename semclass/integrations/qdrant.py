@@ -20,6 +20,7 @@ from semclass.core.checks import check_positive, check_text, check_texts, check_
 from semclass.core.errors import ArtifactError, InputError
 from semclass.core.types import DoubleArray, FloatArray, IntArray, Passage
 from semclass.index import filters
+from semclass.index.labels import check_heads
 from semclass.index.passage_encoder import PassageEncoder
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import Candidates, Query, Scoring, no_evidence
@@ -29,7 +30,7 @@ from semclass.scoring import fusion
 from semclass.scoring.bm25 import Statistics
 from semclass.scoring.quantisation import COMPONENTS
 
-_COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "tuned")
+_COPIED = ("encoder", "classes", "thresholds", "similarity", "statistics", "heads", "tuned")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class QdrantIndex:
     ----------
     client, collection
         A ``qdrant_client.QdrantClient``, and the name of the collection.
-    encoder, classes, thresholds, similarity, form, codebooks, tuned
+    encoder, classes, thresholds, similarity, form, codebooks, heads, tuned
         As of the :class:`semclass.PassageIndex` that was uploaded. The form is ``"lean"`` if uploaded without codes.
     statistics
         N and document frequencies for BM25, as of when the collection was opened or last changed here.
@@ -60,6 +61,7 @@ class QdrantIndex:
     form: str
     codebooks: str
     statistics: Statistics
+    heads: Mapping[str, str] = field(default_factory=dict)
     tuned: Mapping[str, Any] = field(default_factory=dict)
     depth: int = 200
     exact: bool = True
@@ -112,6 +114,7 @@ class QdrantIndex:
             classes=tuple(record["classes"]),
             thresholds=np.array(record["thresholds"], np.float64),
             statistics=statistics,
+            heads=dict(record.get("heads", {})),
             tuned=dict(record["tuned"]),
             depth=check_positive(depth, "depth"),
             exact=exact,
@@ -199,6 +202,7 @@ class QdrantIndex:
             **{name: getattr(self, name) for name in stored.NAMES},
             "classes": list(self.classes),
             "thresholds": self.thresholds.tolist(),
+            "heads": dict(self.heads),
             "tuned": dict(self.tuned),
         }
         stored.write_record(self._server, self.collection, record, statistics)
@@ -221,6 +225,7 @@ class QdrantIndex:
         passage_encoder = PassageEncoder.load() if passage_encoder is None else passage_encoder
         if passage_encoder.encoder.fingerprint != self.encoder:
             raise InputError("the models are of another encoder than the collection; load those that made it")
+        check_heads(f"collection {self.collection!r}", self.heads, passage_encoder.head_fingerprints)
         more = PassageIndex.build(passages, passage_encoder=passage_encoder, similarity=self.similarity, form=self.form)
         if (more.classes, more.codebooks) != (self.classes, self.codebooks):
             raise InputError("the models have other classes or codebooks than the collection; load those that made it")

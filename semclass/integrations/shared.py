@@ -101,10 +101,11 @@ def path_text(path: object, name: str) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def check_kind(value: object, kind: type, name: str) -> None:
-    """Refuse what is not an object of a class of semclass."""
+def check_kind(value: object, kind: type | tuple[type, ...], name: str) -> None:
+    """Refuse what is not an object of a class, or of one of several, of semclass."""
     if not isinstance(value, kind):
-        raise InputTypeError(f"{name} must be a semclass.{kind.__name__}, not {short(value)}")
+        names = " or ".join(f"semclass.{each.__name__}" for each in (kind if isinstance(kind, tuple) else (kind,)))
+        raise InputTypeError(f"{name} must be a {names}, not {short(value)}")
 
 
 def check_items(items: Iterable[Any], name: str, *kinds: type) -> list[Any]:
@@ -133,8 +134,10 @@ def search_by_texts(
     """Search with candidates that are nearest to the mean vector of some texts, written for the question (HyDE)."""
     check_text(question, "question")
     method = find_method(options.get("method", DEFAULT), options.get("fusion"))
-    if method.rerank is None and options.get("explain"):
-        raise InputError("explain needs a method that re-ranks where other texts are searched by; give another method")
+    if method.rerank is None and (lacking := [name for name in ("explain", "boost") if options.get(name)]):
+        raise InputError(
+            f"{lacking[0]} needs a method that re-ranks where other texts are searched by; give another method"
+        )
     encode, weights, where = retriever.models.encode, retriever.used(options.get("weights")), options.get("where")
     # they are answers, of which all is read
     vectors = retriever.models.encoder.encode([check_text(each) for each in texts]).rows("pooled")

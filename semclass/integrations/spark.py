@@ -7,7 +7,7 @@ first ``python3``, in a virtual environment, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ def classify(
     what: str = "questions",
     *,
     models: str | Path | None = None,
+    heads: Mapping[str, str | Path] | None = None,
     encoder: str | Path | None = None,
     **options: Any,
 ) -> pyspark.sql.DataFrame:
@@ -44,8 +45,8 @@ def classify(
         Rows with the column, or for pairs the two columns, of type string.
     what, encoder, **options
         As for :func:`semclass.integrations.arrow.classify_job`.
-    models
-        As there. The folder is at the same path on every machine, or the session ships it: zip its content to
+    models, heads
+        As there. A folder is at the same path on every machine, or the session ships it: zip its content to
         ``my-head.zip``, call ``spark.sparkContext.addArchive("my-head.zip")`` (or submit with ``--archives my-head.zip``),
         and name it ``"my-head.zip"`` here.
 
@@ -56,7 +57,8 @@ def classify(
     """
     if not isinstance(df, pyspark.sql.DataFrame):
         raise InputTypeError(f"df must be a Spark data frame, not {type(df).__name__}")
-    job = classify_job(what, models=_located(models), encoder=_located(encoder), **options)
+    here = None if heads is None else {name: str(_located(folder)) for name, folder in heads.items()}
+    job = classify_job(what, models=_located(models), heads=here, encoder=_located(encoder), **options)
     types = pyspark.sql.types
     kept = job.kept(df.columns)
     for name in job.columns:
@@ -70,7 +72,8 @@ def classify(
                 f"column {name!r}: Spark hands no column with a dot or a backtick in its name to a Python function; "
                 "rename it, or leave it out of `keep`"
             )
-    sent = replace(job, keep=tuple(kept), models=_sent(models), encoder=_sent(encoder))
+    there = tuple((name, str(_sent(folder))) for name, folder in (heads or {}).items())
+    sent = replace(job, keep=tuple(kept), models=_sent(models), encoder=_sent(encoder), heads=there)
     return df.select(*map(quoted, read)).mapInArrow(partial(_run, sent), schema)
 
 
@@ -84,7 +87,8 @@ def encode(df: pyspark.sql.DataFrame, **options: Any) -> pyspark.sql.DataFrame:
 
 def _run(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
     """Run a job on a partition, in a worker."""
-    return replace(job, models=_located(job.models), encoder=_located(job.encoder))(batches)
+    heads = tuple((name, str(_located(folder))) for name, folder in job.heads)
+    return replace(job, models=_located(job.models), encoder=_located(job.encoder), heads=heads)(batches)
 
 
 def _shipped(path: str | Path) -> Path | None:

@@ -18,9 +18,9 @@ from semclass.encoders.batching import is_watched
 from semclass.encoders.onnx_encoder import fingerprint_of, open_models
 from semclass.heads.passages import PassageClassifier
 from semclass.heads.questions import QuestionClassifier
-from semclass.heads.texts import open_encoder
+from semclass.heads.texts import TextModel, open_encoder, open_heads
 from semclass.index.passage_encoder import PassageEncoder
-from semclass.index.records import Candidates, Query, sum_of
+from semclass.index.records import Candidates, Query, sum_of, summed
 from semclass.ranking.deep import WEIGHT, DeepHead, gain_of
 from semclass.ranking.explain import explain
 from semclass.ranking.features import pair_features
@@ -86,6 +86,7 @@ class Models:
         models: str | Path | None = None,
         *,
         encoder: Encoder | str | Path | None = None,
+        heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
     ) -> Models:
         """Load all models that there are for an encoder.
@@ -99,6 +100,9 @@ class Models:
         encoder
             An encoder to share, or what :func:`semclass.heads.texts.open_encoder` takes: the folder of an exported one,
             ``"hub:NAME"`` or ``"hub:FOLDER"``; loaded from `models` if None.
+        heads
+            Heads of your own, by the field of the metadata that each fills, see
+            :meth:`semclass.index.passage_encoder.PassageEncoder.load`.
         threads
             Threads of the encoder that is loaded here.
 
@@ -109,11 +113,11 @@ class Models:
         """
         given = open_encoder(encoder, threads) if isinstance(encoder, (str, Path)) else encoder
         if models is None and given is not None and given.fingerprint != _shipped_fingerprint():
-            bare = PassageEncoder(PassageClassifier(given, None), None)
+            bare = PassageEncoder(PassageClassifier(given, None), None, open_heads(heads, given))
             return cls(QuestionClassifier(given, None), bare, None)
         root, used = open_models(models, given, threads)
         check_class_heads(root)
-        passage_encoder = PassageEncoder.load(root, encoder=used, threads=threads)
+        passage_encoder = PassageEncoder.load(root, encoder=used, heads=heads, threads=threads)
         questions = (
             QuestionClassifier(used, None)
             if passage_encoder.classifier.head is None
@@ -137,6 +141,11 @@ class Models:
     def passages(self) -> PassageClassifier:
         """The passage heads."""
         return self.passage_encoder.classifier
+
+    @property
+    def heads(self) -> Mapping[str, TextModel]:
+        """Heads of one's own, by name."""
+        return self.passage_encoder.heads
 
     @property
     def has_classes(self) -> bool:
@@ -293,7 +302,7 @@ class Models:
                     candidates, order=order, score=signal, parts={}, components=components, features=features
                 )
             if method.rerank == "evidence":
-                ranked = _summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
+                ranked = summed(candidates, evidence_parts(features, weight_of(used, "evidence")), components)
                 if method.together:
                     ranked = self._together(query, ranked, method.together, weight_of(used, "deep"), passages)
                 return ranked
@@ -305,7 +314,7 @@ class Models:
             return replace(candidates, order=stable_partition(label), components=components)
         if method.hard and method.uses_pairs:
             signal = components["entails"] = label.astype(np.float64)
-        return _summed(candidates, {method.signal: weight_of(used, method.signal_weight) * signal}, components)
+        return summed(candidates, {method.signal: weight_of(used, method.signal_weight) * signal}, components)
 
     def _together(
         self, query: Query, ranked: Candidates, count: int, weight: float, passages: Sequence[Passage]
@@ -317,7 +326,7 @@ class Models:
         gain = gain_of(odds)
         added[first] = weight * (gain - gain.min(initial=np.inf))
         answers[first] = 1 / (1 + np.exp(-odds))
-        return _summed(ranked, {"deep": added}, {**ranked.components, "answers": answers})
+        return summed(ranked, {"deep": added}, {**ranked.components, "answers": answers})
 
     def _match(self, query: Query, candidates: Candidates, kind: str) -> DoubleArray:
         """Class match of a kind as re-ranking has it."""
@@ -360,15 +369,6 @@ class Models:
         if found.features is not None:
             found = replace(found, parts=self.pairs.learned_terms.parts(found.features))
         return explain(query, found, k, passages, pieces=self.encoder.vocabulary, classes=self.passages.classes)
-
-
-def _summed(
-    candidates: Candidates, added: Mapping[str, DoubleArray], components: Mapping[str, DoubleArray]
-) -> Candidates:
-    """Rank candidates by their scores with some parts added."""
-    score = candidates.score + sum_of(added)
-    order = np.argsort(-score, kind="stable")
-    return replace(candidates, order=order, score=score, parts={**candidates.parts, **added}, components=components)
 
 
 def check_class_heads(models: Path) -> None:

@@ -15,8 +15,10 @@ from semclass.core.checks import check_positive, check_text, check_texts
 from semclass.core.errors import EncoderMismatchError, InputError
 from semclass.core.files import REMEDY
 from semclass.core.types import DoubleArray, Encoder, Hit, IntArray
+from semclass.heads.texts import TextModel, predict_all
 from semclass.index.passage_index import PassageIndex
 from semclass.index.records import FOLDER, Candidates, Query, Scoring, SearchIndex, make_hits
+from semclass.ranking.boost import boosted, read_boost
 from semclass.ranking.methods import DEFAULT, METHODS, Method, check_weights, find_method, weight_of
 from semclass.ranking.models import Models
 
@@ -74,6 +76,7 @@ class HybridRetriever:
         *,
         models: str | Path | None = None,
         encoder: Encoder | str | Path | None = None,
+        heads: Mapping[str, TextModel | str | Path] | None = None,
         threads: int = 1,
         verify: bool = True,
     ) -> HybridRetriever:
@@ -83,7 +86,7 @@ class HybridRetriever:
         ----------
         index
             Folder of the index.
-        models, encoder, threads
+        models, encoder, heads, threads
             As for :meth:`semclass.Models.load`; the encoder is the one that the index was built with.
         verify
             Whether to compare every file of the index with its SHA-256.
@@ -93,7 +96,7 @@ class HybridRetriever:
         ArtifactError
             If the index or a model is damaged, or was made with another encoder.
         """
-        loaded = Models.load(models, encoder=encoder, threads=threads)
+        loaded = Models.load(models, encoder=encoder, heads=heads, threads=threads)
         return cls(PassageIndex.load(index, encoder=loaded.encoder.fingerprint, verify=verify), loaded)
 
     @property
@@ -141,6 +144,7 @@ class HybridRetriever:
         weights: Mapping[str, float] | None = None,
         candidates: int | None = None,
         where: Mapping[str, Any] | None = None,
+        boost: Mapping[str, float] | Sequence[str] | None = None,
         explain: bool = False,
     ) -> list[Hit]:
         """Find the passages that answer a question.
@@ -164,6 +168,9 @@ class HybridRetriever:
         where
             A filter over the metadata, such as ``{"page": {"$gte": 3}}``, see :mod:`semclass.index.filters`. It applies
             before anything is ranked: `k` passages that match are given, if there are so many.
+        boost
+            Names of heads, of `models` and of the index, whose label of the question a passage should bear, or their
+            weights by name: see ``semclass.ranking.boost``.
         explain
             Whether hits say what their scores were made of, see :class:`semclass.Explanation`.
 
@@ -186,6 +193,7 @@ class HybridRetriever:
             weights=weights,
             candidates=candidates,
             where=where,
+            boost=boost,
             explain=explain,
         )[0]
 
@@ -199,6 +207,7 @@ class HybridRetriever:
         weights: Mapping[str, float] | None = None,
         candidates: int | None = None,
         where: Mapping[str, Any] | None = None,
+        boost: Mapping[str, float] | Sequence[str] | None = None,
         explain: bool = False,
     ) -> list[list[Hit]]:
         """Search for several questions, which are encoded together; the hits of each, in their order.
@@ -209,17 +218,21 @@ class HybridRetriever:
         limit = check_positive(k, "k")
         how, own = find_method(method, fusion), self.used(weights)
         wanted = how.candidates if candidates is None else check_positive(candidates, "candidates")
-        depth = limit if how.rerank is None else max(limit, wanted)
+        gains = read_boost(boost, self.models.heads, self.index, how)
+        depth = limit if how.rerank is None and not gains else max(limit, wanted)
         self.models.require(how)
         # what the method does not look at is read neither of the question nor of the passages
         needed = self.models.needs(how, explain=explain)
         results = []
         # waiting for a server must not keep others from working
         with self.models.turns if self.index.kind == FOLDER else nullcontext():
-            for query in self.models.encode(texts, **needed):
+            labels = predict_all({name: self.models.heads[name] for name in gains}, texts)
+            for row, query in enumerate(self.models.encode(texts, **needed)):
                 found = self.candidates(query, depth, how, weights=own, evidence=needed["tokens"], where=where)
                 passages = self.index.passages(found.rows) if found.passages is None else found.passages
                 ranked = self.models.order(query, found, how, weights=own, passages=passages)
+                if gains:
+                    ranked = boosted(ranked, passages, {name: labels[name][row] for name in gains}, gains)
                 explanations = self.models.explain(query, ranked, limit, passages) if explain else None
                 results.append(make_hits(passages, ranked, self.index.classes, limit, explanations, asked=query.asked))
         return results

@@ -113,6 +113,8 @@ async def _warm_up(engine: Engine) -> None:
         if models.has_classes:
             await engine.classify_questions(some)
             await engine.classify_passages(some)
+        if models.heads:
+            await engine.classify_texts(some, list(models.heads))
         if engine.entailment is not None:
             await engine.entails([(QUESTION, text) for text in some])
         if models.pair_heads is not None:

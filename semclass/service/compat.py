@@ -140,6 +140,16 @@ def check_pairs(engine: Engine) -> None:
         raise _no_heads("pair heads, so nothing can be re-ranked; serve models with a folder pairs/")
 
 
+def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
+    """Give the names of heads of one's own, all of them for None; refuse unknown ones."""
+    known = engine.models.heads
+    if not known:
+        raise _no_heads("heads of your own; start the service with semclass serve --head NAME=DIR")
+    if unknown := [name for name in names or () if name not in known]:
+        raise invalid(f"heads: there is no head {json.dumps(unknown[0])}; there are {', '.join(known)}")
+    return tuple(known if names is None else dict.fromkeys(names))
+
+
 def _no_heads(message: str) -> ServiceError:
     return ServiceError(424, "backend", f"the served models have no {message}")
 

@@ -12,6 +12,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
 from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
+from semclass.heads.texts import TextLabels, predict_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
 from semclass.ranking.methods import DEFAULT, METHODS
@@ -98,6 +99,19 @@ class Engine(Queue):
         items = check_texts(texts, "passages")
         kind = Kind("passages", "", self.models.passages.predict)
         return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in items])
+
+    async def classify_texts(
+        self, texts: Sequence[str], heads: Sequence[str], *, min_probability: float | None = None
+    ) -> list[dict[str, TextLabels]]:
+        """Labels of each text by some heads of one's own, by their names; see :func:`semclass.heads.texts.predict_all`."""
+        used = {name: self.models.heads[name] for name in heads}
+
+        def call(some: list[str]) -> list[dict[str, TextLabels]]:
+            found = predict_all(used, some, min_probability=min_probability)
+            return [dict(zip(found, row, strict=True)) for row in zip(*found.values(), strict=True)]
+
+        kind = Kind("texts", repr((tuple(heads), min_probability)), call)
+        return await self.do(kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts)])
 
     async def entails(self, pairs: Sequence[tuple[str, str]]) -> list[EntailmentLabel]:
         """See :meth:`semclass.heads.entailment.EntailmentClassifier.predict`."""

@@ -14,11 +14,12 @@ import semclass
 from semclass.core.errors import InputError
 from semclass.core.taxonomy import COARSE_NAMES
 from semclass.core.types import Hit, Passage, QuestionLabel
+from semclass.heads.texts import TextLabels
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_INDEX, check_count, check_texts, post
-from semclass.service.compat import check_classes, check_pairs
+from semclass.service.compat import check_classes, check_heads, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 
@@ -46,6 +47,19 @@ def router(engine: Engine) -> APIRouter:
         check_texts(request, body.texts, settings)
         check_classes(engine)
         return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
+
+    @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG)
+    async def classify_texts(request: Request, body: schemas.TextsRequest) -> Any:
+        """Classify texts by heads of your own, which share one reading of the texts."""
+        began = time.perf_counter()
+        check_texts(request, body.texts, settings)
+        names = check_heads(engine, body.heads)
+        found = await engine.classify_texts(body.texts, names, min_probability=body.min_probability)
+        results = [
+            {"text": text, "heads": {name: _text_label(item) for name, item in row.items()}}
+            for text, row in zip(body.texts, found, strict=True)
+        ]
+        return {"results": results, "milliseconds": _since(began)}
 
     @post(routes, "/api/search", schemas.SearchRequest, schemas.SearchAnswer, tag=TAG, errors=WITHOUT_INDEX)
     async def search(request: Request, body: schemas.SearchRequest) -> Any:
@@ -87,6 +101,16 @@ def router(engine: Engine) -> APIRouter:
         return Json(_info(engine))
 
     return routes
+
+
+def _text_label(found: TextLabels) -> dict[str, Any]:
+    probabilities = {str(name): value for name, value in found.probabilities.items()}
+    return {
+        "label": found.label,
+        "probability": found.probability,
+        "labels": found.labels,
+        "probabilities": probabilities,
+    }
 
 
 def _check_method(engine: Engine, body: schemas.SearchRequest | schemas.RerankRequest) -> Method:
@@ -131,6 +155,7 @@ def _info(engine: Engine) -> dict[str, Any]:
     return {
         "version": semclass.__version__,
         "encoder": models.encoder.fingerprint,
+        "heads": {name: list(map(str, model.classes)) for name, model in models.heads.items()},
         "classes": [{"name": name, "description": COARSE_NAMES.get(name)} for name in models.passages.classes],
         "fine_classes": models.questions.fine_classes,
         "index": index,

@@ -43,6 +43,13 @@ class QuestionsRequest(PassagesRequest):
     min_probability: Probability = 0.0
 
 
+class TextsRequest(PassagesRequest):
+    """Texts to classify by heads of your own; all heads where none are named, their own limits where none is given."""
+
+    heads: Annotated[list[Annotated[str, Field(max_length=512)]], Field(min_length=1)] | None = None
+    min_probability: Probability | None = None
+
+
 class Weights(Request):
     """Weights in place of the usual ones; those that the method does not read change nothing."""
 
@@ -67,6 +74,7 @@ class SearchRequest(Request):
     weights: Weights | None = None
     candidates: Count | None = None
     where: Annotated[dict[str, Any], WithJsonSchema(FILTER)] | None = None
+    boost: Annotated[dict[str, Weight], Field(max_length=16)] | None = None
     explain: bool = False
     classify: bool = True
 
@@ -111,6 +119,22 @@ class PassageClasses(BaseModel):
     text: str
     labels: list[str]
     probabilities: dict[str, float]
+
+
+class TextLabel(BaseModel):
+    """What a head says of a text: its label, ABSTAIN where it is not sure, and all of them where it may have several."""
+
+    label: str | int
+    probability: float
+    labels: list[str | int]
+    probabilities: dict[str, float]
+
+
+class TextClasses(BaseModel):
+    """A text, and what each head says of it, by the head's name."""
+
+    text: str
+    heads: dict[str, TextLabel]
 
 
 class Word(BaseModel):
@@ -172,6 +196,13 @@ class PassagesAnswer(BaseModel):
     milliseconds: float
 
 
+class TextsAnswer(BaseModel):
+    """Labels of texts, in their order."""
+
+    results: list[TextClasses]
+    milliseconds: float
+
+
 class Ranking(BaseModel):
     """The question's classes, null without class heads or where not wanted, the weights that were used, and the time."""
 
@@ -223,10 +254,14 @@ class Limits(BaseModel):
 
 
 class Info(BaseModel):
-    """What is served: the encoder's fingerprint, the methods that have their heads, the weights where none are given."""
+    """What is served: the encoder's fingerprint, the methods that have their heads, the weights where none are given.
+
+    `heads` are those of your own, with their classes.
+    """
 
     version: str
     encoder: str
+    heads: dict[str, list[str]]
     classes: list[Class]
     fine_classes: list[str]
     index: IndexInfo | None

@@ -79,8 +79,12 @@ def problem_of(
     parents: Mapping[str, str] | None = None,
     merge: bool = False,
     sample_weight: npt.NDArray[Any] | None = None,
+    least: int = 2,
 ) -> Problem:
-    """Refuse data that no head can be fitted to, and bring the rest into arrays; see `fit_head`."""
+    """Refuse data that no head can be fitted to, and bring the rest into arrays; see `fit_head`.
+
+    Two classes at least must have `least` examples each.
+    """
     given = list(labels)
     _check_views(views, len(given))
     if link == "sigmoid":
@@ -92,7 +96,7 @@ def problem_of(
         strata = np.where(truth.any(axis=1), counts.argmin(axis=1) + 1, 0)
         targets = 2 * truth.astype(np.float64) - 1
     else:
-        classes, truth = check_classes(given)
+        classes, truth = check_classes(given, least)
         strata, targets = truth, np.eye(len(classes), dtype=np.float64)[truth]
     problem = Problem(
         views={view: np.asarray(values, np.float32) for view, values in views.items()},
@@ -102,7 +106,7 @@ def problem_of(
         targets=targets,
         classes=classes,
         link=link,
-        weight=None if sample_weight is None else _check_weight(sample_weight, strata),
+        weight=None if sample_weight is None else _check_weight(sample_weight, strata, least),
     )
     return _with_parents(problem, parents, merge)
 
@@ -133,7 +137,7 @@ def _check_views(views: Mapping[str, FloatArray], rows: int) -> None:
             raise InputError(f"view {view!r} holds values that are not finite")
 
 
-def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray) -> DoubleArray:
+def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray, least: int) -> DoubleArray:
     weight = np.array(sample_weight, np.float64)
     if weight.shape != strata.shape:
         raise InputError(
@@ -141,8 +145,8 @@ def _check_weight(sample_weight: npt.NDArray[Any], strata: IntArray) -> DoubleAr
         )
     if not np.isfinite(weight).all() or weight.min(initial=0.0) < 0 or not weight.any():
         raise InputError("sample_weight must hold finite numbers of at least 0, and not zero for all")
-    if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < 2:
-        raise InputError("fewer than two classes have two examples each with a sample_weight above 0")
+    if np.sort(np.bincount(strata[weight > 0], minlength=2))[-2] < least:
+        raise InputError(f"fewer than two classes have {counted(least, 'example')} each with a sample_weight above 0")
     return weight
 
 
@@ -163,17 +167,17 @@ def _check_binary(labels: list[Any], names: Sequence[str]) -> IntArray:
     return truth
 
 
-def check_classes(labels: Sequence[Any]) -> tuple[tuple[str, ...], IntArray]:
+def check_classes(labels: Sequence[Any], least: int = 2) -> tuple[tuple[str, ...], IntArray]:
     """Sort the class names and index the labels, int64 of shape (n,); refuse what no softmax head can be fitted to."""
     if strange := [label for label in labels if not isinstance(label, str)]:
         raise InputError(f"labels must be class names, not {type(strange[0]).__name__}: {strange[0]!r}")
     names = tuple(sorted(set(labels)))
     place = {label: index for index, label in enumerate(names)}
     truth = np.array([place[label] for label in labels], np.int64)
-    if len(names) < 2 or np.sort(np.bincount(truth))[-2] < 2:
+    if len(names) < 2 or np.sort(np.bincount(truth))[-2] < least:
         raise InputError(
             f"labels hold {counted(len(names), 'class')}; "
-            "at least two classes with at least two examples each are needed"
+            f"at least two classes with at least {counted(least, 'example')} each are needed"
         )
     return names, truth
 

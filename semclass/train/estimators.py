@@ -1,15 +1,13 @@
-"""Train classifiers on vectors or texts and labels of your own, with scikit-learn's interface (extra ``train``)."""
+"""Train classifiers on texts and labels of your own, with scikit-learn's interface (extra ``train``)."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from semclass.core import cards
 from semclass.core.checks import check_positive, check_probability, check_texts
@@ -17,103 +15,31 @@ from semclass.core.errors import InputError, import_extra
 from semclass.core.taxonomy import ABSTAIN
 from semclass.core.types import DoubleArray, Encoder
 from semclass.encoders.batching import warn_truncated
-from semclass.heads.texts import decide
+from semclass.heads.examples import Examples
+from semclass.heads.inputs import PIECES
+from semclass.heads.texts import Label, decide
+from semclass.train.blend import fit_blend
+from semclass.train.choices import choices_of
+from semclass.train.data import problem_of
 from semclass.train.export import head_to_onnx
-from semclass.train.fit import Choice, fit_head
-from semclass.train.fitted import head_probabilities
+from semclass.train.fit import fit_head
+from semclass.train.fitted import head_probabilities, head_scores, support_of
 from semclass.train.report import card_sections, measured, report_of
 from semclass.train.solvers import affordable_kind
-from semclass.train.text_data import Targets, check_view_names, column_names, encode, encode_cached, shared_encoder
+from semclass.train.text_data import (
+    Progress,
+    Targets,
+    check_view_names,
+    column_names,
+    encode,
+    encode_cached,
+    names_of,
+    outside_of,
+    say_to,
+    shared_encoder,
+)
 
 _base, _validation = (import_extra(f"sklearn.{name}", "train") for name in ("base", "utils.validation"))
-
-Progress: TypeAlias = Callable[[str], object] | bool
-
-CHOICES = (
-    Choice({"pooled": 1.0}, "logistic"),
-    Choice({"pooled": 2.0, "layers": 1.0}, "logistic"),
-    Choice({"layers": 1.0}, "auto"),
-)
-"""What the head may read where the caller names no views. Topics and intents are in ``pooled``, types of questions in
-``layers``: accuracy over ``pooled``, both and ``layers`` is 0.781, 0.774 and 0.649 with 5 messages of each bank intent;
-0.677, 0.765 and 0.833 with 500 questions of six classes. Over ``pooled`` a kernel machine gained half a point at a log loss
-that was a seventh higher."""
-
-
-class HeadClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
-    """A calibrated classifier of vectors: what semclass trains over embeddings, as a scikit-learn estimator.
-
-    Parameters
-    ----------
-    kind
-        ``"logistic"``, ``"svm"``, or ``"auto"``, which lets cross-validation choose; with fewer than 300 or more than
-        10,000 examples ``"auto"`` is ``"logistic"``.
-    cv
-        Folds for choice and calibration: a number, a splitter of scikit-learn, or pairs of rows.
-    seed
-        Of the folds, where `cv` is a number.
-
-    Attributes
-    ----------
-    classes_
-        The labels, sorted, of shape (n_classes,).
-    head_
-        The fitted head; :func:`semclass.train.export.head_to_onnx` writes it as a network with the input ``features``.
-    n_features_in_
-        Columns of X.
-    """
-
-    def __init__(self, kind: str = "auto", *, cv: Any = 5, seed: int = 0) -> None:
-        self.kind = kind
-        self.cv = cv
-        self.seed = seed
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> HeadClassifier:
-        """Fit to vectors and their labels.
-
-        Parameters
-        ----------
-        X, y
-            Numbers of shape (n, n_features), kept as float32, and n labels.
-        sample_weight
-            As for :meth:`semclass.TextClassifier.fit`.
-
-        Raises
-        ------
-        InputError
-            As for :meth:`semclass.TextClassifier.fit`.
-        ValueError
-            As scikit-learn raises it, for what is not a matrix of finite numbers.
-        """
-        X, y = _validation.validate_data(self, X, y, dtype=np.float32)
-        import_extra("sklearn.utils.multiclass", "train").check_classification_targets(y)
-        self.classes_, places = np.unique(y, return_inverse=True)
-        folds = self.cv
-        if not hasattr(folds, "__index__"):
-            selection = import_extra("sklearn.model_selection", "train")
-            folds = list(selection.check_cv(folds, y, classifier=True).split(X, y))
-        head = fit_head(
-            {"features": X},
-            column_names(places),
-            kind=affordable_kind(self.kind, len(X)),
-            sample_weight=sample_weight,
-            folds=folds,
-            seed=self.seed,
-        )
-        self.head_ = replace(head, classes=tuple(str(name) for name in self.classes_.tolist()))
-        return self
-
-    def predict_proba(self, X: Any) -> DoubleArray:
-        """Calibrated probabilities, float64 of shape (n, n_classes), columns in the order of `classes_`."""
-        _validation.check_is_fitted(self)
-        X = _validation.validate_data(self, X, reset=False, dtype=np.float32)
-        return head_probabilities(self.head_, {"features": X})
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Most probable labels, of shape (n,)."""
-        best = self.predict_proba(X).argmax(axis=1)  # first, as it says whether there are classes
-        found: npt.NDArray[Any] = self.classes_[best]
-        return found
 
 
 class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignore[misc, name-defined]
@@ -140,6 +66,14 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
     min_probability
         Below this probability the classifier abstains: `predict` gives ``semclass.ABSTAIN``. Where a text may have several
         labels, a label must reach it and its threshold.
+    precision
+        Precision that each label shall have, such as 0.95: it gets a probability from which held-out texts had it. Where a
+        text has one label, the classifier abstains below. None asks for none.
+    refuse
+        Share of texts of the classes, such as 0.04, that may be refused for the sake of texts that have none of them:
+        `predict` gives ``semclass.ABSTAIN`` for both. The threshold is cross-validated; it needs no texts without a class.
+    outside
+        Label of texts in y that have none of the classes, if there are such: it is no class, and helps to refuse.
     cv
         Number of folds for choice and calibration.
     cache
@@ -153,6 +87,12 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         The labels, sorted, of shape (n_classes,).
     thresholds_
         Probabilities from which a text has a label, float64 of shape (n_classes,); None if each text has one label.
+    floors_
+        Probabilities that labels must reach for `precision`, float64 of shape (n_classes,); 0 by default.
+    out_of_fold_
+        Probabilities by heads that did not see the text, float64 of shape (n, n_classes), texts as given; nan for none.
+    examples_
+        The training texts with their vectors.
     report_
         Cross-validated figures in JSON types: ``accuracy``, ``log_loss``, ``calibration_error``, ``classes`` (precision,
         recall, F1 and number of each), ``coverage`` (what `min_probability` would cost and bring), ``reliability``,
@@ -169,6 +109,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         kind: str = "auto",
         multi_label: bool = False,
         min_probability: float = 0.0,
+        precision: float | None = None,
+        refuse: float = 0.0,
+        outside: Label | None = None,
         cv: int = 5,
         cache: Any = None,
         seed: int = 0,
@@ -179,6 +122,9 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         self.kind = kind
         self.multi_label = multi_label
         self.min_probability = min_probability
+        self.precision = precision
+        self.refuse = refuse
+        self.outside = outside
         self.cv = cv
         self.cache = cache
         self.seed = seed
@@ -217,43 +163,71 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         for name, given in (("labels", len(targets.rows)), ("weights", len(weights))):
             if given != len(texts):
                 raise InputError(f"there are {len(texts)} texts and {given} {name}; each text needs one")
-        if check_probability(self.min_probability, "min_probability") > 0 and ABSTAIN in targets.classes:
-            raise InputError(f"no label may be {ABSTAIN!r}: with min_probability above 0 it means that there is none")
-        say = _say_to(self.progress)
+        sure = check_probability(0.0 if self.precision is None else self.precision, "precision")
+        least = check_probability(self.min_probability, "min_probability"), check_probability(self.refuse, "refuse")
+        if max(sure, *least) > 0 and ABSTAIN in targets.classes:
+            raise InputError(f"no label may be {ABSTAIN!r}: where the model may abstain it means that there is none")
+        say = say_to(self.progress)
         # what comes out must not depend on the order in which texts came in, and folds do
         order = sorted(range(len(texts)), key=lambda place: (texts[place], targets.rows[place], weights[place]))
         texts = [texts[place] for place in order]
         targets = replace(targets, rows=[targets.rows[place] for place in order])
         # everything that can be refused is refused before texts are encoded, which may take minutes
-        labels = targets.for_head()
         encoder = shared_encoder(self.encoder)
         names = check_view_names(self.views, encoder)
-        choices = None
-        if self.views is None and {"pooled", "layers"} <= set(names):
-            kinds = [choice.kind if self.kind == "auto" else self.kind for choice in CHOICES]
-            choices = [Choice(c.weights, affordable_kind(k, len(texts))) for c, k in zip(CHOICES, kinds, strict=True)]
+        blended = self.kind == "auto" and self.views is None and not self.multi_label
+        if (self.refuse or self.outside is not None) and (not blended or not self.refuse):
+            raise InputError(
+                "outside needs refuse above 0, and both need kind='auto', views=None, and one label a text"
+            )
+        targets, inside = targets.without(self.outside)
+        labels = targets.for_head(1 if blended else 2)
+        names, choices = choices_of(self.views, names, encoder, self.kind, bool(self.multi_label), len(texts))
         folds = check_positive(self.cv, "cv")
         cache = str(self.cache) if isinstance(self.cache, Path) else self.cache
         memory = _validation.check_memory(cache)
         views = encode_cached(texts, names, encoder, memory, say)
-        head = fit_head(
-            views,
-            labels,
-            kind=affordable_kind(self.kind, len(texts)),
-            choices=choices,
-            link="sigmoid" if self.multi_label else "softmax",
-            names=column_names(range(len(targets.classes))),
-            groups=[" ".join(text.lower().split()) for text in texts],
-            sample_weight=None if sample_weight is None else weights[order],
-            folds=folds,
-            seed=self.seed,
-            progress=say,
-        )
+        groups = [" ".join(text.lower().split()) for text in texts]
+        weight = None if sample_weight is None else weights[order]
+        if blended:
+            head = fit_blend(
+                problem_of(
+                    {view: values[inside] for view, values in views.items()},
+                    labels,
+                    sample_weight=None if weight is None else weight[inside],
+                    least=1,
+                ),
+                names_of(targets.classes, names, encoder),
+                outside_of(views, inside),
+                [groups[place] for place in inside],
+                refuse=self.refuse,
+                folds=folds,
+                seed=self.seed,
+                say=say,
+            )
+        else:
+            head = fit_head(
+                views,
+                labels,
+                kind=affordable_kind(self.kind, len(texts)),
+                choices=choices,
+                link="sigmoid" if self.multi_label else "softmax",
+                names=column_names(range(len(targets.classes))),
+                groups=groups,
+                sample_weight=weight,
+                folds=folds,
+                seed=self.seed,
+                progress=say,
+            )
         self.classes_ = np.array(targets.classes)
         self.head_ = replace(head, classes=tuple(map(str, targets.classes)))
         self.encoder_fingerprint_ = encoder.fingerprint
         self.indicator_ = targets.indicator
-        self.thresholds_, self.report_ = report_of(self.head_, targets)
+        self.thresholds_, self.floors_, self.report_ = report_of(self.head_, targets, self.precision)
+        self.out_of_fold_ = np.full((len(texts), len(targets.classes)), np.nan)
+        self.out_of_fold_[np.asarray(order)[inside]] = self.head_.out_of_fold
+        view = next(name for name in ("pooled", *self.head_.inputs) if name in self.head_.inputs and name != PIECES)
+        self.examples_ = Examples.of([texts[row] for row in inside], targets.rows, view, views[view][inside])
         say("")
         return self
 
@@ -270,16 +244,24 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         InputError, InputTypeError
             If a text is empty or not a string, or the encoder is not the one it was trained with.
         """
+        return self._judge(X)[0]
+
+    def _judge(self, X: Iterable[str]) -> tuple[DoubleArray, DoubleArray]:
+        """Probabilities of texts, and by how much their support is above the least, of shape (n, 1)."""
         _validation.check_is_fitted(self)
         texts = check_texts(X)
         encoder = shared_encoder(self.encoder)
         if encoder.fingerprint != self.encoder_fingerprint_:
             raise InputError("the encoder was changed after fitting; fit again")
         if not texts:
-            return np.zeros((0, len(self.classes_)))
+            return np.zeros((0, len(self.classes_))), np.zeros((0, 1))
         views, cut = encode(texts, self.head_.inputs, encoder, lambda line: None)
         warn_truncated(cut, len(texts))
-        return head_probabilities(self.head_, views)
+        probabilities, least = head_probabilities(self.head_, views), self.head_.least_support
+        if least is None:
+            return probabilities, np.zeros((len(texts), 1))
+        scores = self.head_.slope * head_scores(self.head_, views) + self.head_.intercept
+        return probabilities, support_of(scores)[:, None] - least
 
     def predict(self, X: Iterable[str]) -> Any:
         """Labels of texts; errors as for :meth:`predict_proba`.
@@ -290,14 +272,18 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             Array of shape (n,); of Python objects where the classifier abstains. With `multi_label` a list of tuples, or
             int64 of shape (n, n_classes) if fitted to such an array.
         """
-        probabilities = self.predict_proba(X)
-        chosen = decide(probabilities, self.thresholds_, check_probability(self.min_probability, "min_probability"))
+        probabilities, above = self._judge(X)
+        chosen = decide(probabilities, self.thresholds_, self._least()) & (above >= 0)
         if self.thresholds_ is None:
             labels, sure = self.classes_[probabilities.argmax(axis=1)], chosen.any(axis=1)
             return labels if sure.all() else np.where(sure, labels.astype(object), ABSTAIN)
         if self.indicator_:
             return chosen.astype(np.int64)
         return [tuple(self.classes_[row].tolist()) for row in chosen]
+
+    def _least(self) -> DoubleArray:
+        """Probability that each label must reach at least."""
+        return np.maximum(self.floors_, check_probability(self.min_probability, "min_probability"))
 
     def score(self, X: Iterable[str], y: Any, sample_weight: Any = None) -> float:
         """Share of texts whose label, or whose whole set of labels, is right; arguments and errors as for :meth:`fit`."""
@@ -318,6 +304,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         title: str | None = None,
         language: str | None = None,
         license: str | None = None,  # noqa: A002 - as model hubs name it
+        examples: bool = False,
     ) -> Path:
         """Write the fitted classifier for :meth:`semclass.TextModel.load`: a network, its manifest and a model card.
 
@@ -328,6 +315,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         title, language, license
             For the model card: its heading, the language of the texts, such as ``"de"``, and the licence of the model, by
             the name that model hubs know, such as ``"apache-2.0"``.
+        examples
+            Whether the training texts are written, too, readable by all, for :meth:`semclass.TextModel.nearest`.
 
         Returns
         -------
@@ -343,6 +332,7 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         """
         _validation.check_is_fitted(self)
         head, report, task = self.head_, self.report_, "text-classification"
+        least = self._least().round(6).tolist() if self.floors_.any() else float(self.min_probability)
         card = cards.HeadCard(
             task=task,
             classes=head.classes,
@@ -356,21 +346,17 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
             training={name: report[name] for name in ("examples", "folds", "seed", "chosen")},
             metrics={"cross_validation": report},
             threshold=None if self.thresholds_ is None else np.round(self.thresholds_, 6).tolist(),
-            extra={"labels": self.classes_.tolist(), "min_probability": float(self.min_probability)},
+            extra={
+                "labels": self.classes_.tolist(),
+                "min_probability": least,
+                **({} if head.least_support is None else {"least_support": head.least_support}),
+            },
         )
         heading = f"Text classifier: {len(self.classes_)} classes" if title is None else title
         given = {"pipeline_tag": task, "language": language, "license": license}
         facts: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         facts |= {"model-index": measured(heading, report)}
-        sections = card_sections(report, head.inputs, self.thresholds_)
-        return cards.save_head(folder, head_to_onnx(head), card, title=heading, sections=sections, facts=facts)
-
-
-def _say_to(progress: Progress) -> Callable[[str], object]:
-    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
-    if callable(progress):
-        return progress
-    if progress and sys.stderr.isatty():
-        # back to the line's beginning, and blank to its end
-        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
-    return lambda line: None
+        sections = card_sections(report, head.inputs, self.thresholds_, self.floors_)
+        shown: dict[str, Any] = {"title": heading, "sections": sections, "facts": facts}
+        files = self.examples_.files() if examples else None
+        return cards.save_head(folder, head_to_onnx(head), card, files=files, **shown)

@@ -53,7 +53,7 @@ def head_to_onnx(head: FittedHead) -> bytes:
     -------
     bytes
         A serialised model: one float32 input (n, dim) per view, named like it, and one float32 output ``probabilities``
-        (n, classes). The same head gives the same bytes.
+        (n, classes), and ``support`` (n,) where texts may be refused. The same head gives the same bytes.
 
     Raises
     ------
@@ -79,7 +79,9 @@ def head_to_onnx(head: FittedHead) -> bytes:
         op("Sigmoid", "probabilities", calibrated)
     else:
         op("Softmax", "probabilities", calibrated, axis=1)
-    return _serialise(writer, head.inputs, len(head.classes))
+    if head.least_support is not None:
+        op("ReduceLogSumExp", "support", calibrated, (1,), keepdims=0)
+    return _serialise(writer, head.inputs, len(head.classes), head.least_support is not None)
 
 
 def _kernel(writer: _Writer, head: FittedHead, dense: str) -> str:
@@ -136,14 +138,17 @@ def _members(writer: _Writer, scores: str, merge: npt.NDArray[np.bool_]) -> str:
     return writer.op("Gather", "member_scores", scores, writer.constant("members", places, np.int64), axis=1)
 
 
-def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int) -> bytes:
+def _serialise(writer: _Writer, inputs: Mapping[str, int], classes: int, support: bool) -> bytes:
     """Check the network and give its bytes."""
     helper, kind = writer.onnx.helper, writer.onnx.TensorProto.FLOAT
     graph = helper.make_graph(
         writer.nodes,
         "head",
         [helper.make_tensor_value_info(name, kind, ["n", dim]) for name, dim in inputs.items()],
-        [helper.make_tensor_value_info("probabilities", kind, ["n", classes])],
+        [
+            helper.make_tensor_value_info("probabilities", kind, ["n", classes]),
+            *([helper.make_tensor_value_info("support", kind, ["n"])] if support else []),
+        ],
         list(writer.constants.values()),
     )
     opset = [helper.make_opsetid("", OPSET)]

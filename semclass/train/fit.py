@@ -78,7 +78,7 @@ def fit_head(
     compared = _scored(splits[:first])
     rows: list[dict[str, Any]] = []
     for (_, candidate), scores in zip(trials, held_out, strict=True):
-        row = {"candidate": str(candidate), **_judge(problem, scores, compared)[2]}
+        row = {"candidate": str(candidate), **judge(problem, scores, compared)[2]}
         say("  ".join(f"{key} {value:.4f}" if isinstance(value, float) else str(value) for key, value in row.items()))
         rows.append(row)
     # rounded, so that rounding errors alone do not decide; then the first
@@ -87,7 +87,7 @@ def fit_head(
     (over, candidate), scores = trials[best], held_out[best]
     _cross_validate(trials[best : best + 1], [scores], splits, range(first, len(splits)), limits, say)
     scored = _scored(splits)
-    judged, calibration, figures = _judge(problem, scores, scored)
+    judged, calibration, figures = judge(problem, scores, scored)
     uncalibrated = probabilities_of(merged(scores[scored], problem.merge), link)
     say(f"fitting {candidate} to all")
     everything = problem.used(np.arange(len(problem.labels)))
@@ -151,7 +151,7 @@ def _cross_validate(
         say(f"fold {number + 1} of {len(splits)}: {counted(len(trials), 'setting')}")
 
 
-def _judge(
+def judge(
     problem: Problem, held_out: DoubleArray, rows: IntArray
 ) -> tuple[DoubleArray, tuple[DoubleArray, DoubleArray], dict[str, float]]:
     """Calibrate on some texts' held-out scores: their probabilities, slopes and intercepts, and figures."""

@@ -85,6 +85,8 @@ class FittedHead:
     gamma: float = 0.0
     ngrams: Ngrams | None = None
     merge: npt.NDArray[np.bool_] | None = None  # (scores, classes): a class has the largest of these scores
+    # where some texts are refused: log of the sum of the exponentials of the calibrated scores, from which a text is not
+    least_support: float | None = None
     # (n, classes): probabilities of training texts by heads that did not see them; nan for texts that were fitted on only
     out_of_fold: DoubleArray | None = None
     # of the cross-validation, in JSON types: candidates, chosen, its accuracy, log_loss, calibration_error ...
@@ -110,6 +112,16 @@ def head_scores(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArra
 def head_probabilities(head: FittedHead, views: Mapping[str, FloatArray]) -> DoubleArray:
     """A head's calibrated probabilities, float64 of shape (n, classes), from views (n, dim) by name."""
     return probabilities_of(head.slope * merged(head_scores(head, views), head.merge) + head.intercept, head.link)
+
+
+def support_of(scores: DoubleArray) -> DoubleArray:
+    """How much speaks for any class at all, (n,), from calibrated scores (n, classes).
+
+    The negative energy of Liu et al. 2020, "Energy-based Out-of-distribution Detection".
+    """
+    most = scores.max(axis=1)
+    support: DoubleArray = most + np.log(np.exp(scores - most[:, None]).sum(axis=1))
+    return support
 
 
 def merged(scores: DoubleArray, merge: npt.NDArray[np.bool_] | None) -> DoubleArray:

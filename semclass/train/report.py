@@ -14,20 +14,30 @@ from semclass.core.types import DoubleArray
 from semclass.heads.texts import decide
 from semclass.train.calibration import best_threshold, reliability
 from semclass.train.fitted import FittedHead
+from semclass.train.precision import precision_thresholds
 from semclass.train.text_data import Targets
 
 COVERAGE = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Values of min_probability whose effect the report shows."""
 
 
-def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, dict[str, Any]]:
-    """Thresholds, for several labels a text, and cross-validated figures in JSON types."""
+def report_of(
+    head: FittedHead, targets: Targets, precision: float | None = None
+) -> tuple[DoubleArray | None, DoubleArray, dict[str, Any]]:
+    """Thresholds, for several labels a text; what labels must reach for a precision; cross-validated figures in JSON types.
+
+    Where a text may have several labels, a precision decides the thresholds themselves.
+    """
     if head.out_of_fold is None:
         raise ValueError("a head without out-of-fold probabilities cannot be judged")
     judged = np.isfinite(head.out_of_fold[:, 0])
     probabilities, truth = head.out_of_fold[judged], targets.matrix()[judged]
-    thresholds = None
-    if targets.multi:
+    thresholds, floors = None, np.zeros(len(targets.classes))
+    if precision is not None:
+        floors = precision_thresholds(probabilities, truth, precision, several=targets.multi)
+    if targets.multi and precision is not None:
+        thresholds, floors = floors, np.zeros(len(targets.classes))
+    elif targets.multi:
         columns = zip(probabilities.T, truth.T, strict=True)
         # a class whose only examples have weight 0 has nothing to choose by
         thresholds = np.array([best_threshold(column, true) if true.any() else 0.5 for column, true in columns])
@@ -36,6 +46,7 @@ def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, d
     report: dict[str, Any] = {
         **{name: head.report[name] for name in ("examples", "folds", "seed", "chosen", "candidates", "compared")},
         **{name: head.report[name] for name in ("log_loss", "calibration_error")},
+        **{name: head.report[name] for name in ("refused", "refused_outside") if name in head.report},
         "accuracy": float(right.mean()),
         "classes": _class_figures(targets, said, truth),
     }
@@ -47,7 +58,7 @@ def report_of(head: FittedHead, targets: Targets) -> tuple[DoubleArray | None, d
         report["confusion"] = (truth.T.astype(np.int64) @ said).tolist()
     else:
         report["reliability"] = reliability(probabilities.ravel(), truth.ravel())
-    return thresholds, json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
+    return thresholds, floors, json.loads(json.dumps(report), parse_float=lambda number: round(float(number), 4))
 
 
 def _class_figures(targets: Targets, said: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> list[dict[str, Any]]:
@@ -90,7 +101,7 @@ def measured(name: str, report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def card_sections(
-    report: Mapping[str, Any], inputs: Iterable[str], thresholds: DoubleArray | None
+    report: Mapping[str, Any], inputs: Iterable[str], thresholds: DoubleArray | None, floors: DoubleArray
 ) -> list[tuple[str, str]]:
     """Sections of the card; thresholds are there if a text may have several labels."""
     columns = ["class", "precision", "recall", "F1", "examples"]
@@ -101,6 +112,9 @@ def card_sections(
         chosen = "Setting, calibration and thresholds"
         columns.append("threshold")
         rows = [[*row, threshold] for row, threshold in zip(rows, thresholds.tolist(), strict=True)]
+    elif floors.any():
+        columns.append("said from")
+        rows = [[*row, floor] for row, floor in zip(rows, floors.tolist(), strict=True)]
     good = (
         f"Cross-validated on {report['examples']} training texts, {report['folds']} folds, equal texts in one fold: "
         f"accuracy {report['accuracy']:.3f}{whole}, macro F1 {report['macro_f1']:.3f}, expected calibration error "

@@ -121,7 +121,7 @@ def space_of(problem: Problem, chosen: IntArray, kernel: bool, limits: Limits | 
     count = min(limits.landmarks or len(chosen), len(chosen))
     landmarks = Quantised(texts.values[np.linspace(0, len(chosen) - 1, count).astype(np.int64)], texts.scale)
     pieces = problem.views.get(PIECES)
-    ngrams = None if pieces is None else _ngram_space(pieces[chosen].astype(np.int64), limits.ngrams)
+    ngrams = None if pieces is None else ngram_space(pieces[chosen].astype(np.int64), limits.ngrams)
     return Space(projection, landmarks, squared_distances(texts.dense(), landmarks.dense()), ngrams)
 
 
@@ -175,7 +175,7 @@ def _principal_axes(
     return axes[kept], variances[kept]
 
 
-def _ngram_space(pieces: IntArray, most: int) -> NgramSpace:
+def ngram_space(pieces: IntArray, most: int = NGRAMS) -> NgramSpace:
     """Count the n-grams that enough texts hold, `most` at most, and scale them."""
     slots, valid = ngram_slots(pieces)
     own = [np.unique(row[there]) for row, there in zip(slots, valid, strict=True)]

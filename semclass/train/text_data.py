@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -14,15 +16,17 @@ import numpy.typing as npt
 from semclass import __version__
 from semclass.core.checks import check_choice, short
 from semclass.core.errors import InputError, InputTypeError, import_extra
-from semclass.core.types import Encoder, FloatArray
+from semclass.core.types import Encoder, FloatArray, IntArray
 from semclass.encoders.batching import CHUNK, warn_truncated
 from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import Label, open_encoder
+from semclass.train.blend import Further
 from semclass.train.data import check_classes
 
 Say: TypeAlias = Callable[[str], object]
+Progress: TypeAlias = Say | bool
 Views: TypeAlias = dict[str, FloatArray]
 
 
@@ -52,20 +56,30 @@ class Targets:
             raise InputTypeError("labels mix strings and integers; make all of them strings")
         return cls(rows, tuple(sorted(classes)), multi=multi_label, indicator=False)
 
+    def without(self, outside: Label | None) -> tuple[Targets, IntArray]:
+        """Those of texts that have a class, and the rows of these."""
+        if outside is None:
+            return self, np.arange(len(self.rows))
+        if (outside,) not in self.rows:
+            raise InputError(f"no text has the label {short(outside)} that is named as outside")
+        kept = [place for place, row in enumerate(self.rows) if row != (outside,)]
+        classes = tuple(label for label in self.classes if label != outside)
+        return replace(self, rows=[self.rows[place] for place in kept], classes=classes), np.array(kept, np.int64)
+
     def matrix(self) -> npt.NDArray[np.bool_]:
         """Which text has which class, bool of shape (n, n_classes)."""
         binarizer = import_extra("sklearn.preprocessing", "train").MultiLabelBinarizer(classes=self.classes)
         found: npt.NDArray[np.bool_] = binarizer.fit_transform(self.rows).astype(np.bool_)
         return found
 
-    def for_head(self) -> Any:
-        """Labels as `fit_head` takes them: names that sort like the classes, or 0 and 1."""
+    def for_head(self, least: int = 2) -> Any:
+        """Labels as `fit_head` takes them: names that sort like the classes, or 0 and 1; see `check_classes`."""
         if self.multi and not self.classes:
             raise InputError("no text has a label; at least one label with two examples is needed")
         if self.multi:
             return self.matrix().astype(np.int64)
         names = column_names(self.matrix().argmax(axis=1))
-        check_classes(names)
+        check_classes(names, least)
         return names
 
 
@@ -88,6 +102,11 @@ def _several(item: Any, name: str) -> tuple[Label, ...]:
             f"{name} must be a collection of labels with multi_label=True, not {short(item)}; write ({short(item)},)"
         )
     return tuple(sorted({_label(label, name) for label in item}, key=str))
+
+
+def words_of(label: Label) -> str:
+    """The words of a label that is a name, or nothing."""
+    return " ".join(re.findall(r"[^\W_]+", label)) if isinstance(label, str) else ""
 
 
 def column_names(places: Iterable[int]) -> list[str]:
@@ -152,3 +171,28 @@ def encode_cached(texts: Sequence[str], names: Sequence[str], encoder: Encoder, 
 def _call(key: str, job: Callable[[], Any]) -> Any:
     """What the cache keeps under a key."""
     return job()
+
+
+def say_to(progress: Progress) -> Say:
+    """The caller's function, or one line of standard error if that is a terminal, or nothing."""
+    if callable(progress):
+        return progress
+    if progress and sys.stderr.isatty():
+        # back to the line's beginning, and blank to its end
+        return lambda line: sys.stderr.write(f"\r{line[:100]}\x1b[K")
+    return lambda line: None
+
+
+def names_of(classes: Sequence[Label], views: Sequence[str], encoder: Encoder) -> Further | None:
+    """The names of classes, encoded; None where fewer than two can be read."""
+    texts = [words_of(label) for label in classes]
+    places = [place for place, text in enumerate(texts) if text]
+    if len(places) < 2:
+        return None
+    return Further(np.array(places), encode([texts[place] for place in places], views, encoder, lambda line: None)[0])
+
+
+def outside_of(views: Views, inside: IntArray) -> Further | None:
+    """Views of the texts that have none of the classes; None if all have one."""
+    beyond = np.setdiff1d(np.arange(len(next(iter(views.values())))), inside)
+    return Further(beyond * 0 - 1, {name: rows[beyond] for name, rows in views.items()}) if len(beyond) else None

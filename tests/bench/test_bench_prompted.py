@@ -123,23 +123,6 @@ def test_examples_are_drawn_by_the_seed_and_never_from_what_is_asked(data):
         assert item.prompts[0].count("Asked of") == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "answer", "label"),
-    [
-        (prompts.TYPES, " Human.\n", "HUM"),
-        (prompts.TYPES, "Type: Location", "LOC"),
-        (prompts.TYPES, "description. The question asks why a location is so.", "DESC"),
-        (prompts.TYPES, "human or location", None),
-        (prompts.TYPES, "<think>A number? No.</think>\nlocation", "LOC"),
-        (prompts.YES_NO, "No, it does not", "no"),
-        (prompts.YES_NO, "not_entailment", "no"),
-        (prompts.YES_NO, "yes and no", None),
-    ],
-)
-def test_a_label_is_read_from_what_models_write(words, answer, label):
-    assert prompts.label(answer, words) == label
-
-
 def test_right_answers(stub, measure):
     stub.say, stub.usage = right_type, {"prompt_tokens": 400, "completion_tokens": 2}
     found = measure(model="gpt-5-nano")

@@ -441,6 +441,19 @@ def test_texts_come_by_a_pipe():
     assert [record["label"] for record in json_lines(asked.stdout)] == ["HUM", "NUM"]
 
 
+def test_texts_are_sorted_by_labels_that_are_described(run, tmp_path):
+    labels = tmp_path / "labels.json"
+    labels.write_text('{"refund": "Somebody wants money back.", "parking": "Where to leave the car."}')
+    code, out, _ = run("classify", "texts", "--labels", labels, "Give me my money back!", "--json")
+    assert (code, json_lines(out)[0]["label"]) == (0, "refund")
+    assert run("classify", "texts", "Hello!")[0] == 2  # neither labels nor a model
+
+
+def test_what_asks_nothing_of_a_corpus_is_told(run):
+    found = json_lines(run("classify", "questions", "--in-scope", "--json", "Who wrote Hamlet?", "Tell me a joke")[1])
+    assert found[0]["in_scope"] > 0.9 > 0.5 > found[1]["in_scope"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete_commands(run, shell):
     assert "_SEMCLASS_COMPLETE" in run("completion", shell)[1]

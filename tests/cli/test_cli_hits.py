@@ -135,3 +135,14 @@ def test_duplicates_are_counted_and_one_passage_is_one(run, tmp_path):
     assert (code, out.startswith("2 passages indexed"), "1 of 2 passages" in err) == (0, True, True)
     assert run("index", "delete", tmp_path / "index", "a.txt#2")[1] == "1 removed: 1 passage in 1 segment\n"
     assert run("index", "info", tmp_path / "index")[1].startswith("1 passage, ")
+
+
+def test_rows_items_and_lines_of_code_are_shown_apart():
+    rows = "part: filter; years: 1\npart: pump; years: 8"
+    assert hits.excerpt(rows, None, 60, rows=True) == rows.split("\n")
+    assert hits.excerpt("one line\nand its end", None, 60) == ["one line and its end"]
+    shown = hits.excerpt("Run it:\n\n- first\n- then\n  more\n\n```sh\nif x:\n    y\n```", None, 60)
+    assert shown == ["Run it:", "- first", "- then more …"]
+    assert hits.excerpt("Say:\n\n```sh\nif x:\n    y\n```", None, 60) == ["Say:", "if x:", "    y"]
+    code = "Words " * 40 + "\n\n```\na\n    b\n```"
+    assert hits.excerpt(code, (code.index("a\n"), code.index("b")), 60) == ["… a", "    b"]

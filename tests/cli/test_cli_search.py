@@ -11,6 +11,7 @@ from semclass import HybridRetriever, PassageIndex
 from semclass.cli.main import main
 from semclass.context.build import build_context
 from semclass.documents.readers import read_passages
+from semclass.encoders.onnx_encoder import for_passages
 
 run = pytest.fixture(running)
 
@@ -113,10 +114,11 @@ def passages_of(folder):
         (["--cut", "sentence"], {"by": "sentence"}),
         (["--cut", "section"], {"by": "section"}),
         (["--cut", "window", "--size", 8, "--overlap", 6], {"by": "window", "size": 8, "overlap": 6}),
+        (["--cut", "meaning", "--size", 12], {"by": "meaning", "size": 12}),
     ],
 )
-def test_documents_are_cut_as_in_python_when_built_and_when_added(run, docs, tmp_path, given, cut):
-    wanted = read_passages(docs, **cut)
+def test_documents_are_cut_as_in_python_when_built_and_when_added(run, docs, tmp_path, models, given, cut):
+    wanted = read_passages(docs, **cut, vectors=lambda texts: for_passages(models.encoder).encode(texts).pooled)
     assert run("index", "build", docs, "--out", tmp_path / "built", *given)[0] == 0
     assert passages_of(tmp_path / "built") == wanted
     (tmp_path / "one.txt").write_text("Nothing of it.\n")
@@ -175,7 +177,7 @@ def test_files_that_are_no_text_are_told_once(run, docs, tmp_path):
     [
         (["--overlap", 3], "without a size"),
         (["--cut", "window", "--size", 3, "--overlap", 3], "overlap is 3; it must be less than size"),
-        (["--cut", "page"], "'page' is not one of 'paragraph', 'sentence', 'window', 'section'"),
+        (["--cut", "page"], "'page' is not one of 'paragraph', 'sentence', 'window', 'section', 'meaning'"),
     ],
 )
 def test_cuts_that_cannot_be_are_refused_before_anything_is_written(run, docs, tmp_path, given, says):

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -149,7 +152,7 @@ def test_front_matter_rules_links_comments_and_tags_are_no_passages(text, passag
 def test_raw_html_is_read_without_its_tags_in_every_cut(by):
     centred = "<p align=center>\n  Fog &amp; <b>rain</b>\n</p>"
     text = f"<script>\n\nvar x = 1;\n</script>\n\n{LIGHT}\n\n<style>p {{}}</style>\n{centred}\n\n{LIGHT}\n"
-    found = markdown(text, by=by, size=40)
+    found = markdown(text, by=by, size=40, vectors=topics)
     assert " ".join(" ".join(passage.text for passage in found).split()) == f"{LIGHT} Fog & rain {LIGHT}"
     assert all("table" not in passage.metadata for passage in found)
 
@@ -205,10 +208,15 @@ PIECES += ["字", "。", "。」", "\f", "    ", "> ", "<!-- ", "-->", "\r\n", "
 anything = st.lists(st.sampled_from(PIECES), max_size=40).map("".join)
 
 
+def lengths(sentences):
+    """Vectors of no meaning."""
+    return np.array([[len(sentence) % 3, len(sentence) % 5] for sentence in sentences])
+
+
 @given(anything, st.sampled_from(CUTS), st.booleans(), st.one_of(st.none(), st.integers(1, 9)), st.integers(0, 3))
 def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_markdown, size, overlap):
     overlap = min(overlap, (size or 1) - 1)
-    found = list(cut(text, "d", by=by, size=size, overlap=overlap, markdown=is_markdown))
+    found = list(cut(text, "d", by=by, size=size, overlap=overlap, markdown=is_markdown, vectors=lengths))
     assert [passage.id for passage in found] == [f"d#{number}" for number in range(1, len(found) + 1)]
     for passage in found:
         start, end = passage.metadata["start"], passage.metadata["end"]
@@ -228,7 +236,7 @@ def test_a_passage_is_what_stands_at_its_place_within_its_size(text, by, is_mark
 @given(anything, st.sampled_from(CUTS), st.one_of(st.none(), st.integers(1, 9)))
 def test_no_word_of_a_plain_text_is_lost_or_repeated(text, by, size):
     text = text.replace("\f", "")  # pages may have running headers
-    assert "".join("".join(texts(text, by=by, size=size)).split()) == "".join(text.split())
+    assert "".join("".join(texts(text, by=by, size=size, vectors=lengths)).split()) == "".join(text.split())
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -248,3 +256,65 @@ def test_cuts_that_cannot_be_are_refused_at_once(options, says):
         cut("x", "d", **options)
     with pytest.raises(InputTypeError, match="text must be a string, not bytes"):
         cut(b"x", "d")
+
+
+@pytest.mark.parametrize(
+    ("text", "passages"),
+    [
+        (
+            "(tea)=\n# Tea\n\n(more)=\nTea is made of the leaves of one shrub.",
+            ["Tea is made of the leaves of one shrub."],
+        ),
+        (":orphan:\n:tocdepth: 2\n\nLeaves.", ["Leaves."]),
+        (":rocket: Leaves.", [":rocket: Leaves."]),
+        ("Leaves.\n\n```{toctree}\n:maxdepth: 2\n\na\nb\n```", ["Leaves."]),
+        (":::{note}\n:class: tip\nLeaves.\n:::", ["Leaves."]),
+        (":::: tip On tea\nLeaves.\n\n::: {.small}\nHills.\n:::\n::::", ["On tea\nLeaves.\n\n\nHills."]),
+        ("````{note} On tea\n```py\n(x)=\n```\n````", ["On tea\n```py\n(x)=\n```"]),
+        ("```{versionadded} 2.0\nLeaves.\n```", ["versionadded 2.0\nLeaves."]),
+        ("```{code-block} sh\n:x: y\n```", ["```{code-block} sh\n:x: y\n```"]),
+        ("```{eval-rst}\n.. automodule:: tea\n   :members:\n```\n\nLeaves.", ["Leaves."]),
+        ("- [A pump](#a)\n  - [B](b.md)\n\nLeaves.", ["Leaves."]),
+        ("- [A](https://a.org)\n- [B](https://b.org)", ["- [A](https://a.org)\n- [B](https://b.org)"]),
+    ],
+)
+def test_markdown_of_sphinx_and_contents_lists(text, passages):
+    found = list(cut(text, "a", markdown=True))
+    assert [re.sub(" +(?=\n|$)", "", passage.text) for passage in found] == passages
+
+
+def test_lines_that_an_editor_wrapped_are_one_in_markdown():
+    tea = "Tea is made of the leaves\nof one shrub.  \nIt grows on\nhills."
+    text = f"{tea}\n\n- green: two\n  minutes\n- black: four minutes or five\n\n> a\n> b"
+    first, second = cut(text, "a", markdown=True)
+    assert first.text == "Tea is made of the leaves of one shrub.  \nIt grows on hills."
+    assert second.text == "- green: two minutes\n- black: four minutes or five\n\n> a\n> b"
+    assert text[first.metadata["start"] : first.metadata["end"]].split() == first.text.split()
+
+
+# -- by meaning -------------------------------------------------------------------------------------------------------
+
+TOPICS = ("pump", "tea", "boat")
+PUMP, TEA = (
+    "The pump is old and it is loud. Nobody heard the pump last night.",
+    "Green tea is drunk hot at noon. Our black tea comes from hills.",
+)
+
+
+def topics(sentences):
+    """A vector of which topics a sentence is about."""
+    return np.array([[0.1 + (topic in sentence) for topic in TOPICS] for sentence in sentences])
+
+
+def test_a_section_is_cut_where_meanings_part():
+    assert texts(f"{PUMP} {TEA}", by="meaning", vectors=topics) == [PUMP, TEA]
+    assert texts(f"Near the hill. {PUMP}", by="meaning", vectors=topics) == [f"Near the hill. {PUMP}"]
+    smaller = texts(f"{PUMP} {TEA}", by="meaning", size=8, vectors=topics)
+    assert [len(text.split()) for text in smaller] == [8, 6, 7, 6]
+    _, second = texts(f"{PUMP} {TEA}", by="meaning", size=19, overlap=7, vectors=topics)
+    assert second == f"Nobody heard the pump last night. {TEA}"
+
+
+def test_a_cut_by_meaning_needs_vectors():
+    with pytest.raises(InputError, match="give vectors="):
+        cut("x", "d", by="meaning")

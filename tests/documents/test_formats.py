@@ -73,6 +73,50 @@ def test_html_as_markdown(tmp_path, html, markdown):
     assert to_markdown(tmp_path / "a.html") == markdown
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        '<div class="contents topic"><p>Contents</p><ul><li><a href="#a">A pump</a></ul></div>',
+        '<ul><li><a href="a.html">A pump</a> 1.<ul><li><a href="#b">B</a></ul></ul>',
+        '<p><a href="/">Home</a> » <a href="../guide/">Guide</a> » 3</p>',
+        '<div role="navigation" class="related"><p>You are here</div>',
+        '<div class="sphinxsidebar">Donate</div>',
+    ],
+)
+def test_what_stands_beside_the_text_of_a_page_is_left_out(tmp_path, beside):
+    (tmp_path / "a.html").write_text(f"<h1>Tea<a href='#tea'>\uf0c1</a></h1>{beside}<p>Leaves.")
+    assert to_markdown(tmp_path / "a.html") == "# Tea\n\nLeaves."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<ul><li><a href='a.html'>A</a><li>b</ul>", "<p>See <a href='#a'>a</a>, <a href='#b'>b</a>.",
+     "<ul><li><a href='https://a.org'>A</a><li><a href='https://b.org'>B</a></ul>", "<p><a href='a.html'>The guide</a>",
+     "<section id='toc'><p>Contents lists are hard.</section>"],
+)  # fmt: skip
+def test_links_in_text_and_to_other_sites_are_kept(tmp_path, text):
+    (tmp_path / "a.html").write_text(f"<h1>Tea</h1>{text}")
+    assert to_markdown(tmp_path / "a.html") != "# Tea"
+
+
+def test_what_rst_says_for_links_alone_is_no_text(tmp_path):
+    (tmp_path / "a.rst").write_text(
+        "Use\n===\n\n:Release: |version|\n:Author: Ann\n\n.. automodule:: a\n\n   .. autofunction:: b\n\n"
+        ".. setting:: speed\n\n``speed``\n---------\n\nRounds in a second.\n\n.. py:function:: run()\n"
+    )
+    assert to_markdown(tmp_path / "a.rst") == "# Use\n\nAuthor: Ann\n\n## speed\n\nRounds in a second.\n\nrun()"
+
+
+@pytest.mark.parametrize("ending", [ending for ending, found in FORMATS.items() if found.text])
+def test_formats_that_are_text_are_read_in_the_encoding_that_is_named(tmp_path, ending):
+    cell = '{"cells": [{"cell_type": "markdown", "source": "Tür"}]}'
+    held = {".json": '["Tür", 1]', ".ipynb": cell}.get(ending, "Tür\n===\n\nTür")
+    (tmp_path / f"a{ending}").write_text(held, encoding="cp1252")
+    assert "Tür" in to_markdown(tmp_path / f"a{ending}", "cp1252")
+    with pytest.raises(InputError, match="is not UTF-8; name its encoding"):
+        to_markdown(tmp_path / f"a{ending}")
+
+
 def test_names_of_json_are_headings(tmp_path):
     (tmp_path / "a.json").write_text(
         '{"tea": {"kinds": ["green", "black"], "old": null, "cups": 2, "by": {"Ann": [[1]]}}}'
@@ -99,7 +143,7 @@ def test_a_damaged_file_is_named(tmp_path, ending):
         read_passages(tmp_path)
 
 
-@pytest.mark.parametrize("ending", [ending for ending, (*_, needed) in FORMATS.items() if needed])
+@pytest.mark.parametrize("ending", [ending for ending, found in FORMATS.items() if found.needed])
 def test_a_missing_extra_is_named_when_a_file_needs_it(tmp_path, monkeypatch, ending):
     def missing(name):
         raise ImportError(name)

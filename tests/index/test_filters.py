@@ -4,11 +4,13 @@ from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from conftest import FAKE
 from filter_oracle import mask_without_ids, matches
 from hypothesis import given
 from hypothesis import strategies as st
 from made_metadata import METADATA, WHERE
 
+from semclass import Passage, PassageIndex
 from semclass.core.errors import InputError, InputTypeError
 from semclass.index.column_tables import columns_of
 from semclass.index.filter_command_line import read_terms
@@ -149,3 +151,11 @@ def test_columns_match_as_brute_force(metadata, wheres):
     for where in wheres:
         condition = parse(where)
         assert mask_without_ids(condition, columns).tolist() == [matches(condition, each) for each in metadata]
+
+
+def test_a_field_that_no_passage_has_is_told_once():
+    index = PassageIndex.build([Passage("a", "red boat", {"page": 1})], passage_encoder=FAKE)
+    with pytest.warns(UserWarning, match="no passage has the field 'pag'; did you mean 'page'"):
+        assert not index.mask({"pag": 1}).any()
+    assert not index.mask({"pag": 2}).any()
+    assert not index.mask({"lang": {"$exists": True}}).any(), "whether a field is there may be asked of any"

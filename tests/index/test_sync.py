@@ -133,6 +133,30 @@ def test_a_sync_that_fails_changes_nothing(tmp_path):
         assert {name: passage.text for name, passage in held(tmp_path).items()} == {"a": "red boat", "b": "green lake"}
 
 
+def test_a_sync_that_is_stopped_goes_on_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr("semclass.index.sync.SECONDS", 0)
+    monkeypatch.setattr("semclass.index.ingest.CHUNK", 2)
+    old = [Passage(f"old-{number}", f"red boat {number}") for number in range(3)]
+    new = [Passage("old-0", "blue hill"), *(Passage(f"new-{number}", f"green lake {number}") for number in range(6))]
+    sync_index(tmp_path, old, passage_encoder=FAKE)
+    read = Counting()
+
+    def interrupted(done):
+        if len(read.seen) >= 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sync_index(tmp_path, new, passage_encoder=passage_encoder_of(read), workers=1, progress=interrupted)
+    assert len(read.seen) == 4
+    assert {"old-0", "old-1", "old-2", "new-0"} <= held(tmp_path).keys(), "nothing is removed before the end"
+    again = Counting()
+    sync_index(tmp_path, new, passage_encoder=passage_encoder_of(again), workers=1)
+    assert not set(again.seen) & set(read.seen)
+    assert {name: passage.text for name, passage in held(tmp_path).items()} == {one.id: one.text for one in new}
+    verify(tmp_path)
+    assert_ranks_as_rebuilt(PassageIndex.load(tmp_path))
+
+
 def test_an_index_keeps_how_its_documents_were_cut(tmp_path):
     items = [Passage("a", "red boat")]
     assert describe_cutting(tmp_path, items, {"by": "sentence"}) == {"by": "sentence"}

@@ -20,6 +20,7 @@ from semclass import (
     EntailmentClassifier,
     InputError,
     InputTypeError,
+    OnnxEncoder,
     PassageClassifier,
     QuestionClassifier,
     TextClassifier,
@@ -143,6 +144,27 @@ def test_a_head_of_ones_own(encoder, tmp_path):
         assert dict(row["probabilities"]) == pytest.approx(item.probabilities, abs=1e-6)
 
 
+def test_several_heads_share_one_reading(encoder, tmp_path, monkeypatch):
+    texts = [f"{text} {place}" for text in ("Can I renew my card?", "Good night!") for place in range(4)]
+    for name, labels in {"topic": ["library"] * 4 + ["chat"] * 4, "parity": [0, 1] * 4}.items():
+        TextClassifier(encoder=encoder, views=("pooled",)).fit(texts, labels).save(tmp_path / name)
+    heads = {name: tmp_path / name for name in ("topic", "parity")}
+    job = pickle.loads(pickle.dumps(classify_job("texts", heads=heads, outputs=["label", "truncated"], prefix="p_")))  # noqa: S301
+    assert job.ddl == "p_topic_label string, p_parity_label string, p_truncated boolean, p_error string"
+    read, encode = [], OnnxEncoder.encode
+    monkeypatch.setattr(
+        OnnxEncoder, "encode", lambda self, some, **views: read.extend(some) or encode(self, some, **views)
+    )
+    found = job.table(table(text=[*texts[:4], None]))
+    assert read == texts[:4]
+    alone = {name: TextModel.load(path, encoder=encoder).predict(texts[:4]) for name, path in heads.items()}
+    for name, items in alone.items():
+        assert found[f"p_{name}_label"].to_pylist() == [*(str(item.label) for item in items), None]
+    shutil.rmtree(tmp_path / "parity")
+    with pytest.raises(ArtifactError, match="parity"):
+        job.table(table(text=texts))
+
+
 def test_unsure_rows_abstain_where_asked(questions):
     found = classify_job("questions", min_probability=0.99).table(table(text=QUESTIONS))["label"].to_pylist()
     assert found == [item.label for item in questions.predict(QUESTIONS, min_probability=0.99)]
@@ -202,6 +224,9 @@ def test_models_that_changed_or_are_gone_are_refused_where_the_rows_are(tmp_path
     [
         ({"what": "answers"}, InputError, "what is 'answers'; it must be one of 'questions'"),
         ({"what": "texts"}, InputError, "name the folder that TextClassifier.save wrote"),
+        ({"what": "texts", "heads": {}}, InputError, "at least one"),
+        ({"what": "texts", "heads": {"a": "head"}, "models": "head"}, InputError, "in place of models"),
+        ({"heads": {"a": "head"}}, InputError, "for texts"),
         ({"what": "passages", "min_probability": 0.5}, InputError, "min_probability is for questions and texts"),
         ({"what": "pairs", "column": "text"}, InputError, "column names 1 columns, .* pairs needs 2"),
         ({"column": [1]}, InputTypeError, "column must be a list of strings, but holds 1"),

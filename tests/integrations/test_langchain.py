@@ -32,6 +32,8 @@ from semclass import (
     InputTypeError,
     PassageIndex,
     Reranker,
+    TextClassifier,
+    TextModel,
 )
 from semclass.integrations.langchain import SemclassCompressor, SemclassRetriever, to_passages
 from semclass.integrations.langchain_router import SemclassRouter
@@ -256,6 +258,22 @@ def test_an_input_without_a_question_is_refused(router, value, error, message):
 def test_a_route_of_an_unknown_class_is_refused(models):
     with pytest.raises(InputError, match=r"routes has 'NUMBER', which is no class .* ABBR"):
         SemclassRouter(classifier=models.questions, routes={"NUMBER": lambda _: 1}).invoke(HEIGHT)
+
+
+def test_labels_of_ones_own_choose_routes(encoder, tmp_path):
+    asked = ["Can I renew my card?", "When do you open?", "Where can I print?", "Is there a reading room?"]
+    chatted = ["Hello there!", "You are funny.", "Good night.", "How are you today?"]
+    own = TextClassifier(encoder, min_probability=0.6).fit(asked + chatted, ["library"] * 4 + ["chat"] * 4)
+    own.save(tmp_path / "head")
+    routes = {"library": lambda question: f"library: {question}", "chat": lambda _: "hello"}
+    router = SemclassRouter(routes=routes, model=tmp_path / "head", default=lambda _: "unsure")
+    assert router.invoke("When can I renew it?") == "library: When can I renew it?"
+    assert router.invoke("Good night, dear!") == "hello"
+    assert router.model_copy(update={"min_probability": 1.0}).invoke("Good night, dear!") == "unsure"
+    loaded = TextModel.load(tmp_path / "head", encoder=encoder)
+    assert SemclassRouter(routes=routes, classifier=loaded).invoke("Good night, dear!") == "hello"
+    with pytest.raises(InputError, match=r"'NUM', which is no class .* chat, library"):
+        SemclassRouter(routes={"NUM": lambda _: 1}, model=tmp_path / "head").invoke("Who?")
 
 
 def test_a_run_of_a_route_tells_its_class_and_gets_the_options_of_the_call(models, retriever):

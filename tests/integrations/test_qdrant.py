@@ -20,6 +20,7 @@ from semclass import (
     PassageIndex,
     QdrantIndex,
     QuestionClassifier,
+    TextClassifier,
 )
 from semclass.cli import main
 from semclass.index.records import Scoring
@@ -259,6 +260,26 @@ def test_an_index_of_several_segments_is_uploaded_without_what_was_removed(clien
     for question in QUESTIONS:
         wanted = HybridRetriever(living, models).search(question, k=30)
         assert_same_hits(HybridRetriever(found, models).search(question, k=30), wanted)
+
+
+def test_labels_of_heads_are_payload(client, collection, corpus, models, tmp_path):
+    texts = [f"{words} {place}" for words in ("a tower of stone", "a ferry at sea") for place in range(4)]
+    for name, labels in {"topic": ["land"] * 4 + ["sea"] * 4, "other": ["land", "sea"] * 4}.items():
+        TextClassifier(models.encoder, views=("pooled",), kind="logistic").fit(texts, labels).save(tmp_path / name)
+    labelling = Models.load(encoder=models.encoder, heads={"topic": tmp_path / "topic"})
+    index = PassageIndex.build(corpus, passage_encoder=labelling.passage_encoder)
+    QdrantIndex.upload(index, client, collection)
+    found = QdrantIndex.connect(client, collection)
+    assert found.heads == index.heads
+    here, there = (HybridRetriever(each, labelling) for each in (index, found))
+    for options in ({"where": {"topic": "sea"}}, {"boost": ["topic"]}):
+        assert_same_hits(there.search(QUESTIONS[1], **options), here.search(QUESTIONS[1], **options))
+    more = [Passage("ferry", "The ferry goes to the island.")]
+    for heads in ({}, {"topic": tmp_path / "other"}):
+        with pytest.raises(InputError, match="--head topic=DIR"):
+            found.add(more, passage_encoder=Models.load(encoder=models.encoder, heads=heads).passage_encoder)
+    grown = HybridRetriever(found.add(more, passage_encoder=labelling.passage_encoder), labelling)
+    assert grown.search("the ferry to the island", 1, where={"topic": "sea"})[0].id == "ferry"
 
 
 def test_statistics_are_counted_anew(client, collection, index):

@@ -167,6 +167,11 @@ def test_a_head_of_ones_own_is_shipped_with_the_session(spark, encoder, tmp_path
     found = {row["text"]: row["label"] for row in classify(rows, "texts", models="own-head.zip").collect()}
     alone = TextModel.load(tmp_path / "head", encoder=encoder).predict(texts)
     assert found == {item.text: str(item.label) for item in alone}
+    heads = {"topic": "own-head.zip", "again": tmp_path / "head"}  # one shipped, one at the same path everywhere
+    both = classify(rows, "texts", heads=heads).collect()
+    assert {row["text"]: row["topic_label"] for row in both} == found
+    assert [row["again_label"] for row in both] == [row["topic_label"] for row in both]
+    assert [row["again_probability"] for row in both] == [row["topic_probability"] for row in both]
 
 
 def test_columns_of_any_type_are_copied_as_they_are(spark):

@@ -12,11 +12,12 @@ import pytest
 pytest.importorskip("fastapi")
 
 from asked import asked, logged
+from conftest import Counting, FakeEncoder
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from semclass import HybridRetriever, InputError, Models, PassageIndex
+from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, TextClassifier
 from semclass.core.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
@@ -27,7 +28,9 @@ from semclass.service.settings import Settings
 log = pytest.fixture(logged)
 
 QUESTION = "Who built the bridge?"
-POSTS = ("/api/classify/questions", "/api/classify/passages", "/api/search", "/api/rerank")
+POSTS = (
+    "/api/classify/questions", "/api/classify/passages", "/api/classify/texts", "/api/search", "/api/rerank",
+)  # fmt: skip
 KEY = "a-key-that-is-long-enough"
 
 
@@ -63,6 +66,58 @@ def test_passages_are_classified_as_the_library_does(client, models):
     text = "It was opened in October 1874 by Ada Merriweather."
     found = client.post("/api/classify/passages", {"texts": [text]}).json()["results"][0]
     assert found["labels"] == list(models.passages.predict([text])[0].labels)
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    """Two heads over a made-up encoder."""
+    folder, encoder = tmp_path_factory.mktemp("heads"), FakeEncoder()
+    texts = [f"{words} {number}" for words in ("the red boat", "a sweet cake") for number in range(6)]
+    for name, labels in {"topic": ["boat"] * 6 + ["cake"] * 6, "parity": [0, 1] * 6}.items():
+        TextClassifier(encoder, views=("pooled",), kind="logistic", cv=2).fit(texts, labels).save(folder / name)
+    return {"topic": folder / "topic", "parity": folder / "parity"}
+
+
+def test_several_heads_answer_one_request_over_one_reading(heads):
+    encoder, texts = Counting(), ["the red boat 9", "a sweet cake 9"]
+    models = Models.load(None, encoder=encoder, heads=heads)
+    with service(models) as client:
+        encoder.seen.clear()
+        answer = client.post("/api/classify/texts", {"texts": texts}).json()["results"]
+        assert encoder.seen == texts
+        expected = models.heads["topic"].predict(texts)
+        assert [row["text"] for row in answer] == texts
+        assert (
+            [row["heads"]["topic"]["label"] for row in answer] == [item.label for item in expected] == ["boat", "cake"]
+        )
+        assert answer[0]["heads"]["topic"]["probabilities"] == pytest.approx(dict(expected[0].probabilities))
+        assert {row["heads"]["parity"]["label"] for row in answer} <= {0, 1}
+        sure = client.post("/api/classify/texts", {"texts": texts[:1], "heads": ["parity"], "min_probability": 1})
+        assert [*sure.json()["results"][0]["heads"]] == ["parity"]
+        assert sure.json()["results"][0]["heads"]["parity"]["label"] == "ABSTAIN"
+        assert client.get("/api/info").json()["heads"] == {"topic": ["boat", "cake"], "parity": ["0", "1"]}
+        told = check_error(client.post("/api/classify/texts", {"texts": texts, "heads": ["tone"]}), 422)
+        assert "topic, parity" in told
+
+
+def test_texts_are_refused_without_heads(client):
+    assert "--head" in check_error(client.post("/api/classify/texts", {"texts": [QUESTION]}), 424)
+
+
+def test_a_search_is_filtered_and_boosted_by_labels(heads, fake_encoder):
+    models = Models.load(None, encoder=fake_encoder, heads=heads)
+    some = [Passage("boat", "the red boat 7"), Passage("cake", "a sweet cake 7")]
+    retriever = HybridRetriever(PassageIndex.build(some, passage_encoder=models.passage_encoder), models)
+    with service(models, retriever) as client:
+        body = {"question": "the red cake", "method": "convex"}
+        found = client.post("/api/search", {**body, "where": {"topic": "cake"}}).json()["hits"]
+        assert [hit["id"] for hit in found] == ["cake"]
+        found = client.post("/api/search", {**body, "boost": {"topic": 100}}).json()["hits"]
+        assert [hit.id for hit in retriever.search("the red cake", method="convex", boost={"topic": 100})] == [
+            hit["id"] for hit in found
+        ]
+        assert found[0]["components"]["boost:topic"] > 0
+        check_error(client.post("/api/search", {**body, "boost": {"tone": 1}}), 422)
 
 
 def test_a_search_gives_hits_with_all_that_made_them(client, retriever):
@@ -101,6 +156,7 @@ def test_a_filter_limits_what_is_found(client):
     assert client.post("/api/search", body).json()["hits"] == []
 
 
+@pytest.mark.filterwarnings("ignore:no passage has the field")
 @pytest.mark.parametrize(
     ("where", "status"),
     [

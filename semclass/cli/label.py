@@ -1,0 +1,112 @@
+"""The command that lets a language model label texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.options import any_path, show
+from semclass.core import artifacts
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.labelling.teacher import Taught
+
+
+@click.command()
+@click.argument("texts", type=options.InputPath())
+@click.option("--labels", type=options.InputPath(), required=True, help="JSON or YAML: names, or descriptions by name.")
+@click.option(
+    "--ask",
+    type=click.Choice(["one", "several", "yes-no"]),
+    default="one",
+    show_default=True,
+    help="For the one label that fits, for all that fit, or for yes or no to each.",
+)
+@click.option("--out", type=any_path, required=True, metavar="FILE", help="Labelled texts, as JSON lines.")
+@options.endpoint_options
+@click.option(
+    "--prices", type=float, nargs=2, metavar="IN OUT", help="USD for a million tokens of prompts and answers."
+)
+@click.option("--estimate", "only_estimate", is_flag=True, help="Ask about a few texts, and say what all will cost.")
+@options.json_output
+def label(
+    texts: Path,
+    labels: Path,
+    ask: str,
+    out: Path,
+    prices: tuple[float, float] | None,
+    cache: Path | None,
+    *,
+    only_estimate: bool,
+    as_json: bool,
+    **service: Any,
+) -> None:
+    """Let a language model label TEXTS once: a text a line, or JSON lines with `text`.
+
+    Replies are kept as they come, so a run that was stopped goes on where it was. Texts without a label are listed in
+    OUT.problems.jsonl with the reason; calls that failed are made again by the next run. OUT.report.json tells the cost.
+    """
+    from semclass.documents.readers import read_texts
+    from semclass.labelling import teacher
+    from semclass.labelling.tasks import Task
+
+    given = list(dict.fromkeys(read_texts(texts)))
+    if not given:
+        raise InputError(f"{texts} holds no texts")
+    task = Task(semclass.read_descriptions(labels), ask)
+    endpoint = options.open_endpoint(**service, cache=cache or beside(out, "replies.jsonl"))
+    expected, _ = teacher.estimate(given, task, endpoint, prices)
+    click.echo(f"about {cost_line(expected)}", err=True)
+    if only_estimate:
+        if as_json:
+            show(expected, "", as_json=True)
+        return
+    bill, found = teacher.Bill(task, prices), []
+    with options.progress("labelling", len(given)) as step:
+        for one in teacher.teach(given, task, endpoint, bill):
+            found.append(one)
+            step(1)
+    write(out, (record_of(one, task.several) for one in found if one.labels is not None))
+    problems = [{"text": one.text, "why": one.why, "said": one.said} for one in found if one.labels is None]
+    write(beside(out, "problems.jsonl"), problems)
+    told = teacher.report(found, bill, endpoint)
+    artifacts.write_atomic(beside(out, "report.json"), artifacts.dump_json(told))
+    lines = [f"{out}: {counted(told['labelled'], 'text')} labelled; {cost_line(told['cost'])}"]
+    if problems:
+        counts = ", ".join(f"{told[why]} {why}" for why in (teacher.FAILED, teacher.REFUSED, teacher.NONSENSE))
+        lines.append(f"{beside(out, 'problems.jsonl')}: {counted(len(problems), 'text')} without a label: {counts}")
+    show(told, "\n".join(lines), as_json=as_json)
+
+
+def beside(out: Path, name: str) -> Path:
+    """A file that belongs to another one."""
+    return out.with_name(f"{out.stem}.{name}")
+
+
+def record_of(one: Taught, several: bool) -> dict[str, Any]:
+    """A labelled text as `semclass train` reads it."""
+    labels = one.labels or []
+    return {"text": one.text, **({"labels": labels} if several else {"label": labels[0]}), "by": "model"}
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Write JSON lines."""
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    artifacts.write_atomic(path, "".join(lines).encode())
+
+
+def cost_line(cost: dict[str, Any]) -> str:
+    """What texts cost, in one line."""
+    money = f", {cost['usd']:.2f} USD" if "usd" in cost else ""
+    return (
+        f"{counted(cost['calls'], 'call')}, {cost['prompt_tokens']} tokens of prompts and {cost['answer_tokens']} of "
+        f"answers (by {cost['tokens_counted_by']}), {cost['seconds']:.0f} s{money}"
+    )

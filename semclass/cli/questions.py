@@ -1,0 +1,105 @@
+"""The command that makes questions out of an index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.options import any_path, positive, progress, show
+from semclass.core.checks import counted
+
+if TYPE_CHECKING:
+    from semclass.evaluation.made_questions import MadeQuestions
+
+SHOWN = 10
+"""Questions that are printed to be checked by hand."""
+
+
+@click.command()
+@click.argument("folder", type=any_path, metavar="INDEX")
+@click.option("--out", type=any_path, required=True, help="Folder for queries.jsonl, qrels/test.tsv and made.json.")
+@click.option("--passages", type=positive, default=500, show_default=True, help="Passages that are drawn by chance.")
+@click.option("--each", type=positive, default=2, show_default=True, help="Questions to a passage at most.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    help="What rules make questions of: heading, definition, entity, first, keywords; the first three by default.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of what is drawn by chance.")
+@options.endpoint_options
+@options.json_output
+@options.models
+@options.encoder
+@options.threads
+def questions(
+    folder: Path,
+    out: Path,
+    passages: int,
+    each: int,
+    kinds: Sequence[str],
+    seed: int,
+    endpoint: str | None,
+    model: str | None,
+    concurrency: int,
+    timeout: float,
+    cache: Path | None,
+    *,
+    as_json: bool,
+    models: Path | None,
+    encoder: str | None,
+    threads: int | None,
+) -> None:
+    """Write questions with known answers for the passages of INDEX, as a BEIR folder whose corpus is the index.
+
+    Rules make them of headings, definitions, and names, dates and numbers; if told so, of first sentences and keywords.
+    With --endpoint and --model a language model writes them. Kept are those whose passage a search finds among the first
+    ten and that it answers, by the models of search; what was dropped is counted.
+    """
+    from semclass.core.cpu import available_threads
+    from semclass.evaluation import made_questions
+    from semclass.evaluation.question_prompts import write_by_model
+    from semclass.evaluation.question_rules import QUESTIONS, write_by_rules
+
+    retriever = semclass.HybridRetriever.load(
+        folder, models=models, encoder=encoder, threads=threads or available_threads()
+    )
+    retriever = retriever.untuned()
+    drawn = made_questions.sample_passages(retriever, passages, seed=seed)
+    calls: Counter[str] = Counter()
+    if endpoint is None and model is None:
+        drafts = made_questions.sample_drafts(
+            write_by_rules(drawn, retriever.models, kinds or QUESTIONS), each, seed=seed
+        )
+    else:
+        service = options.open_endpoint(endpoint, model, concurrency, timeout, cache or out / "replies.jsonl")
+        with progress("asking", len(drawn)) as step:
+            drafts, calls = write_by_model(drawn, service, each, progress=step)
+    with progress("checking", len(drafts)) as step:
+        made = made_questions.keep_good(retriever, drafts, progress=step)
+    about = {"passages": len(drawn), "each": each, "seed": seed, **({"model": model, "calls": calls} if calls else {})}
+    made_questions.write_questions(out, made, about)
+    record = {"out": str(out), **about, "questions": len(made.kept), "counts": made.counts()}
+    show(record, "\n".join(_lines(made, calls, out)), as_json=as_json)
+
+
+def _lines(made: MadeQuestions, calls: Mapping[str, int], out: Path) -> Iterator[str]:
+    """How many were kept and dropped, and some to be checked by hand."""
+    from semclass.evaluation.made_questions import REASONS
+
+    if calls:
+        yield "calls: " + ", ".join(f"{name} {number}" for name, number in calls.items())
+    yield " ".join([f"{'kind':<12}", *(f"{name:>16}" for name in ("kept", *REASONS))])
+    for kind, counts in made.counts().items():
+        yield " ".join([f"{kind:<12}", *(f"{counts.get(name, 0):>16}" for name in ("kept", *REASONS))])
+    yield "\nsome of them, to be checked by hand:"
+    for place in range(0, len(made.kept), -(-len(made.kept) // SHOWN)):
+        question = made.kept[place]
+        yield f"  {question.kind:<12} {question.label:<5} {question.passage}: {options.shorten(question.text)}"
+    yield f"\n{counted(len(made.kept), 'question')} in {out}"

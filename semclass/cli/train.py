@@ -1,0 +1,242 @@
+"""The command that trains a head on labelled texts."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+import semclass
+from semclass.cli import options
+from semclass.cli.options import any_path, shorten, show
+from semclass.core.checks import counted
+from semclass.core.errors import InputError
+
+if TYPE_CHECKING:
+    from semclass.documents.labelled import LabelledTexts
+    from semclass.train.judging import Judged
+
+SHOWN = 20
+"""Labels that are listed on the terminal; of more, those with the lowest F1 alone."""
+
+NEAREST = 3
+"""Training examples that are given for a wrong case."""
+
+
+@click.command()
+@click.argument("file", type=options.InputPath())
+@click.option("--out", type=any_path, required=True, metavar="HEAD", help="Folder that the head is written to.")
+@click.option("--test", type=options.InputPath(), help="Labelled texts to measure on; cross-validation by default.")
+@click.option("--report", type=any_path, help="Folder for figures and wrong cases; HEAD-report by default.")
+@click.option("--text", metavar="COLUMN", help="Column of the texts, by name or number; `text` by default.")
+@click.option("--label", metavar="COLUMN", help="Column of the labels; `label` or `labels` by default.")
+@click.option("--multi-label", "several", is_flag=True, help="A text has several labels, parted by commas, or none.")
+@click.option(
+    "--precision",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help=f"Each label shall be right as often, such as 0.95; the head says {semclass.ABSTAIN} below.",
+)
+@click.option("--none", metavar="LABEL", help="The label of texts that belong to none of the others.")
+@click.option("--keep-examples", is_flag=True, help="Put the texts into the head's folder, for `classify texts --why`.")
+@click.option("--encoding", help="Of files that are not in UTF-8, such as cp1252.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the assignment to folds.")
+@options.json_output
+@options.encoder
+def train(
+    file: Path,
+    out: Path,
+    test: Path | None,
+    report: Path | None,
+    text: str | None,
+    label: str | None,
+    precision: float | None,
+    none: str | None,
+    encoding: str | None,
+    seed: int,
+    encoder: str | None,
+    *,
+    several: bool,
+    keep_examples: bool,
+    as_json: bool,
+) -> None:
+    """Train a head on the labelled texts in FILE: TSV, CSV or JSON lines with `text` and `label`.
+
+    Say how good it is, on texts that it has not seen, and write what it got wrong. Files without a line that names the
+    columns hold the text first. A label that only --test has stands for none of the head's labels.
+    """
+    from semclass.documents.labelled import read_labelled
+    from semclass.train import judging
+    from semclass.train.estimators import TextClassifier
+
+    started = time.perf_counter()
+    columns: dict[str, Any] = {"text": text, "label": label, "several": several, "encoding": encoding}
+    data = read_labelled(file, **columns)
+    tried = None if test is None else read_labelled(test, **{**columns, "several": data.several})
+    held = {one for labels in data.labels for one in labels}
+    if none is not None and none not in held:
+        raise InputError(f"--none {none!r} is no label of {file}; leave it out, or add texts with this label")
+    if tried is not None and held.isdisjoint(one for labels in tried.labels for one in labels):
+        raise InputError(f"{test} has no label of {file}; do both files have their labels in the same column?")
+    for folder in (out, report):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise InputError(f"{folder} is no folder; name another one")
+    model = TextClassifier(encoder, multi_label=data.several, precision=precision, seed=seed, progress=True)
+    model.fit(data.texts, data.targets())
+    trained = time.perf_counter()
+    if not as_json:
+        click.echo(f"trained in {trained - started:.0f} s", err=True)
+    model.save(out, examples=keep_examples)
+    judged = _judged(model, data, tried, none)
+    held_out = None if tried is None else _judged(model, data, None, none)
+    found = {
+        "head": str(out),
+        "file": str(file),
+        "examples": len(data.texts),
+        "measured_on": "cross-validation" if test is None else str(test),
+        "chosen": model.report_["chosen"],
+        "wanted_precision": precision,
+        **judging.figures(judged, precision, None if held_out is None else (held_out.probabilities, held_out.truth)),
+        "cross_validation": {name: model.report_[name] for name in ("accuracy", "macro_f1", "log_loss")},
+        "seconds": {"training": round(trained - started, 1), "all": round(time.perf_counter() - started, 1)},
+    }
+    seen = out.with_name(f"{out.name}-report") if report is None else report
+    wrong = _wrong(model, judged, own=tried is None)
+    _write(seen, found, wrong)
+    found |= {"wrong": len(wrong), "report": str(seen)}
+    how = "" if encoder is None else f"--encoder {encoder} "
+    shown = [
+        *_summary(found, data),
+        f'next: semclass classify texts --model {out} {how}"{shorten(judged.texts[0], 60)}"',
+    ]
+    show(found, "\n".join(shown), as_json=as_json)
+
+
+def _judged(model: Any, data: LabelledTexts, tried: LabelledTexts | None, none: str | None) -> Judged:
+    """What the head says of the test texts, or of each training text by a head that was fitted without it."""
+    import numpy as np
+
+    from semclass.train.judging import Judged
+
+    if tried is None:
+        probabilities = model.out_of_fold_
+        rows = np.flatnonzero(np.isfinite(probabilities[:, 0])).tolist()
+        probabilities, tried = probabilities[rows], data
+    else:
+        probabilities, rows = _probabilities(model, tried.texts), range(len(tried.texts))
+    texts, labels, lines = ([values[row] for row in rows] for values in (tried.texts, tried.labels, tried.lines))
+    classes = tuple(model.classes_.tolist())
+    return Judged(texts, labels, lines, classes, probabilities, model.thresholds_, model.floors_, none)
+
+
+def _probabilities(model: Any, texts: Sequence[str]) -> Any:
+    """Probabilities of texts, with progress."""
+    import numpy as np
+
+    from semclass.encoders.batching import CHUNK
+
+    parts = []
+    with options.progress("testing", len(texts)) as step:
+        for start in range(0, len(texts), CHUNK):
+            parts.append(model.predict_proba(texts[start : start + CHUNK]))
+            step(len(parts[-1]))
+    return np.concatenate(parts)
+
+
+def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
+    """Wrong cases, with the training examples that are nearest to them."""
+    from semclass.train.judging import wrong_rows
+    from semclass.train.text_data import encode, shared_encoder
+
+    rows = wrong_rows(judged)
+    texts = [judged.texts[row] for row in rows]
+    if not texts:
+        return []
+    view = model.examples_.view
+    views, _ = encode(texts, [view], shared_encoder(model.encoder), lambda line: None)
+    nearest = model.examples_.nearest(texts, views[view], NEAREST, others=own)
+    said, found = judged.said_plainly, []
+    for row, near in zip(rows, nearest, strict=True):
+        found.append(
+            {
+                "line": judged.places[row],
+                "text": judged.texts[row],
+                "label": judged.labels[row],
+                "predicted": [judged.classes[place] for place in said[row].nonzero()[0]],
+                "probability": round(float(judged.probabilities[row].max()), 4),
+                "nearest": [
+                    {"text": one.text, "label": one.labels, "similarity": round(one.similarity, 3)} for one in near
+                ],
+            }
+        )
+    return found
+
+
+def _write(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
+    """Write figures and wrong cases, these as JSON lines and as a table."""
+    from semclass.core.artifacts import dump_json, write_atomic
+
+    write_atomic(folder / "figures.json", dump_json(figures))
+    lines = "".join(json.dumps(case, ensure_ascii=False) + "\n" for case in wrong)
+    write_atomic(folder / "wrong.jsonl", lines.encode())
+    rows = [["line", "text", "label", "predicted", "probability", "similar text", "its label", "similarity"]]
+    for case in wrong:
+        near = case["nearest"][0] if case["nearest"] else {"text": "", "label": (), "similarity": ""}
+        cells = [case["line"], case["text"], case["label"], case["predicted"], case["probability"]]
+        rows.append([_cell(cell) for cell in [*cells, near["text"], near["label"], near["similarity"]]])
+    write_atomic(folder / "wrong.tsv", "".join("\t".join(row) + "\n" for row in rows).encode())
+
+
+def _cell(value: Any) -> str:
+    """One cell of a table."""
+    joined = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return " ".join(joined.split())
+
+
+def _summary(found: Mapping[str, Any], data: LabelledTexts) -> Iterator[str]:
+    """What people read."""
+    labels = found["labels"]
+    yield f"trained on {counted(found['examples'], 'text')} of {counted(len(labels), 'label')}: {found['head']}"
+    on = "cross-validation: each text by a head that did not see it"
+    if found["measured_on"] != "cross-validation":
+        on = f"{counted(found['texts'], 'text')} of {found['measured_on']}"
+    yield f"measured on {on}\n"
+    shown = labels if len(labels) <= SHOWN else sorted(labels, key=lambda row: row["f1"])[: SHOWN // 2]
+    width = max(12, *(len(shorten(row["label"], 40)) for row in shown))
+    yield f"{'label':<{width}}      n  precision  recall     F1" + "  said from" * (
+        found["wanted_precision"] is not None
+    )
+    for row in shown:
+        figures = f"{row['precision']:.3f}   {row['recall']:.3f}  {row['f1']:.3f}"
+        said_from = "" if found["wanted_precision"] is None else f"      {row['threshold']:.3f}"
+        yield f"{shorten(row['label'], 40):<{width}} {row['n']:>6}     {figures}{said_from}"
+    if len(shown) < len(labels):
+        yield f"... these have the lowest F1; all {len(labels)} are in {found['report']}/figures.json"
+    whole = "whole set of labels right" if data.several else "right"
+    if found["accuracy"] is not None:
+        yield f"\n{whole}: {found['accuracy']:.1%}; macro F1 {found['macro_f1']:.3f}"
+    for pair in found["confused"][:2]:
+        yield f"most confused: {pair['label']} was called {pair['predicted']} in {counted(pair['n'], 'text')}"
+    yield from _thresholds(found)
+    if found["wrong"]:
+        yield f"\n{counted(found['wrong'], 'wrong case')}, the surest first, with what is near: {found['report']}/wrong.tsv"
+
+
+def _thresholds(found: Mapping[str, Any]) -> Iterator[str]:
+    """What a precision costs, and what is refused."""
+    wanted = found["wanted_precision"]
+    for row in found["coverage"]:
+        if row["precision"] is None or (wanted is not None and row["wanted"] != wanted):
+            continue
+        how = "" if wanted is not None else f" (--precision {row['wanted']:g})"
+        yield f"wanted precision {row['wanted']:g}: {row['answered']:.1%} answered, {row['precision']:.1%} right{how}"
+        if row["never_said"] and wanted is not None:
+            yield f"never sure enough: {', '.join(map(str, row['never_said'][:10]))}"
+    if none := found.get("none"):
+        yield (
+            f"none of these: {none['refused']:.1%} of {counted(none['texts'], 'text')} recognised, "
+            f"{none['others_refused']:.1%} of the others refused; {none['recall_at_4_percent']:.1%} where 4 % of them are"
+        )

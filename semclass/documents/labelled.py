@@ -1,0 +1,253 @@
+"""Labelled texts out of a file: JSON lines, or a table whose columns are parted by tabs, commas, semicolons or bars."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from semclass.core.checks import counted, short
+from semclass.core.errors import InputError
+from semclass.documents.decoding import check_encoding, read_text
+
+Row: TypeAlias = tuple[int, list[str]]
+"""Number of a line, from 1, and what stands in its columns."""
+
+TEXT, LABEL, LABELS = "text", "label", "labels"
+"""Names of columns; texts may have several labels where the column is called ``labels``."""
+
+SHOWN = 5
+"""Bad lines that an error lists."""
+
+_SEPARATOR = ","  # between several labels of a text, in a table
+_SEPARATORS = ",;\t|"  # of columns
+_SNIFFED = 65_536  # characters by which the separator of columns is told
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """n texts of a file and their labels.
+
+    Attributes
+    ----------
+    texts
+        The texts, none of them empty.
+    labels
+        The labels of each text: exactly one, or with `several` any number.
+    lines
+        The line of the file, from 1, that each text stands in.
+    several
+        Whether a text may have several labels, or none.
+    """
+
+    texts: list[str]
+    labels: list[tuple[str, ...]]
+    lines: list[int]
+    several: bool
+
+    def targets(self) -> list[Any]:
+        """Labels as :meth:`semclass.TextClassifier.fit` takes them."""
+        return list(self.labels) if self.several else [label for (label,) in self.labels]
+
+
+def read_labelled(
+    path: str | Path,
+    *,
+    text: str | None = None,
+    label: str | None = None,
+    several: bool = False,
+    encoding: str | None = None,
+) -> LabelledTexts:
+    """Read labelled texts.
+
+    Parameters
+    ----------
+    path
+        A file of JSON lines, or a table. A table's first line may name its columns.
+    text, label
+        Names of the columns, or their numbers from 1. By default ``text``, and ``label`` or ``labels``; of two columns the
+        other one; without names the first and the second.
+    several
+        Whether a text may have several labels, or none; they are parted by commas in a table. True in any case where the
+        column is called ``labels``, or where JSON holds lists.
+    encoding
+        Of a file that is not in UTF-8.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no such columns, or has lines without a text or a label; the message lists the
+        first of these with their numbers.
+    """
+    path = Path(path)
+    check_encoding(encoding)
+    content = read_text(path, encoding)
+    if content.lstrip().startswith("["):
+        raise InputError(f"{path} is one JSON list; write an object a line, such as with `jq -c '.[]' {path}`")
+    if content.lstrip().startswith("{"):
+        return _collect(path, _of_json(content, text, label), several)
+    rows = [row for row in _rows(path, content) if any(cell.strip() for cell in row[1])]
+    if not rows:
+        raise InputError(f"{path} holds no texts")
+    named, (first, second) = _columns(path, rows, text, label)
+    several = several or (named and rows[0][1][second].strip().lower() == LABELS)
+    given = ((number, _cells(cells, first, second, several)) for number, cells in rows[named:])
+    found = _collect(path, given, several)
+    if not named and label is None and len(set(found.texts)) < len(set(found.labels)):
+        raise InputError(
+            f"{path}: the second column holds more different values than the first, so it seems to hold the texts; "
+            "give --text 2 --label 1, or a first line that names the columns, `text` and `label`"
+        )
+    return found
+
+
+_Given: TypeAlias = Iterable[tuple[int, "tuple[Any, Any] | str"]]  # line; text and label, or what is wrong
+
+
+def _collect(path: Path, given: _Given, several: bool) -> LabelledTexts:
+    """Check all lines, and list those that are bad."""
+    found, bad, total = LabelledTexts([], [], [], several), [], 0
+    lists = False
+    for number, pair in given:
+        total += 1
+        wrong = pair if isinstance(pair, str) else _wrong(*pair, several=several)
+        if wrong or isinstance(pair, str):
+            bad.append(f"line {number}: {wrong}")
+            continue
+        text, label = pair
+        lists = lists or isinstance(label, list)
+        found.texts.append(text)
+        found.labels.append(tuple(map(str, label)) if isinstance(label, list) else (str(label).strip(),))
+        found.lines.append(number)
+    if bad:
+        more = "; ..." if len(bad) > SHOWN else ""
+        raise InputError(
+            f"{path}: {len(bad)} of {counted(total, 'line')} cannot be used: {'; '.join(bad[:SHOWN])}{more}"
+        )
+    if not total:
+        raise InputError(f"{path} holds no texts")
+    return LabelledTexts(found.texts, found.labels, found.lines, several or lists)
+
+
+def _wrong(text: Any, label: Any, *, several: bool) -> str | None:
+    """Say what is wrong with a text and its label, if anything is."""
+    if not isinstance(text, str) or not text.strip():
+        return "its text is empty" if text in ("", None) or isinstance(text, str) else f"its text is {short(text)}"
+    labels = label if isinstance(label, list) else [label]
+    for one in labels:
+        if isinstance(one, bool) or not isinstance(one, (str, int)):
+            return (
+                "it has no label" if one is None else f"its label is {short(one)}, neither a string nor a whole number"
+            )
+        if not str(one).strip():
+            return "its label is empty"
+    return None
+
+
+# -- JSON lines -------------------------------------------------------------------------------------------------------
+
+
+def _of_json(content: str, text: str | None, label: str | None) -> Iterator[tuple[int, tuple[Any, Any] | str]]:
+    for number, line in enumerate(content.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            yield number, f"broken JSON ({error})"
+            continue
+        if not isinstance(record, dict):
+            yield number, f"not a JSON object: {short(record)}"
+            continue
+        name = label or (LABEL if LABEL in record else LABELS)
+        missing = [one for one in (text or TEXT, name) if one not in record]
+        held = ", ".join(map(repr, record)) or "nothing"
+        wanted = f"no {missing[0]!r} (it has {held})" if missing else ""
+        yield number, wanted or (record[text or TEXT], record[name])
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def _rows(path: Path, content: str) -> Iterator[Row]:
+    """Split a table into its lines and their cells."""
+    first = content.partition("\n")[0]
+    if path.suffix.lower() == ".tsv" or (path.suffix.lower() != ".csv" and "\t" in first):
+        for number, line in enumerate(content.split("\n"), 1):
+            yield number, [_unquoted(cell) for cell in line.split("\t")]
+        return
+    csv.field_size_limit(2**31 - 1)
+    reader = csv.reader(StringIO(content), delimiter=_separator(content), strict=True)
+    end = 0
+    try:
+        for cells in reader:
+            number, end = end + 1, reader.line_num
+            yield number, cells
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {end + 1}: {error}; a cell with quotation marks or line ends stands in quotation marks, and its "
+            "own are written twice"
+        ) from error
+
+
+def _separator(content: str) -> str:
+    """The separator that gives most lines as many cells as the first, and more than one."""
+    found, most = _SEPARATORS[0], 0
+    for separator in _SEPARATORS:
+        rows = csv.reader(StringIO(content[:_SNIFFED]), delimiter=separator)
+        lengths = [len(cells) for cells in rows if cells]
+        alike = lengths.count(lengths[0]) if lengths and lengths[0] > 1 else 0
+        found, most = (separator, alike) if alike > most else (found, most)
+    return found
+
+
+def _unquoted(cell: str) -> str:
+    """A cell without the quotation marks that spreadsheets put around it; other marks are part of the text."""
+    inner = cell[1:-1]
+    quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if quoted else cell
+
+
+def _columns(path: Path, rows: Sequence[Row], text: str | None, label: str | None) -> tuple[bool, tuple[int, int]]:
+    """Tell whether the first line names the columns, and which hold texts and labels."""
+    number, cells = rows[0]
+    names = [cell.strip().lower() for cell in cells]
+    wanted = [name for name in (text, label) if name is not None and not name.isdigit()]
+    named = bool(wanted) or (TEXT in names and len(set(names)) == len(names))
+    if len(cells) < 2:
+        raise InputError(
+            f"{path}, line {number} has one column; a text and its label are parted by a tab (.tsv) or a comma (.csv)"
+        )
+
+    def place(given: str | None, usual: Sequence[str], otherwise: Callable[[], int | None]) -> int:
+        if given is not None and given.isdigit():
+            found = int(given) - 1 if 1 <= int(given) <= len(cells) else None
+        elif given is not None:
+            found = names.index(given.strip().lower()) if given.strip().lower() in names else None
+        else:
+            found = next((names.index(one) for one in usual if one in names), None) if named else None
+            found = otherwise() if found is None else found
+        if found is None:
+            raise InputError(
+                f"{path}, line {number}: there is no column {given or ' or '.join(usual)!r} among "
+                f"{', '.join(map(repr, cells[:20]))}; name the columns with --text and --label"
+            )
+        return found
+
+    first = place(text, (TEXT,), lambda: None if named else 0)
+    second = place(label, (LABEL, LABELS), lambda: 1 - first if len(cells) == 2 and first < 2 else None if named else 1)
+    if first == second:
+        raise InputError(f"{path}: texts and labels cannot both be column {first + 1}; give --text and --label")
+    return named, (first, second)
+
+
+def _cells(cells: Sequence[str], first: int, second: int, several: bool) -> tuple[Any, Any] | str:
+    """Text and label of a line."""
+    if len(cells) <= max(first, second):
+        return f"{counted(len(cells), 'column')}, but {max(first, second) + 1} are needed"
+    label = cells[second]
+    return cells[first], [one.strip() for one in label.split(_SEPARATOR) if one.strip()] if several else label

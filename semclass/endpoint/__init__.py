@@ -1,0 +1,1 @@
+"""Language models behind OpenAI-compatible addresses, asked once, and what labels of theirs are worth (extra ``label``)."""

@@ -1,0 +1,251 @@
+"""Calls of a language model behind an OpenAI-compatible address: many at once, retried by ``openai``, and kept at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from semclass.core.checks import check_positive, check_text
+from semclass.core.errors import InputError, SemclassError, import_extra
+from semclass.endpoint.kept import Kept, Reply
+
+Conversation: TypeAlias = Sequence[Mapping[str, str]]
+"""Messages, each with ``role`` and ``content``."""
+
+Parameters: TypeAlias = Mapping[str, Any]
+
+ROOM_TO_THINK = 2048
+"""Tokens for models that think before they answer."""
+
+TRIED = 5  # conversations that are tried until one finds out what the service takes
+IN_A_ROW = 50  # calls that fail one after the other until the service is given up
+AHEAD = 16  # calls for each of those made at once that may wait for an earlier one
+
+
+class EndpointError(SemclassError):
+    """A service gives no answers."""
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A language model behind an OpenAI-compatible address, and how it is called.
+
+    Attributes
+    ----------
+    url, model
+        Address, such as ``"http://localhost:8000/v1"``, and the service's name of the model.
+    key
+        Key of the service; it is written nowhere.
+    concurrency
+        Calls at a time.
+    retries
+        How often a call that failed is made again, after pauses that grow or that the service asks for.
+    timeout
+        Seconds until a call has failed.
+    cache
+        File of JSON lines that keeps the replies, so that nothing is paid for twice; None keeps nothing.
+
+    Raises
+    ------
+    InputError
+        If the address is none, the model has no name, or a number is not positive.
+    """
+
+    url: str
+    model: str
+    key: str | None = field(default=None, repr=False)
+    concurrency: int = 8
+    retries: int = 5
+    timeout: float = 60.0
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise InputError(f"{self.address!r} is no address; write it as in http://localhost:8000/v1")
+        check_text(self.model, "model")
+        check_positive(self.concurrency, "concurrency")
+        if not (self.retries >= 0 and self.timeout > 0):
+            raise InputError(
+                f"retries are {self.retries}, timeout is {self.timeout}; they must be at least and above 0"
+            )
+
+    @property
+    def address(self) -> str:
+        """The address without what may be secret in it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def user(content: str) -> Conversation:
+    """A conversation of one message."""
+    return ({"role": "user", "content": content},)
+
+
+def replies(
+    endpoint: Endpoint,
+    conversations: Iterable[Conversation],
+    *,
+    max_tokens: int,
+    parameters: Parameters | None = None,
+) -> Iterator[Reply]:
+    """Ask a model, several calls at once, and give its replies in the order of the conversations.
+
+    A call that failed is a reply, too, and is asked again by the next run.
+
+    Parameters
+    ----------
+    endpoint
+        Whom to ask.
+    conversations
+        What to say to it; a generator is read as its replies are taken.
+    max_tokens
+        Tokens that a reply may have at most. Models that think first are given :data:`ROOM_TO_THINK`.
+    parameters
+        What :func:`agree` gave; None finds them out.
+
+    Raises
+    ------
+    EndpointError
+        If the service takes none of the usual parameters, or 50 calls in a row failed. What was replied is kept.
+    MissingExtraError
+        If openai is not installed.
+    """
+    with Service(endpoint) as service:
+        waiting = iter(conversations)
+        first = list(islice(waiting, TRIED))
+        if not first:
+            return
+        asked: dict[int, Reply] = {}
+        if parameters is None:
+            parameters, place, reply = service.agree(first, max_tokens)
+            asked[place] = reply
+        yield from _in_order(service, chain(first, waiting), parameters, asked)
+
+
+def _in_order(
+    service: Service, conversations: Iterable[Conversation], parameters: Parameters, asked: dict[int, Reply]
+) -> Iterator[Reply]:
+    calls: deque[Future[Reply]] = deque()
+    failed, at_once = 0, service.endpoint.concurrency
+    pool = ThreadPoolExecutor(at_once)
+    numbered = enumerate(conversations)
+    try:
+        while True:
+            for place, conversation in islice(numbered, AHEAD * at_once - len(calls)):
+                call: Future[Reply] = Future()
+                if place in asked:
+                    call.set_result(asked[place])
+                else:
+                    call = pool.submit(service.ask, conversation, parameters, at_once)
+                calls.append(call)
+            if not calls:
+                return
+            reply = calls.popleft().result()
+            failed = failed + 1 if reply.error and not reply.refused else 0
+            if failed == IN_A_ROW:
+                raise EndpointError(f"{service.endpoint.address} failed {failed} times in a row: {reply.error}")
+            yield reply
+    finally:
+        pool.shutdown(cancel_futures=True)  # whoever stops the run pays for no more calls
+
+
+def agree(endpoint: Endpoint, conversations: Sequence[Conversation], *, max_tokens: int) -> Parameters:
+    """Give the first parameters that the service takes and that leave the model room to say something.
+
+    Some services know the limit by its newer name only, some models think before they answer, and some of those take no
+    temperature. Errors as for :func:`replies`.
+    """
+    with Service(endpoint) as service:
+        return service.agree(conversations[:TRIED], max_tokens)[0]
+
+
+class Service:
+    """A model that is called, and what it has replied."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.openai = import_extra("openai", "label")
+        self.endpoint, self.kept = endpoint, Kept.open(endpoint.cache)
+        self.client = self.openai.OpenAI(
+            base_url=endpoint.url,
+            api_key=endpoint.key or "none",  # without one the library refuses to begin
+            timeout=endpoint.timeout,
+            max_retries=endpoint.retries,
+        )
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def ask(self, conversation: Conversation, parameters: Parameters, at_once: int) -> Reply:
+        """Make a call and keep its reply, or give the reply that is kept."""
+        said = [self.endpoint.url.rstrip("/"), self.endpoint.model, dict(parameters), list(map(dict, conversation))]
+        key = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+        if key in self.kept.replies:
+            return self.kept.replies[key]
+        started = time.perf_counter()
+        try:
+            response = self.client.chat.completions.with_raw_response.create(
+                model=self.endpoint.model, messages=list(conversation), **parameters
+            )
+            reply = _parsed(str(response.text), time.perf_counter() - started, at_once)
+        except self.openai.APIStatusError as error:
+            refused = error.status_code in (400, 422)
+            return Reply(None, f"{type(error).__name__} {error.status_code}", refused=refused, at_once=at_once)
+        except self.openai.OpenAIError as error:
+            return Reply(None, type(error).__name__, at_once=at_once)
+        if reply.error is None:
+            self.kept.add(key, reply)
+        return reply
+
+    def agree(self, conversations: Sequence[Conversation], max_tokens: int) -> tuple[Parameters, int, Reply]:
+        """Parameters, and the place and the reply of the conversation that found them."""
+        why = ""
+        for place, conversation in enumerate(conversations):
+            for parameters in _parameters(max_tokens):
+                reply = self.ask(conversation, parameters, 0)
+                if reply.text is not None and (reply.finish != "length" or reply.text.strip()):
+                    return parameters, place, reply
+                why = reply.error or "the model thinks longer than it may write"
+                if reply.error and not reply.refused:
+                    break
+        raise EndpointError(f"{self.endpoint.model} at {self.endpoint.address} gave no answer: {why}")
+
+
+def _parameters(max_tokens: int) -> list[dict[str, Any]]:
+    """Parameters in the order in which they are tried."""
+    room = max(max_tokens, ROOM_TO_THINK)
+    names = ("max_tokens", "max_completion_tokens")
+    warm = [{"temperature": 0, name: tokens} for tokens in (max_tokens, room) for name in names]
+    return [*warm, {"max_completion_tokens": room}]
+
+
+def _parsed(body: str, seconds: float, at_once: int) -> Reply:
+    try:
+        data = json.loads(body)
+        choice, usage = data["choices"][0], data.get("usage") or {}
+        message, finish = choice["message"], str(choice.get("finish_reason"))
+        text = message.get("content")
+        return Reply(
+            text.encode(errors="replace").decode() if isinstance(text, str) else "",
+            prompt_tokens=usage.get("prompt_tokens"),
+            completion_tokens=usage.get("completion_tokens"),
+            refused=bool(message.get("refusal")) or finish == "content_filter",
+            finish=finish,
+            cached_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
+            seconds=round(seconds, 4),
+            at_once=at_once,
+        )
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return Reply(None, "not a chat completion", at_once=at_once)

@@ -1,0 +1,203 @@
+"""Questions with known answers for an index that has none: made of its passages, filtered by our own heads.
+
+A question is kept if a search by the default finds its passage and the head for pairs says that the passage answers it
+(round-trip consistency, Alberti et al. 2019). What was dropped, and why, is counted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass.core import artifacts
+from semclass.core.errors import InputError
+from semclass.core.types import Passage
+from semclass.encoders.batching import CHUNK
+from semclass.evaluation.question_rules import Draft
+from semclass.heads.asked import asks
+from semclass.index.records import Query
+from semclass.ranking.methods import DEFAULT, METHODS
+from semclass.ranking.retriever import HybridRetriever
+from semclass.scoring.topk import unit
+
+FOUND = 10
+"""Places of the default among which a question's passage must be."""
+
+ALIKE = 0.95
+"""Cosine of two questions' vectors from which they ask the same."""
+
+MOST = 0.5
+"""Share of a passage's words that a question may hold: one that holds more is the passage itself."""
+
+REASONS = ("gives the answer", "passage itself", "repeated", "not found", "not answered")
+"""Why a question is dropped, in the order in which this is looked at."""
+
+_WORD = re.compile(r"\w+")
+_SOURCE = re.compile(
+    r"\b(?:the|this|given|above|provided)\s+(?:passage|text|excerpt|document|article|paragraph|section|snippet|context)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class MadeQuestion:
+    """A question that was kept."""
+
+    text: str
+    passage: str  #: id of the passage that it was made of
+    kind: str  #: what it was made of
+    answer: str  #: words of the passage that answer it; empty where they are not known
+    label: str  #: class of the answer; empty without class heads, and where nothing is asked
+    rank: int  #: place of the passage in a search by the default, from 1
+
+
+@dataclass(frozen=True)
+class MadeQuestions:
+    """Questions that were kept, and by kind how many were dropped for each of `REASONS`."""
+
+    kept: tuple[MadeQuestion, ...]
+    dropped: Mapping[str, Mapping[str, int]]
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many of each kind were kept, and dropped for each reason."""
+        kept = Counter(question.kind for question in self.kept)
+        kinds = dict.fromkeys([*self.dropped, *kept])
+        return {kind: {"kept": kept[kind], **self.dropped.get(kind, {})} for kind in kinds}
+
+
+def sample_passages(retriever: HybridRetriever, count: int, *, seed: int = 0) -> list[Passage]:
+    """Draw passages of an index by chance, in its order; those marked as duplicates are left out."""
+    rows = np.random.default_rng(seed).permutation(retriever.embedded.rows)[:count]
+    passages = retriever.embedded.passages(np.sort(rows))
+    return [passage for passage in passages if not passage.metadata.get("duplicate_of")]
+
+
+def sample_drafts(drafts: Iterable[Draft], per_passage: int, *, seed: int = 0) -> list[Draft]:
+    """Take some drafts of each passage by chance, of as many kinds as there are."""
+    rng, by_passage = np.random.default_rng(seed), defaultdict[str, list[Draft]](list)
+    for draft in drafts:
+        by_passage[draft.passage].append(draft)
+    taken = []
+    for found in by_passage.values():
+        mixed = [found[place] for place in rng.permutation(len(found)).tolist()]
+        seen: Counter[str] = Counter()
+        turns = []
+        for draft in mixed:
+            turns.append(seen[draft.kind])
+            seen[draft.kind] += 1
+        order = sorted(range(len(mixed)), key=turns.__getitem__)
+        taken += [mixed[place] for place in order[:per_passage]]
+    return taken
+
+
+def keep_good(
+    retriever: HybridRetriever,
+    drafts: Sequence[Draft],
+    *,
+    found: int = FOUND,
+    progress: Callable[[int], object] = lambda _: None,
+) -> MadeQuestions:
+    """Keep the questions whose passage is found and answers them.
+
+    Parameters
+    ----------
+    retriever
+        Over the index of the passages. Without pair heads it searches by ``"convex"``, and nothing says whether a passage
+        answers.
+    drafts
+        Questions with the ids of their passages, which the index must hold.
+    found
+        Places of the search among which the passage must be.
+    progress
+        Called with the number of questions done.
+
+    Raises
+    ------
+    InputError
+        If a passage is not in the index.
+    """
+    rows = retriever.embedded.find([draft.passage for draft in drafts])
+    if len(rows) and rows.min() < 0:
+        raise InputError(f"passage {drafts[int(rows.argmin())].passage!r} is not in the index that questions are for")
+    dropped: dict[str, Counter[str]] = {draft.kind: Counter() for draft in drafts}
+    kept: list[MadeQuestion] = []
+    seen = np.zeros((len(drafts), retriever.models.encoder.views["pooled"]), np.float32)
+    for draft, row, query in zip(drafts, rows.tolist(), _queries(retriever, drafts), strict=True):
+        progress(1)
+        passage = retriever.embedded.passage(row)
+        vector = unit(query.pooled[None])[0]
+        rank, answers = 0, True
+        reason = _given_away(draft, passage)
+        if reason is None and float((seen[: len(kept)] @ vector).max(initial=0)) >= ALIKE:
+            reason = "repeated"
+        if reason is None:
+            rank, answers = _search(retriever, query, row)
+            reason = "not found" if not 0 < rank <= found else None if answers else "not answered"
+        if reason is not None:
+            dropped[draft.kind][reason] += 1
+            continue
+        seen[len(kept)] = vector
+        classes = retriever.models.questions.classes if retriever.models.has_classes and asks(draft.text) else ()
+        label = classes[int(query.probabilities.argmax())] if classes else ""
+        kept.append(MadeQuestion(draft.text, draft.passage, draft.kind, draft.answer, label, rank))
+    return MadeQuestions(tuple(kept), {kind: dict(counts) for kind, counts in dropped.items()})
+
+
+def _queries(retriever: HybridRetriever, drafts: Sequence[Draft]) -> Iterator[Query]:
+    for start in range(0, len(drafts), CHUNK):
+        yield from retriever.encode([draft.text for draft in drafts[start : start + CHUNK]])
+
+
+def _given_away(draft: Draft, passage: Passage) -> str | None:
+    """Whether a question holds its answer, names the passage as such, or holds most of the passage."""
+    asked = _WORD.findall(draft.text.casefold())
+    answer = _WORD.findall(draft.answer.casefold())
+    if _SOURCE.search(draft.text):
+        return "gives the answer"
+    if 0 < len(answer) <= 5 and f" {' '.join(answer)} " in f" {' '.join(asked)} ":
+        return "gives the answer"
+    words = set(_WORD.findall(passage.text.casefold()))
+    return "passage itself" if not words or len(words & set(asked)) > MOST * len(words) else None
+
+
+def _search(retriever: HybridRetriever, query: Query, row: int) -> tuple[int, bool]:
+    """Place of a passage, from 1, 0 for not found; and whether the head says that it answers."""
+    pairs = retriever.models.pair_heads
+    how = METHODS[DEFAULT if pairs is not None else "convex"]
+    found = retriever.candidates(query, METHODS[DEFAULT].candidates, how, evidence=pairs is not None)
+    ranked = retriever.models.order(query, found, how)
+    places = np.flatnonzero(ranked.rows[ranked.places] == row)
+    if not len(places):
+        return 0, False
+    if pairs is None:
+        return int(places[0]) + 1, True
+    answers = ranked.components["answers"][ranked.places[places[0]]]
+    return int(places[0]) + 1, bool(answers >= pairs.entailment.thresholds[0])
+
+
+def write_questions(folder: Path, made: MadeQuestions, about: Mapping[str, Any]) -> None:
+    """Write ``queries.jsonl``, ``qrels/test.tsv`` and ``made.json``, which says how many were kept and dropped."""
+    if not made.kept:
+        raise InputError(
+            f"no question was kept, of those written these were dropped: {made.counts()}; take more passages"
+        )
+    queries, judgements = [], ["query-id\tcorpus-id\tscore\n"]
+    for number, question in enumerate(made.kept, 1):
+        name = f"made{number}"
+        metadata = {"kind": question.kind, "label": question.label, "answer": question.answer}
+        queries.append(
+            json.dumps({"_id": name, "text": question.text, "metadata": metadata}, ensure_ascii=False) + "\n"
+        )
+        judgements.append(f"{name}\t{question.passage}\t1\n")
+    (folder / "qrels").mkdir(parents=True, exist_ok=True)
+    record = {**about, "questions": len(made.kept), "counts": made.counts()}
+    for place, lines in (("queries.jsonl", queries), ("qrels/test.tsv", judgements)):
+        artifacts.write_atomic(folder / place, "".join(lines).encode())
+    artifacts.write_atomic(folder / "made.json", artifacts.dump_json(record))

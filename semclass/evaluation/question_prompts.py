@@ -1,0 +1,91 @@
+"""Questions to passages, written by a language model behind an OpenAI-compatible address."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from semclass.core.types import Passage
+from semclass.endpoint.client import Endpoint, replies, user
+from semclass.evaluation.question_rules import Draft
+from semclass.index.passage_encoder import searchable
+
+KIND = "model"
+"""Kind of the questions that a model writes."""
+
+READ = 4_000
+"""Characters of a passage that the model is shown."""
+
+TOKENS = 60
+"""Tokens for each question."""
+
+PROMPT = """Below is a passage from a collection that people search. Write {count} different questions that somebody who \
+has not seen the passage could ask, and that it answers.
+- Each must be clear without the passage: name what it is about, and do not speak of "the passage" or "the text".
+- Use your own words rather than those of the passage, and do not put the answer into the question.
+- Write each question in a line of its own, in the language of the passage, and nothing else.
+
+Passage:
+{passage}"""
+
+_NUMBER = re.compile(r"^\W*(?:(?:Q|question)?\s*\d+\s*[.):]\s*)?", re.IGNORECASE)
+
+
+def write_by_model(
+    passages: Sequence[Passage],
+    endpoint: Endpoint,
+    count: int,
+    *,
+    progress: Callable[[int], object] = lambda _: None,
+) -> tuple[list[Draft], Counter[str]]:
+    """Have a model write questions to each passage.
+
+    Parameters
+    ----------
+    passages
+        What is asked about; the first 4,000 characters of each are shown.
+    endpoint
+        The model.
+    count
+        Questions to each passage, at most.
+    progress
+        Called with the number of passages done.
+
+    Returns
+    -------
+    drafts, calls
+        The questions; and how many calls were ``made``, read from the ``cached`` replies, ``refused``, ``failed`` or gave
+        ``no question``, with the ``prompt_tokens`` and ``completion_tokens`` of those that were made.
+
+    Raises
+    ------
+    EndpointError
+        If the service gives no answers; what it replied until then is kept in the endpoint's cache.
+    """
+    conversations = (user(PROMPT.format(count=count, passage=searchable(passage)[:READ])) for passage in passages)
+    drafts: list[Draft] = []
+    calls = Counter(made=0, cached=0, refused=0, failed=0)
+    for passage, reply in zip(passages, replies(endpoint, conversations, max_tokens=TOKENS * count), strict=True):
+        progress(1)
+        calls["cached" if reply.cached else "made"] += 1
+        if not reply.cached:
+            calls["prompt_tokens"] += reply.prompt_tokens or 0
+            calls["completion_tokens"] += reply.completion_tokens or 0
+        questions = read_questions(reply.text or "")[:count]
+        if reply.refused:
+            calls["refused"] += 1
+        elif reply.error is not None:
+            calls["failed"] += 1
+        elif not questions:
+            calls["no question"] += 1
+        else:
+            drafts += [Draft(text, passage.id, KIND) for text in questions]
+    return drafts, calls
+
+
+def read_questions(reply: str) -> list[str]:
+    """The questions of a reply: lines that end with a question mark, without what counts them and what is only thought."""
+    said = reply.rpartition("</think>")[2]
+    lines = (_NUMBER.sub("", line.strip(), count=1).strip(' "*') for line in said.splitlines())
+    return list(dict.fromkeys(line for line in lines if line.endswith(("?", "？")) and len(line) > 3))

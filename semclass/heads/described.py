@@ -1,0 +1,187 @@
+"""Classes given by name and description, with no example: texts are compared with what was said of each class.
+
+A class is told by its name, its description, and both in one text. A text's score for it is the mean cosine with these
+three, plus `ENTAILMENT` times the log-probability that the description answers the text, of the entailment head; a
+softmax turns scores into probabilities. Nothing is trained on the classes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from semclass.core.checks import check_probability, check_text, check_texts, short
+from semclass.core.errors import InputError, InputTypeError, import_extra
+from semclass.core.types import DoubleArray, Encoder, Encoding, FloatArray
+from semclass.documents.decoding import read_text
+from semclass.encoders.batching import classify_in_chunks
+from semclass.encoders.onnx_encoder import for_passages
+from semclass.heads.entailment import QUESTION_VIEWS, SENTENCE_VIEWS, EntailmentClassifier
+from semclass.heads.inputs import labelled
+from semclass.heads.texts import Label, TextLabels, decide, open_encoder
+from semclass.scoring.topk import unit
+
+ENTAILMENT = 0.03
+"""Weight of the log-probability beside the cosine. Log-odds in its place needed another weight for each kind of classes."""
+
+SHARPNESS = 16.0
+"""Factor of the scores in the softmax: of least log loss on average over the sets of ``python -m bench described``."""
+
+NEAREST = 10
+"""Classes of a text, the nearest ones, that the entailment head is asked about; the others count as the least of them."""
+
+LEAST = 1e-4  # probabilities of the entailment head count as this at least
+
+
+@dataclass(frozen=True)
+class ZeroShotClassifier:
+    """Classes that were described in words, and the models that compare texts with them; many threads may share one.
+
+    It has the methods of :class:`semclass.TextModel`. Its probabilities are less sure than those of a trained model: as
+    soon as there are examples, train :class:`semclass.TextClassifier` on them and on :func:`description_examples`.
+
+    Attributes
+    ----------
+    classes
+        The labels, in column order.
+    """
+
+    encoder: Encoder
+    classes: tuple[str, ...]
+    vectors: FloatArray  # mean of the unit vectors of what tells each class, (n_classes, dim)
+    entailment: EntailmentClassifier | None  # None for another encoder than the shipped one
+    described: Encoding | None  # the descriptions, as the entailment head reads sentences
+
+    @classmethod
+    def from_descriptions(
+        cls, descriptions: Mapping[str, str], *, encoder: Encoder | str | Path | None = None, threads: int = 1
+    ) -> ZeroShotClassifier:
+        """Make a classifier of classes that are described in words.
+
+        Parameters
+        ----------
+        descriptions
+            One line on each label, such as ``{"refund": "A refund has not arrived."}``; an empty one leaves the name, in
+            which ``_`` is read as a space. At least two.
+        encoder, threads
+            As for :meth:`semclass.TextModel.load`. The entailment head takes part with the shipped encoder only.
+
+        Raises
+        ------
+        InputError, InputTypeError
+            If there are fewer than two labels, or a label or description is not a text.
+        """
+        told = _told(descriptions)
+        used = open_encoder(encoder, threads)
+        vectors = np.mean(
+            [unit(used.encode(list(texts)).rows("pooled")) for texts in zip(*told.values(), strict=True)], 0
+        )
+        entailment, sentences = None, None
+        if encoder is None:
+            entailment = EntailmentClassifier.load(encoder=used, threads=threads)
+            sentences = for_passages(used).encode([texts[1] for texts in told.values()], views=SENTENCE_VIEWS)
+        return cls(used, tuple(told), np.asarray(vectors, np.float32), entailment, sentences)
+
+    def predict(self, texts: Iterable[str], *, min_probability: float | None = None) -> list[TextLabels]:
+        """Classify texts; arguments and errors as for :meth:`semclass.TextModel.predict`."""
+        least, checked = check_probability(min_probability or 0.0, "min_probability"), check_texts(texts)
+        probabilities = self.predict_proba(checked)
+        chosen = decide(probabilities, None, least)
+        labels: tuple[Label, ...] = self.classes
+        return [TextLabels(*row) for row in labelled(checked, labels, probabilities, chosen)]
+
+    def predict_proba(self, texts: Iterable[str]) -> DoubleArray:
+        """Class probabilities, float64 of shape (n, n_classes); rows sum to 1."""
+        views = ("pooled", *(QUESTION_VIEWS if self.entailment else ()))
+        return classify_in_chunks(self.encoder, check_texts(texts), views, lambda _, found: softmax(self.scores(found)))
+
+    def scores(self, encoding: Encoding) -> DoubleArray:
+        """What the softmax is of, but for `SHARPNESS`: float64 of shape (n, n_classes), of encoded texts."""
+        cosines = np.asarray(unit(encoding.rows("pooled")) @ self.vectors.T, np.float64)
+        return cosines + ENTAILMENT * self.log_entailment(encoding, cosines)
+
+    def log_entailment(self, encoding: Encoding, cosines: DoubleArray) -> DoubleArray:
+        """Log-probability of the entailment head that a description answers a text, float64 of shape (n, n_classes)."""
+        n, count = cosines.shape
+        if self.entailment is None or self.described is None or not n:
+            return np.zeros_like(cosines)
+        nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :NEAREST]
+        rows = np.repeat(np.arange(n), nearest.shape[1])
+        found = self.entailment.compare(encoding, self.described, rows, nearest.ravel()).reshape(nearest.shape)
+        near = np.log(np.maximum(found, LEAST))
+        given = np.repeat(near.min(axis=1, keepdims=True), count, axis=1)
+        np.put_along_axis(given, nearest, near, axis=1)
+        return given
+
+
+def softmax(scores: DoubleArray) -> DoubleArray:
+    """Probabilities of scores, rows sum to 1."""
+    powers = np.exp(SHARPNESS * (scores - scores.max(axis=1, keepdims=True)))
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+def description_examples(descriptions: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """Texts and labels that descriptions give a :class:`semclass.TextClassifier` to learn from, beside few examples.
+
+    Errors are those of :meth:`ZeroShotClassifier.from_descriptions`.
+
+    Returns
+    -------
+    tuple
+        Three texts of each class: its name, its description, and both; and as many labels.
+    """
+    told = _told(descriptions)
+    return [text for texts in told.values() for text in texts], [label for label, texts in told.items() for _ in texts]
+
+
+def read_descriptions(path: str | Path) -> dict[str, str]:
+    """Read labels with one line on each, JSON or YAML (extra ``label``): descriptions by name, or a list of names.
+
+    Raises
+    ------
+    InputError
+        If the file is not that.
+    MissingExtraError
+        If it is YAML, and PyYAML is not installed.
+    """
+    path = Path(path)
+    content = read_text(path, None)
+    reads, wrong = json.loads, ValueError
+    if path.suffix.lower() in {".yaml", ".yml"}:
+        yaml = import_extra("yaml", "label")
+        reads, wrong = yaml.safe_load, yaml.YAMLError
+    try:
+        found: Any = reads(content)
+    except wrong as error:
+        raise InputError(f"{path} cannot be read: {error}; write JSON, or YAML in a file that ends in .yaml") from error
+    if isinstance(found, list):
+        if len(set(map(str, found))) < len(found):
+            raise InputError(f"{path} holds a label twice")
+        found = dict.fromkeys(found, "")
+    if not isinstance(found, dict) or not found:
+        raise InputError(f"{path} must hold a list of labels, or descriptions by label, not {short(found)}")
+    for name, told in found.items():
+        if not isinstance(name, str) or not name.strip() or not isinstance(told, str | None):
+            raise InputError(f"{path}: a label and its description must be strings, not {short(name)}: {short(told)}")
+    return {name.strip(): (told or "").strip() for name, told in found.items()}
+
+
+def _told(descriptions: object) -> dict[str, tuple[str, str, str]]:
+    """By label, the three texts that tell a class: its name, its description, and both."""
+    if not isinstance(descriptions, Mapping):
+        raise InputTypeError(f"descriptions must be a mapping of labels to texts, not {short(descriptions)}")
+    if len(descriptions) < 2:
+        raise InputError(f"there are {len(descriptions)} descriptions; at least two labels are needed")
+    told = {}
+    for label, text in descriptions.items():
+        name = check_text(label, "a label").replace("_", " ").strip()
+        if not isinstance(text, str):
+            raise InputTypeError(f"the description of {label!r} must be a text, not {short(text)}")
+        said = text.strip() or name
+        told[label] = (name, said, f"{name}: {said}" if said != name else name)
+    return told

@@ -1,0 +1,74 @@
+"""Labels that heads of one's own give passages: fields of the metadata that follow from title and text.
+
+A head reads a passage whole, as it reads any text, so its label is that of :meth:`semclass.TextModel.predict`. What the
+index reads of it, sentence by sentence, would cost nothing more, but a head that was trained on whole texts is less often
+right by the mean of sentences, most of all where few labels let it read ``pooled`` (``python -m bench heads``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from semclass.core.errors import InputError
+from semclass.core.types import Passage
+from semclass.encoders.batching import quietly
+from semclass.heads.texts import TextModel, predict_all
+from semclass.index.passage_encoder import searchable
+
+PROBABILITY = "_probability"
+"""What stands behind the name of a head in the field that says how sure it is."""
+
+
+def fields_of(heads: Iterable[str]) -> tuple[str, ...]:
+    """Fields that some heads fill: the label, and how probable it is."""
+    return tuple(field for name in heads for field in (name, name + PROBABILITY))
+
+
+def label(passages: Sequence[Passage], heads: Mapping[str, TextModel]) -> list[Passage]:
+    """Give passages with the labels of heads; one encoder reads them once for all of its heads."""
+    texts = [searchable(passage) for passage in passages]
+    found, _ = quietly(lambda: predict_all(heads, texts))  # who reads them for the index tells of long ones
+    rows: list[dict[str, Any]] = [{} for _ in passages]
+    for name, labels in found.items():
+        several = heads[name].thresholds is not None
+        for row, item in zip(rows, labels, strict=True):
+            row[name] = list(item.labels) if several else item.label
+            row[name + PROBABILITY] = round(item.probability, 4)
+    return [labelled(passage, row) for passage, row in zip(passages, rows, strict=True)]
+
+
+def labelled(passage: Passage, labels: Mapping[str, Any]) -> Passage:
+    """Give a passage with some labels; an InputError if it has a field of that name."""
+    if taken := [field for field in labels if field in passage.metadata]:
+        raise InputError(
+            f"passage {passage.id!r} has a field {taken[0]!r} of its own, which a head of the index fills; give one of "
+            "the two another name"
+        )
+    return replace(passage, metadata={**passage.metadata, **labels}) if labels else passage
+
+
+def unlabelled(passage: Passage, heads: Iterable[str]) -> Passage:
+    """Give a passage of an index as it was handed in."""
+    if not (fields := fields_of(heads)):
+        return passage
+    return replace(passage, metadata={key: value for key, value in passage.metadata.items() if key not in fields})
+
+
+def labels_in(passage: Passage, heads: Iterable[str]) -> dict[str, Any]:
+    """The labels of a passage of an index."""
+    return {field: passage.metadata[field] for field in fields_of(heads) if field in passage.metadata}
+
+
+def check_heads(index: object, known: Mapping[str, str], given: Mapping[str, str]) -> None:
+    """Refuse heads that are not those that labelled an index; both are fingerprints by name."""
+    if known == given:
+        return
+    if others := [name for name in known if given.get(name, known[name]) != known[name]]:
+        found = f"by another head {others[0]!r} ({known[others[0]]}) than this one ({given[others[0]]})"
+    else:
+        found, now = (" and ".join(map(repr, names)) or "none" for names in (known, given))
+        found = f"by the heads {found}, and new passages would be by {now}"
+    remedy = f"name the same ones ({' '.join(f'--head {name}=DIR' for name in known)})" if known else "name none"
+    raise InputError(f"the passages of {index} were labelled {found}: {remedy}, or build the index again (--replace)")

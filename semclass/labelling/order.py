@@ -1,0 +1,118 @@
+"""Which texts to label next: those that stand for many others, are like none that has a label, and leave a head unsure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from semclass.core.checks import check_positive, check_texts
+from semclass.core.errors import import_extra
+from semclass.core.types import DoubleArray, Encoder, IntArray
+from semclass.encoders.batching import CHUNK
+from semclass.heads.texts import TextModel
+
+CONSIDERED = 20_000
+"""Texts that are grouped at most: of more the least sure ones, or those that a seed draws."""
+
+
+def next_to_label(
+    texts: Sequence[str],
+    number: int,
+    *,
+    encoder: Encoder,
+    head: TextModel | None = None,
+    labelled: Sequence[str] = (),
+    seed: int = 0,
+) -> list[int]:
+    """Choose texts to label, those first that bring most.
+
+    Texts are grouped by their vectors, as many groups as there are labels wanted and given. A group that holds a labelled
+    text is passed over; of each other one the text nearest its middle is proposed, the largest group first (Hacohen,
+    Dekel and Weinshall 2022 begin so). With a head a text counts by how unsure the head is of it.
+
+    Parameters
+    ----------
+    texts
+        Texts without a label; those among `labelled` are not proposed.
+    number
+        How many to propose at most.
+    encoder
+        Gives the vectors that are compared, view ``pooled``.
+    head
+        A head that was trained on labels so far; None for none.
+    labelled
+        Texts that have a label already.
+    seed
+        Of the grouping.
+
+    Returns
+    -------
+    list of int
+        Places among `texts`.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        If the number is not positive, or a text is empty or none.
+    MissingExtraError
+        If scikit-learn is not installed.
+    """
+    number = check_positive(number, "number")
+    known = dict.fromkeys(check_texts(labelled, "labelled"))
+    first: dict[str, int] = {}
+    for place, text in enumerate(check_texts(texts)):
+        if text not in known:
+            first.setdefault(text, place)
+    free, places = list(first), list(first.values())
+    weight = np.ones(len(free)) if head is None else unsure_of(head.predict_proba(free), head.thresholds is not None)
+    if len(free) > CONSIDERED:
+        drawn = np.random.default_rng(seed).permutation(len(free))
+        kept = np.sort(drawn[np.argsort(-weight[drawn], kind="stable")][:CONSIDERED])
+        free, places, weight = [free[row] for row in kept], [places[row] for row in kept], weight[kept]
+    if number >= len(free):
+        return [places[row] for row in np.argsort(-weight, kind="stable")]
+    vectors = _vectors([*free, *known], encoder)
+    return [places[row] for row in grouped(vectors, weight, number, seed)]
+
+
+def unsure_of(probabilities: DoubleArray, several: bool) -> DoubleArray:
+    """How unsure a head is of each text, from 0 to 1, float64 (n,).
+
+    Of one label, 1 less the lead of the most probable one; of several, the mean over labels of how near each is to 0.5.
+    """
+    if several:
+        return np.asarray(1 - np.abs(2 * probabilities - 1).mean(axis=1))
+    best = np.sort(probabilities, axis=1)
+    return np.asarray(1 - (best[:, -1] - best[:, -2]))
+
+
+def grouped(vectors: DoubleArray, weight: DoubleArray, number: int, seed: int) -> IntArray:
+    """Rows of texts to label, best first: `vectors` holds the n texts that `weight` counts, then those with a label."""
+    cluster: Any = import_extra("sklearn.cluster", "label")
+    count = len(weight)
+    counts = np.maximum(np.append(weight, np.ones(len(vectors) - count)), 1e-3)
+    groups = min(number + len(vectors) - count, len(np.unique(vectors, axis=0)))
+    found = cluster.KMeans(groups, n_init=1, max_iter=30, random_state=seed).fit(vectors, sample_weight=counts)
+    names: npt.NDArray[Any] = found.labels_
+    away = np.linalg.norm(vectors - found.cluster_centers_[names], axis=1)
+    mass = np.bincount(names[:count], weights=counts[:count], minlength=groups)
+    covered = np.isin(np.arange(groups), names[count:])
+    chosen = []
+    for group in np.lexsort((-mass, covered)):
+        rows = np.flatnonzero(names[:count] == group)
+        if len(rows):
+            chosen.append(rows[np.argmin(away[rows])])
+    return np.array(chosen[:number], np.int64)
+
+
+def _vectors(texts: Sequence[str], encoder: Encoder) -> DoubleArray:
+    """Vectors of length 1, float64 (n, dim)."""
+    parts = [
+        encoder.encode(texts[start : start + CHUNK], views=("pooled",)).rows("pooled")
+        for start in range(0, len(texts), CHUNK)
+    ]
+    vectors = np.concatenate(parts).astype(np.float64)
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

@@ -1,0 +1,125 @@
+"""Labels of texts by a language model: what it said, what it would not say, and what that costs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from semclass.endpoint.client import Endpoint, replies, user
+from semclass.endpoint.kept import Reply
+from semclass.labelling.tasks import Task
+
+FAILED, REFUSED, NONSENSE = "failed", "refused", "nonsense"
+"""Why a text has no label: the call failed, the service or the model would not answer, or the answer names no label."""
+
+SAMPLE = 16
+"""Texts that are asked about first, for an estimate of all."""
+
+_CHARACTERS = 4  # of a token, roughly, where the service counts none
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What a teacher said of one text: its labels, or None and why."""
+
+    text: str
+    labels: list[str] | None
+    why: str = ""
+    said: str = ""
+
+
+@dataclass
+class Bill:
+    """Calls, tokens and time so far."""
+
+    task: Task
+    prices: tuple[float, float] | None = None  # USD for a million tokens of prompts and of answers
+    texts: int = 0
+    calls: int = 0
+    cached: int = 0
+    prompt_tokens: int = 0
+    answer_tokens: int = 0
+    call_seconds: float = 0.0
+    counted: bool = True  # whether the service counted all tokens
+    started: float = field(default_factory=time.monotonic)
+
+    def add(self, prompt: str, reply: Reply) -> None:
+        """Count a call."""
+        self.calls += 1
+        self.cached += reply.cached
+        if reply.text is not None:
+            self.counted = self.counted and reply.prompt_tokens is not None and reply.completion_tokens is not None
+            self.prompt_tokens += reply.prompt_tokens or len(prompt) // _CHARACTERS
+            self.answer_tokens += reply.completion_tokens or len(reply.text) // _CHARACTERS
+            self.call_seconds += reply.seconds
+
+    def figures(self, texts: int, concurrency: int) -> dict[str, Any]:
+        """What so many texts cost, by what was asked so far."""
+        share = texts / max(self.texts, 1)
+        tokens = [round(share * self.prompt_tokens), round(share * self.answer_tokens)]
+        found: dict[str, Any] = {
+            "texts": texts,
+            "calls": texts * self.task.calls,
+            "prompt_tokens": tokens[0],
+            "answer_tokens": tokens[1],
+            "tokens_counted_by": "the service" if self.counted else "characters",
+            "seconds": round(share * self.call_seconds / concurrency, 1),
+        }
+        if self.prices is not None:
+            found["usd"] = round(sum(count * price for count, price in zip(tokens, self.prices, strict=True)) / 1e6, 4)
+        return found
+
+
+def teach(texts: Sequence[str], task: Task, endpoint: Endpoint, bill: Bill) -> Iterator[Taught]:
+    """Ask a model for the labels of texts, in their order; errors as for :func:`semclass.endpoint.client.replies`."""
+    prompts = (prompt for text in texts for prompt in task.prompts(text))
+    given = replies(endpoint, map(user, prompts), max_tokens=task.max_tokens)
+    for text in texts:
+        answers = list(islice(given, task.calls))
+        for prompt, reply in zip(task.prompts(text), answers, strict=True):
+            bill.add(prompt, reply)
+        bill.texts += 1
+        yield _judged(text, task, answers)
+
+
+def _judged(text: str, task: Task, answers: Sequence[Reply]) -> Taught:
+    if refused := next((one for one in answers if one.refused), None):
+        return Taught(text, None, REFUSED, refused.error or refused.finish)
+    if failed := next((one for one in answers if one.error), None):
+        return Taught(text, None, FAILED, str(failed.error))
+    said = [str(one.text) for one in answers]
+    labels = task.read(said)
+    return Taught(text, labels) if labels is not None else Taught(text, None, NONSENSE, " | ".join(said)[:200])
+
+
+def estimate(
+    texts: Sequence[str], task: Task, endpoint: Endpoint, prices: tuple[float, float] | None
+) -> tuple[dict[str, Any], Bill]:
+    """Ask about some texts, evenly spread, and tell what all of them will cost; what is replied stays in the cache."""
+    bill = Bill(task, prices)
+    step = max(len(texts) // SAMPLE, 1)
+    for _ in teach(list(texts[::step][:SAMPLE]), task, endpoint, bill):
+        pass
+    return bill.figures(len(texts), endpoint.concurrency), bill
+
+
+def report(found: Sequence[Taught], bill: Bill, endpoint: Endpoint) -> dict[str, Any]:
+    """What came of it, in JSON types."""
+    labels = Counter(label for one in found for label in one.labels or ())
+    problems = Counter(one.why for one in found if one.labels is None)
+    return {
+        "model": endpoint.model,
+        "endpoint": endpoint.address,
+        "way": bill.task.way,
+        "labelled": sum(one.labels is not None for one in found),
+        **{why: problems[why] for why in (FAILED, REFUSED, NONSENSE)},
+        "labels": {name: labels[name] for name in bill.task.labels},
+        "cost": bill.figures(len(found), endpoint.concurrency),
+        "cost_of_a_million_texts": bill.figures(1_000_000, endpoint.concurrency),
+        "from_cache": bill.cached,
+        "seconds": round(time.monotonic() - bill.started, 1),
+    }

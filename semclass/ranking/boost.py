@@ -1,0 +1,71 @@
+"""Passages that bear the label which a head of one's own gives the question come first.
+
+A taxonomy that is made for questions and for passages alike matches the two, as the shipped classes do: a passage gains
+weight * P(label | question) * P(label | passage), of which the index keeps the label and the second probability.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from semclass.core.checks import check_weight, short
+from semclass.core.errors import InputError, InputTypeError
+from semclass.core.types import Passage
+from semclass.heads.texts import TextLabels, TextModel
+from semclass.index.labels import PROBABILITY, check_heads
+from semclass.index.records import Candidates, SearchIndex, summed
+from semclass.ranking.methods import Method
+
+BOOST = 0.5
+"""Weight where none is given: on the careful side of what is best for a taxonomy that tells right passages from wrong
+ones, 0.7 to 1 by ``python -m bench heads``.
+"""
+
+
+def read_boost(
+    boost: Mapping[str, float] | Sequence[str] | None,
+    heads: Mapping[str, TextModel],
+    index: SearchIndex,
+    method: Method,
+) -> dict[str, float]:
+    """Check which heads boost, and give their weights; nothing for None."""
+    if isinstance(boost, str) or not isinstance(boost, (Mapping, Iterable, type(None))):
+        raise InputTypeError(
+            f'boost must be names of heads, or their weights such as {{"topic": 0.5}}, not {short(boost)}'
+        )
+    given = boost if isinstance(boost, Mapping) else dict.fromkeys(boost or (), BOOST)
+    if given and method.rerank not in (None, "integrated", "evidence"):
+        raise InputError("boost is added to a score, and this method does not rank by a sum; use method='default'")
+    for name in given:
+        if name not in heads:
+            raise InputError(
+                f"boost names the head {name!r}, which is not loaded; give its folder (heads={{{name!r}: ...}}, --head "
+                f"{name}=DIR)"
+            )
+        if name not in index.heads:
+            raise InputError(f"the index has no labels of a head {name!r}; build it with --head {name}=DIR --replace")
+        check_heads("the index", {name: index.heads[name]}, {name: heads[name].fingerprint})
+    return {name: check_weight(weight, f"boost[{name!r}]") for name, weight in given.items()}
+
+
+def boosted(
+    found: Candidates, passages: Sequence[Passage], asked: Mapping[str, TextLabels], weights: Mapping[str, float]
+) -> Candidates:
+    """Rank candidates again, with what each gains; `asked` are the question's labels by head."""
+    matches = {
+        f"boost:{name}": np.array([_match(asked[name], passage.metadata, name) for passage in passages])
+        for name in weights
+    }
+    gained = {f"boost:{name}": weight * matches[f"boost:{name}"] for name, weight in weights.items()}
+    return summed(found, gained, {**found.components, **matches})
+
+
+def _match(asked: TextLabels, metadata: Mapping[str, Any], name: str) -> float:
+    """P(label | question) * P(label | passage) of the passage's label; the best of several, 0 for none."""
+    given = metadata.get(name)
+    labels: Iterable[Any] = given if isinstance(given, list) else [given]
+    likely = max((asked.probabilities.get(label, 0.0) for label in labels), default=0.0)
+    return likely * float(metadata.get(name + PROBABILITY, 0.0))

@@ -1,0 +1,59 @@
+"""``semclass questions``: from an index to questions that the commands of measuring read."""
+
+import json
+
+import pytest
+from running import running
+
+from bench.stub_endpoint import stub_endpoint
+
+run = pytest.fixture(running)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory, models, corpus):
+    from semclass import PassageIndex
+
+    folder = tmp_path_factory.mktemp("made") / "index"
+    PassageIndex.build(corpus, passage_encoder=models.passage_encoder).save(folder)
+    return folder
+
+
+def test_questions_by_rules_are_read_by_tune_and_evaluate(run, index, tmp_path):
+    out = tmp_path / "made"
+    kinds = ("--kind", "entity", "--kind", "keywords")
+    code, text, _ = run("questions", index, "--out", out, "--passages", 20, *kinds, "--json")
+    record = json.loads(text)
+    assert code == 0
+    assert (record["passages"], list(record["counts"])) == (20, ["keywords", "entity"])
+    assert record["questions"] == sum(row["kept"] for row in record["counts"].values()) > 10
+    files = ["--queries", out / "queries.jsonl", "--qrels", out / "qrels" / "test.tsv"]
+    code, text, _ = run("tune", index, *files, "--limit", 10, "--dry-run", "--json")
+    assert (code, json.loads(text)["found_on"]["questions"]) == (0, 10)
+    code, text, _ = run("evaluate", out, "--index", index, "--limit", 5, "--json")
+    assert (code, "default" in json.loads(text)) == (0, True)
+    code, _, error = run("evaluate", out)
+    assert (code, "corpus.jsonl" in error) == (2, True)
+
+
+def test_what_was_kept_and_dropped_is_shown(run, index, tmp_path):
+    code, text, _ = run("questions", index, "--out", tmp_path, "--passages", 30, "--each", 1, "--seed", 3)
+    assert code == 0
+    first, *_ = text.splitlines()
+    assert first.split()[:2] == ["kind", "kept"]
+    assert f"in {tmp_path}" in text.splitlines()[-1]
+
+
+def test_questions_by_a_model(run, index, tmp_path):
+    pytest.importorskip("openai")
+    with stub_endpoint(lambda prompt, before: f"What is told of {' '.join(prompt.split()[-4:])}?") as stub:
+        service = ["--endpoint", stub.url, "--model", "m", "--passages", 6, "--each", 1]
+        code, text, _ = run("questions", index, "--out", tmp_path, *service, "--json")
+        assert code == 0
+        record = json.loads(text)
+        assert (record["calls"]["made"], record["model"], list(record["counts"])) == (6, "m", ["model"])
+        code, text, _ = run("questions", index, "--out", tmp_path, *service)
+        assert sum(stub.asked.values()) == 6  # what was replied is kept
+        assert text.startswith("calls: made 0, cached 6")
+        code, _, error = run("questions", index, "--out", tmp_path, "--endpoint", stub.url)
+        assert (code, "--model" in error) == (2, True)

@@ -1,0 +1,117 @@
+"""`semclass train`: from a file of labelled texts to a head, and what it got wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import ROOT
+from running import running
+
+from semclass import InputError, TextModel
+
+run = pytest.fixture(running)
+
+EXAMPLES = ROOT / "docs" / "examples"
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A head with its examples, and what the command said of it."""
+    from semclass.cli.main import main
+
+    folder = tmp_path_factory.mktemp("train")
+    main_of = [EXAMPLES / "messages.tsv", "--out", folder / "head", "--test", EXAMPLES / "new_messages.tsv"]
+    main(["train", *map(str, main_of), "--precision", "0.9", "--keep-examples"])
+    return folder
+
+
+def test_the_figures_are_those_of_the_test_file(trained):
+    found = json.loads((trained / "head-report" / "figures.json").read_text())
+    assert (found["examples"], found["texts"]) == (48, 22)
+    assert [row["label"] for row in found["labels"]] == ["booking", "opening hours", "price", "repair"]
+    assert found["accuracy"] > 0.85
+    assert found["none"]["texts"] == 4  # "other" is no label of the head
+
+
+def test_wrong_cases_come_with_what_is_near(trained):
+    lines = (trained / "head-report" / "wrong.jsonl").read_text(encoding="utf-8").splitlines()
+    first = json.loads(lines[0])
+    assert (first["label"], len(first["nearest"])) == (["other"], 3)
+    table = (trained / "head-report" / "wrong.tsv").read_text(encoding="utf-8").splitlines()
+    assert len(table) == 1 + len(lines)
+    assert table[1].split("\t")[1] == first["text"]
+
+
+def test_the_head_abstains_below_the_threshold_of_the_label(trained):
+    model = TextModel.load(trained / "head")
+    assert model.min_probability.shape == (4,)
+    assert model.min_probability.max() > 0
+    texts = ["Do you like cats?", "Is the shop open today?"]
+    for found, row in zip(model.predict(texts), model.predict_proba(texts), strict=True):
+        assert bool(found.labels) == (row.max() >= model.min_probability[row.argmax()])
+    assert all(found.labels for found in model.predict(texts, min_probability=0.0))
+
+
+def test_why_a_text_got_its_label(trained, run):
+    code, out, _ = run("classify", "texts", "--model", trained / "head", "--why", "--json", "Are you open tomorrow?")
+    assert code == 0
+    nearest = json.loads(out)["nearest"]
+    assert nearest[0]["text"] == "Are you open tomorrow?"
+    assert nearest[0]["similarity"] == pytest.approx(1, abs=0.01)
+    assert nearest[0]["labels"] == ["opening hours"]
+
+
+def test_without_its_examples_a_head_cannot_say_why(run, tmp_path):
+    file = tmp_path / "a.csv"
+    rows = [
+        f"{text},{label}"
+        for label, texts in {"in": "ab cd ef gh", "out": "uv wx yz st"}.items()
+        for text in texts.split()
+    ]
+    file.write_text("text,label\n" + "\n".join(rows))
+    code, out, err = run("train", file, "--out", tmp_path / "head", "--report", tmp_path / "seen", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert (found["measured_on"], found["texts"], found["report"]) == ("cross-validation", 8, str(tmp_path / "seen"))
+    assert found["wrong"] == len((tmp_path / "seen" / "wrong.jsonl").read_text().splitlines())
+    with pytest.raises(InputError, match="keep-examples"):
+        TextModel.load(tmp_path / "head").nearest(["ab"])
+
+
+def test_several_labels_a_text(run, tmp_path):
+    rows = [
+        ("a cat", ["animal"]),
+        ("a red bus", ["colour", "car"]),
+        ("a lorry", ["car"]),
+        ("blue", ["colour"]),
+        ("ah", []),
+    ]
+    lines = [json.dumps({"text": f"{text} {number}", "labels": labels}) for number in range(3) for text, labels in rows]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join(lines))
+    code, out, _ = run("train", file, "--out", tmp_path / "head", "--json", "--precision", "0.8")
+    found = json.loads(out)
+    assert code == 0
+    assert [row["label"] for row in found["labels"]] == ["animal", "car", "colour"]
+    assert TextModel.load(tmp_path / "head").thresholds.tolist() == pytest.approx(
+        [row["threshold"] for row in found["labels"]], abs=1e-4
+    )
+
+
+def test_what_cannot_be_trained_on_is_refused_before_anything_is_written(run, tmp_path):
+    file = tmp_path / "a.tsv"
+    file.write_text("text\tlabel\none\ta\ntwo\n")
+    code, out, err = run("train", file, "--out", tmp_path / "head")
+    assert (code, out) == (2, "")
+    assert "line 3" in err
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", tmp_path / "head", "--none", "oos")
+    assert code == 2
+    assert "'oos'" in err
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", tmp_path / "head", "--test", EXAMPLES / "other.tsv")
+    assert code == 2
+    assert "no label" in err
+    code, _, err = run("train", EXAMPLES / "messages.tsv", "--out", file)
+    assert code == 2
+    assert "no folder" in err
+    assert not (tmp_path / "head").exists()

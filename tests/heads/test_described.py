@@ -1,0 +1,107 @@
+"""Classes by name and description, without examples."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from conftest import MODELS
+
+from semclass import (
+    ABSTAIN,
+    InputError,
+    InputTypeError,
+    MissingExtraError,
+    OnnxEncoder,
+    ZeroShotClassifier,
+    description_examples,
+    read_descriptions,
+)
+
+TOPICS = {
+    "refund": "Somebody wants money back for something that was bought.",
+    "opening_hours": "",
+    "parking": "Where to leave the car.",
+}
+ASKED = {"I want my money back": "refund", "When do you open?": "opening_hours", "Can I leave my van here?": "parking"}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ZeroShotClassifier.from_descriptions(TOPICS)
+
+
+def test_texts_get_the_class_that_describes_them(model):
+    found = model.predict(ASKED)
+    assert [one.label for one in found] == list(ASKED.values())
+    assert list(found[0].probabilities) == list(TOPICS)
+
+
+def test_probabilities_sum_to_one_and_do_not_depend_on_other_texts(model):
+    together = model.predict_proba(ASKED)
+    alone = np.concatenate([model.predict_proba([text]) for text in ASKED])
+    assert together.sum(axis=1) == pytest.approx(1)
+    assert together == pytest.approx(alone, abs=1e-4)
+    assert model.predict_proba([]).shape == (0, 3)
+
+
+def test_it_abstains_when_unsure(model):
+    assert model.predict(["Bananas are yellow."], min_probability=1.0)[0].label == ABSTAIN
+
+
+def test_with_another_encoder_the_vectors_decide_alone():
+    model = ZeroShotClassifier.from_descriptions(TOPICS, encoder=OnnxEncoder.load(MODELS / "encoder"))
+    assert model.entailment is None
+    assert [one.label for one in model.predict(ASKED)] == list(ASKED.values())
+
+
+def test_of_many_classes_the_nearest_are_read_closely():
+    model = ZeroShotClassifier.from_descriptions({f"topic {number}": "" for number in range(12)} | TOPICS)
+    assert [one.label for one in model.predict(ASKED)] == list(ASKED.values())
+
+
+def test_descriptions_are_examples_to_train_on():
+    texts, labels = description_examples({"a_b": "First.", "c": ""})
+    assert list(zip(labels, texts, strict=True)) == [
+        ("a_b", "a b"), ("a_b", "First."), ("a_b", "a b: First."), ("c", "c"), ("c", "c"), ("c", "c"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [({"a": ""}, InputError), (["a", "b"], InputTypeError),
+     ({"a": 1, "b": ""}, InputTypeError), ({" ": "", "b": ""}, InputError)],
+)  # fmt: skip
+def test_wrong_descriptions_are_refused(wrong, error):
+    with pytest.raises(error):
+        ZeroShotClassifier.from_descriptions(wrong)
+
+
+def test_descriptions_are_read_from_a_file(tmp_path):
+    path = tmp_path / "labels.json"
+    path.write_text(json.dumps(TOPICS), encoding="utf-8")
+    assert read_descriptions(path) == TOPICS
+    path.write_text("{", encoding="utf-8")
+    with pytest.raises(InputError, match=r"labels\.json"):
+        read_descriptions(path)
+    with pytest.raises(InputError, match="missing"):
+        read_descriptions(tmp_path / "missing.json")
+
+
+def test_labels_are_read_from_json_and_yaml(tmp_path):
+    (tmp_path / "a.json").write_text('["b", "a"]')
+    assert read_descriptions(tmp_path / "a.json") == {"b": "", "a": ""}
+    (tmp_path / "a.yaml").write_text("billing: invoices and refunds\ntravel: trips\nother:\n")
+    assert read_descriptions(tmp_path / "a.yaml") == {"billing": "invoices and refunds", "travel": "trips", "other": ""}
+    for wrong in ('["a", "a"]', "[]", "{", '{"a": 1}', "3"):
+        (tmp_path / "a.json").write_text(wrong)
+        with pytest.raises(InputError, match=r"a\.json"):
+            read_descriptions(tmp_path / "a.json")
+
+
+def test_yaml_needs_its_extra(tmp_path, monkeypatch):
+    (tmp_path / "labels.yaml").write_text("a: x")
+    monkeypatch.setitem(__import__("sys").modules, "yaml", None)
+    with pytest.raises(MissingExtraError, match=r"semclass\[label\]"):
+        read_descriptions(tmp_path / "labels.yaml")

@@ -1,0 +1,43 @@
+"""What a corpus can be asked, and what not."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import MODELS
+
+from semclass import InputTypeError, ScopeClassifier
+
+ASKED = [
+    "Who wrote Hamlet?",
+    "symptoms of measles",
+    "Show me the minutes of the last meeting.",
+    "how do I set up a printer",
+]
+CHATTED = [
+    "Tell me a joke",
+    "hello there",
+    "Turn off the lights in the kitchen.",
+    "I am so tired today.",
+    "thanks a lot",
+]
+
+
+@pytest.fixture(scope="module")
+def classifier(encoder):
+    return ScopeClassifier.load(MODELS, encoder=encoder)
+
+
+def test_questions_keywords_and_requests_are_in_scope_and_chit_chat_is_not(classifier):
+    given = classifier.predict_proba([*ASKED, *CHATTED])
+    assert given[: len(ASKED)].min() > given[len(ASKED) :].max()
+    assert classifier.predict(ASKED) == [True] * len(ASKED)
+
+
+def test_another_threshold_may_be_asked_for(classifier):
+    assert classifier.predict(ASKED, threshold=0.0) == [True] * len(ASKED)
+    assert classifier.predict(CHATTED, threshold=0.9) == [False] * len(CHATTED)
+
+
+def test_one_string_is_refused(classifier):
+    with pytest.raises(InputTypeError):
+        classifier.predict("hello")

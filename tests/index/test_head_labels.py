@@ -1,0 +1,184 @@
+"""Heads of one's own label the passages of an index: what is found by the labels, and what keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from conftest import Counting, FakeEncoder, passage_encoder_of, passages
+
+from semclass import (
+    EncoderMismatchError,
+    InputError,
+    InputTypeError,
+    Passage,
+    PassageIndex,
+    TextClassifier,
+    build_index,
+)
+from semclass.heads.texts import TextModel, open_heads, predict_all
+from semclass.index.commit import describe
+from semclass.index.sync import find_changes, sync_index
+from semclass.index.verify import verify
+from semclass.index.writer import IndexWriter
+
+ENCODER = FakeEncoder()
+BOAT, CAKE = "the red boat on the lake", "a sweet cake with cream"
+TEXTS = [f"{BOAT} {number}" for number in range(6)] + [f"{CAKE} {number}" for number in range(6)]
+
+
+def fitted(folder, labels, **options):
+    """A head over the made-up encoder."""
+    TextClassifier(ENCODER, views=("pooled",), kind="logistic", cv=2, **options).fit(TEXTS, labels).save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("heads")
+    return {
+        "topic": fitted(folder / "topic", ["boat"] * 6 + ["cake"] * 6),
+        "parity": fitted(folder / "parity", [0, 1] * 6),
+    }
+
+
+def reading(encoder=ENCODER, **heads):
+    """A passage encoder with heads, and with no others."""
+    return replace(passage_encoder_of(encoder), heads=open_heads(heads, encoder))
+
+
+MIXED = [
+    Passage("a", f"{BOAT} 7", {"page": 1}),
+    Passage("b", f"{CAKE} 8"),
+    Passage("c", f"{CAKE} 9", {"title": "boat"}),
+]
+
+
+@pytest.fixture
+def folder(tmp_path, heads):
+    build_index(tmp_path / "index", MIXED, passage_encoder=reading(**heads), workers=1)
+    return tmp_path / "index"
+
+
+def labels(folder, field="topic"):
+    index = PassageIndex.load(folder)
+    return {passage.id: passage.metadata.get(field) for passage in index.passages(index.rows)}
+
+
+def test_passages_bear_what_the_heads_say_of_title_and_text(folder, heads):
+    index = PassageIndex.load(folder)
+    model = TextModel.load(heads["topic"], encoder=ENCODER)
+    expected = model.predict([f"{BOAT} 7", f"{CAKE} 8", f"boat {CAKE} 9"])
+    found = index.passages(index.rows)
+    assert [passage.metadata["topic"] for passage in found] == [item.label for item in expected]
+    assert [passage.metadata["topic_probability"] for passage in found] == pytest.approx(
+        [item.probability for item in expected], abs=1e-4
+    )
+    assert {passage.metadata["parity"] for passage in found} <= {0, 1}
+    assert found[0].metadata["page"] == 1
+    assert [index.passage(row).id for row in index.mask({"topic": "boat"}).nonzero()[0]] == ["a"]
+    assert describe(folder)["heads"] == {name: head.fingerprint for name, head in reading(**heads).heads.items()}
+    assert verify(folder)["passages"] == 3
+
+
+def test_a_head_of_several_labels_gives_a_list(tmp_path):
+    both = [("boat",)] * 6 + [("cake", "sweet")] * 6
+    head = fitted(tmp_path / "head", both, multi_label=True)
+    index = PassageIndex.build(MIXED, passage_encoder=reading(tags=head))
+    assert index.passage(1).metadata["tags"] == ["cake", "sweet"]
+    assert index.mask({"tags": "sweet"}).tolist() == [False, True, True]
+
+
+def test_one_encoder_reads_once_for_all_of_its_heads(heads):
+    counting, other = Counting(), Counting()
+    loaded = {name: TextModel.load(path, encoder=counting) for name, path in heads.items()}
+    alone = TextModel.load(heads["topic"], encoder=ENCODER).predict(TEXTS)
+    object.__setattr__(other, "fingerprint", "other")
+    loaded["elsewhere"] = TextModel(other, *(getattr(loaded["topic"], name) for name in FIELDS))
+    found = predict_all(loaded, TEXTS)
+    assert (counting.seen, other.seen) == (TEXTS, TEXTS)
+    assert [*found] == ["topic", "parity", "elsewhere"]
+    assert found["topic"] == found["elsewhere"] == alone
+
+
+FIELDS = ("head", "classes", "thresholds", "min_probability")
+
+
+def test_new_metadata_and_new_ids_keep_the_labels_and_read_nothing(folder, heads):
+    before, counting = labels(folder), Counting()
+    with IndexWriter.open(folder, passage_encoder=reading(counting, **heads)) as writer:
+        writer.update([Passage("a", f"{BOAT} 7", {"page": 2})])
+    assert labels(folder) == before
+    moved = [Passage("z", f"{BOAT} 7", {"page": 2}), *MIXED[1:]]
+    assert sync_index(folder, moved, passage_encoder=reading(counting, **heads))
+    assert labels(folder) == {"b": before["b"], "c": before["c"], "z": before["a"]}
+    assert find_changes(PassageIndex.load(folder), moved) == []
+    assert counting.seen == []
+
+
+def test_new_texts_are_labelled_by_the_same_heads(folder, heads):
+    with IndexWriter.open(folder, passage_encoder=reading(**heads)) as writer:
+        writer.add([Passage("d", f"{CAKE} 4")])
+        writer.update([Passage("a", f"{CAKE} 5")])
+    assert labels(folder) == dict.fromkeys("abcd", "cake")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "'topic'.*new passages would be by none.*--head parity=DIR --head topic=DIR"),
+        ({"topic": "parity", "parity": "parity"}, "another head 'topic'"),
+        ({"topic": "topic"}, "would be by 'topic'"),
+    ],
+)
+def test_other_heads_than_those_of_the_index_are_refused(folder, heads, given, message):
+    used = reading(**{name: heads[head] for name, head in given.items()})
+    with pytest.raises(InputError, match=message), IndexWriter.open(folder, passage_encoder=used) as writer:
+        writer.add([Passage("d", BOAT)])
+    assert len(labels(folder)) == 3
+
+
+def test_an_index_without_heads_takes_no_labels_later(index_folder, heads):
+    with (
+        pytest.raises(InputError, match=r"would be by 'topic'.*name none"),
+        IndexWriter.open(index_folder, passage_encoder=reading(topic=heads["topic"])) as writer,
+    ):
+        writer.add(passages(30))
+
+
+def test_a_build_that_was_stopped_goes_on_without_reading_again(tmp_path, heads):
+    def broken():
+        yield from passages(*range(100))
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        build_index(tmp_path, broken(), passage_encoder=reading(**heads), workers=1)
+    counting = Counting()
+    build_index(tmp_path, passages(*range(100)), passage_encoder=reading(counting, **heads), workers=1)
+    assert len({text for text in counting.seen if text.startswith("the ")}) < 100
+    assert set(labels(tmp_path).values()) <= {"boat", "cake"}
+
+
+def test_a_field_of_that_name_is_refused(tmp_path, heads):
+    with pytest.raises(InputError, match="'topic_probability' of its own"):
+        build_index(tmp_path, [Passage("a", BOAT, {"topic_probability": 1})], passage_encoder=reading(**heads))
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (["topic"], InputTypeError),
+        ({"title": "x"}, InputError),
+        ({"a.b": "x"}, InputError),
+        ({"": "x"}, InputError),
+        ({"a_probability": "x"}, InputError),
+    ],
+)
+def test_names_that_no_head_can_have(given, error):
+    with pytest.raises(error):
+        open_heads(given, ENCODER)
+
+
+def test_a_head_of_another_encoder_must_be_loaded_with_it(heads):
+    with pytest.raises(EncoderMismatchError):
+        open_heads(heads, FakeEncoder("another"))
