@@ -93,7 +93,11 @@ def _has_many_values(body: bytes) -> bool:
 WITHOUT_HEADS: dict[int | str, dict[str, Any]] = {
     424: {"model": ErrorBody, "description": "The served models lack the heads that this needs."}
 }
-WITHOUT_INDEX: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody, "description": "There is no index."}}
+WITHOUT_INDEX: dict[int | str, dict[str, Any]] = {
+    404: {"model": ErrorBody, "description": "There is no index, or no head of a name that is given."}
+}
+
+WITHOUT_HEAD: dict[int | str, dict[str, Any]] = {404: {"model": ErrorBody, "description": "There is no such head."}}
 """Errors of some routes alone."""
 
 

@@ -143,10 +143,13 @@ def check_pairs(engine: Engine) -> None:
 def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
     """Give the names of heads of one's own, all of them for None; refuse unknown ones."""
     known = engine.models.heads
-    if not known:
-        raise _no_heads("heads of your own; start the service with semclass serve --head NAME=DIR")
-    if unknown := [name for name in names or () if name not in known]:
-        raise invalid(f"heads: there is no head {json.dumps(unknown[0])}; there are {', '.join(known)}")
+    unknown = [name for name in names or () if name not in known]
+    if unknown or not known:
+        wanted = f"no head {json.dumps(unknown[0])}" if unknown else "no heads of your own"
+        there = (
+            f"; there are {', '.join(known)}" if known else "; start the service with semclass serve --head NAME=DIR"
+        )
+        raise ServiceError(404, "no_head", f"there is {wanted}{there}")
     return tuple(known if names is None else dict.fromkeys(names))
 
 

@@ -18,7 +18,7 @@ from semclass.heads.texts import TextLabels
 from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
-from semclass.service.bodies import WITHOUT_INDEX, check_count, check_texts, post
+from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
 from semclass.service.compat import check_classes, check_heads, check_pairs
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
@@ -48,7 +48,7 @@ def router(engine: Engine) -> APIRouter:
         check_classes(engine)
         return {"results": await engine.classify_passages(body.texts), "milliseconds": _since(began)}
 
-    @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG)
+    @post(routes, "/api/classify/texts", schemas.TextsRequest, schemas.TextsAnswer, tag=TAG, errors=WITHOUT_HEAD)
     async def classify_texts(request: Request, body: schemas.TextsRequest) -> Any:
         """Classify texts by heads of your own, which share one reading of the texts."""
         began = time.perf_counter()
@@ -71,6 +71,8 @@ def router(engine: Engine) -> APIRouter:
         check_filter(body.where or {})
         usual, method = engine.searched.weights, _check_method(engine, body)
         options = _options(body)
+        if body.boost:
+            check_heads(engine, list(body.boost))
         # a method's own number may be above the limit
         options["candidates"] = min(body.candidates or method.candidates, settings.max_hits)
         hits, question = await _with_classes(engine, body, engine.search(body.question, **options))
