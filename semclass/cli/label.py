@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -99,8 +98,7 @@ def record_of(one: Taught, several: bool) -> dict[str, Any]:
 
 def write(path: Path, records: Iterable[dict[str, Any]]) -> None:
     """Write JSON lines."""
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-    artifacts.write_atomic(path, "".join(lines).encode())
+    artifacts.write_atomic(path, artifacts.dump_json_lines(records))
 
 
 def cost_line(cost: dict[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -177,11 +176,10 @@ def _wrong(model: Any, judged: Judged, *, own: bool) -> list[dict[str, Any]]:
 
 def _write(folder: Path, figures: Mapping[str, Any], wrong: Sequence[Mapping[str, Any]]) -> None:
     """Write figures and wrong cases, these as JSON lines and as a table."""
-    from semclass.core.artifacts import dump_json, write_atomic
+    from semclass.core.artifacts import dump_json, dump_json_lines, write_atomic
 
     write_atomic(folder / "figures.json", dump_json(figures))
-    lines = "".join(json.dumps(case, ensure_ascii=False) + "\n" for case in wrong)
-    write_atomic(folder / "wrong.jsonl", lines.encode())
+    write_atomic(folder / "wrong.jsonl", dump_json_lines(wrong))
     rows = [["line", "text", "label", "predicted", "probability", "similar text", "its label", "similarity"]]
     for case in wrong:
         near = case["nearest"][0] if case["nearest"] else {"text": "", "label": (), "similarity": ""}

@@ -13,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -228,6 +228,11 @@ def save(
 def dump_json(value: Any) -> bytes:
     """JSON with sorted keys and indentation, so that changes between versions of a model can be read."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+
+
+def dump_json_lines(records: Iterable[Mapping[str, Any]]) -> bytes:
+    """Write records as JSON, one a line."""
+    return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records).encode()
 
 
 def write_atomic(path: Path, data: bytes) -> None:

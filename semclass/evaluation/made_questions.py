@@ -6,7 +6,6 @@ A question is kept if a search by the default finds its passage and the head for
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -192,12 +191,10 @@ def write_questions(folder: Path, made: MadeQuestions, about: Mapping[str, Any])
     for number, question in enumerate(made.kept, 1):
         name = f"made{number}"
         metadata = {"kind": question.kind, "label": question.label, "answer": question.answer}
-        queries.append(
-            json.dumps({"_id": name, "text": question.text, "metadata": metadata}, ensure_ascii=False) + "\n"
-        )
+        queries.append({"_id": name, "text": question.text, "metadata": metadata})
         judgements.append(f"{name}\t{question.passage}\t1\n")
     (folder / "qrels").mkdir(parents=True, exist_ok=True)
     record = {**about, "questions": len(made.kept), "counts": made.counts()}
-    for place, lines in (("queries.jsonl", queries), ("qrels/test.tsv", judgements)):
-        artifacts.write_atomic(folder / place, "".join(lines).encode())
+    artifacts.write_atomic(folder / "queries.jsonl", artifacts.dump_json_lines(queries))
+    artifacts.write_atomic(folder / "qrels" / "test.tsv", "".join(judgements).encode())
     artifacts.write_atomic(folder / "made.json", artifacts.dump_json(record))

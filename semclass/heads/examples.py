@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from semclass.core.artifacts import Artifact, parse_json
 from semclass.core.errors import ArtifactError
 from semclass.core.types import DoubleArray, FloatArray
+from semclass.scoring.topk import unit
 
 VECTORS, TEXTS = "examples.npy", "examples.json"
 """Files of a head's folder."""
@@ -68,8 +70,6 @@ class Examples:
 
     def files(self) -> dict[str, bytes]:
         """Files for the folder of a head."""
-        from io import BytesIO
-
         buffer = BytesIO()
         np.save(buffer, self.vectors, allow_pickle=False)
         held = {"view": self.view, "labels": self.labels, "texts": self.texts}
@@ -79,19 +79,14 @@ class Examples:
         self, texts: Sequence[str], rows: FloatArray | DoubleArray, count: int, *, others: bool = False
     ) -> list[list[Example]]:
         """Give the `count` examples nearest to each text, by its vector of `rows` (n, dim); with `others` not itself."""
-        found, kept = [], _unit(self.vectors.astype(np.float32))
+        found, kept, rows = [], unit(self.vectors.astype(np.float32)), np.asarray(rows, np.float32)
         mean = kept.mean(axis=0)  # what all have in common says nothing
-        kept = _unit(kept - mean)
+        kept = unit(kept - mean)
         for start in range(0, len(texts), _BATCH):
-            similarity = _unit(_unit(rows[start : start + _BATCH]) - mean) @ kept.T
+            similarity = unit(unit(rows[start : start + _BATCH]) - mean) @ kept.T
             for text, line in zip(texts[start : start + _BATCH], similarity, strict=True):
                 order = np.argsort(-line, kind="stable")[: count + 100].tolist()
                 same = " ".join(text.lower().split())
                 shown = [row for row in order if not (others and " ".join(self.texts[row].lower().split()) == same)]
                 found.append([Example(self.texts[row], self.labels[row], float(line[row])) for row in shown[:count]])
         return found
-
-
-def _unit(rows: FloatArray | DoubleArray) -> FloatArray:
-    """Rows of unit length."""
-    return np.asarray(rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12), np.float32)

@@ -199,8 +199,10 @@ class TextModel:
 
     def outputs(self, texts: list[str], encoding: Encoding) -> DoubleArray:
         """Class probabilities, and the support in a last column where some texts are of no class."""
-        if self.least_support is None or not texts:
-            return classify(self.head, texts, encoding) if texts else np.zeros((0, self.columns))
+        if self.least_support is None:
+            return classify(self.head, texts, encoding)
+        if not texts:
+            return np.zeros((0, self.columns))
         return np.column_stack(self.head.outputs(gather(self.head, texts, encoding), "probabilities", "support"))
 
 

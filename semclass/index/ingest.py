@@ -98,12 +98,15 @@ class IndexConfig:
     def read(self, passages: Sequence[Passage]) -> tuple[Segment, list[str]]:
         """Read passages; their segment, and the ids of those that are longer than the encoder reads."""
         heads = self.passage_encoder.heads
+        lines = []
         for passage in passages:
             searchable(passage)  # there is something to read
-            line_of(labelled(passage, dict.fromkeys(fields_of(heads))))
+            lines.append(line_of(labelled(passage, dict.fromkeys(fields_of(heads)))))
         lean, books = self.form == "lean", self.books
         found, cut = self.passage_encoder.read(passages, tokens=not lean)
-        written = label(passages, heads)
+        if heads:
+            passages = label(passages, heads)
+            lines = [line_of(passage) for passage in passages]
         vectors, words = found.sentences.values, found.words.values
         vectors = unit(vectors) if self.similarity == "cosine" else vectors
         shares = shares_of(vectors, words, found.sentences.offsets)
@@ -121,8 +124,8 @@ class IndexConfig:
             tokens=NOTHING if lean else _written(found, books),
             pieces=NOTHING if lean else Ragged(found.pieces.values.astype(kind), found.pieces.offsets),
             postings=count_terms(found.terms, is_term),
-            records=records_of([line_of(passage) for passage in written]),
-            columns=columns_of([passage.metadata for passage in written]),
+            records=records_of(lines),
+            columns=columns_of([passage.metadata for passage in passages]),
             id_hashes=hashes,
             id_rows=rows,
         )

@@ -195,9 +195,11 @@ def title_of(passage: Passage) -> str:
 
 def body_of(passage: Passage) -> str:
     """Text that is read behind the title: without the heading that it opens with, if the title ends with that."""
+    if not passage.text.startswith("#"):
+        return passage.text
     first, _, rest = passage.text.partition("\n")
     heading = first.lstrip("#").strip()
-    repeated = first.startswith("#") and heading and title_of(passage).rstrip(".").endswith(heading.rstrip("."))
+    repeated = heading and title_of(passage).rstrip(".").endswith(heading.rstrip("."))
     return rest if repeated and rest.strip() else passage.text
 
 

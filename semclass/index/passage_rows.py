@@ -86,7 +86,8 @@ class PassageRows:
 
     def _of_rows(self, name: str, rows: IntArray) -> npt.NDArray[Any]:
         """Some rows of an array that has one for each passage."""
-        found = np.empty((len(rows), *getattr(self.segments[0], name).shape[1:]), getattr(self.segments[0], name).dtype)
+        first: npt.NDArray[Any] = getattr(self.segments[0], name)
+        found = np.empty((len(rows), *first.shape[1:]), first.dtype)
         for segment, here, local in self._within(rows):
             found[here] = getattr(segment, name)[local]
         return found

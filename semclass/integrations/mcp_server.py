@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -51,32 +53,31 @@ def make_server(retriever: HybridRetriever, name: str = "semclass") -> Any:
     reads = import_extra("mcp_types", "mcp").ToolAnnotations(read_only_hint=True, open_world_hint=False)
     refused = import_extra("mcp.server.mcpserver.exceptions", "mcp").ToolError
 
-    def hits(question: str, k: int, where: dict[str, Any] | None) -> Any:
+    @contextmanager
+    def told() -> Iterator[None]:
+        """Errors of semclass are the caller's."""
         try:
-            return retriever.search(question, check_positive(k, "k"), where=where)
+            yield
         except SemclassError as error:
             raise refused(str(error)) from error
 
     def search(question: str, k: int = SHOWN, where: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """Find the passages that answer a question, best first; `where` filters by metadata, as {"document": "a.md"}."""
-        found = hits(question, k, where)
+        with told():
+            found = retriever.search(question, check_positive(k, "k"), where=where)
         return [{"id": hit.id, "text": hit.text, "score": hit.score, "metadata": dict(hit.metadata)} for hit in found]
 
     def context(question: str, words: int = WORDS, where: dict[str, Any] | None = None) -> dict[str, Any]:
         """One text of at most so many words to answer a question from, with numbered sources."""
-        found = hits(question, SHOWN, where)
-        try:
+        with told():
+            found = retriever.search(question, SHOWN, where=where)
             made = build_context(found, budget=check_positive(words, "words"))
-        except SemclassError as error:
-            raise refused(str(error)) from error
         return {"text": made.text, "sources": [asdict(source) for source in made.sources]}
 
     def classify(question: str) -> dict[str, Any]:
         """What a question asks for: its answer type, as HUM:ind for a person, with the probability."""
-        try:
+        with told():
             found = retriever.models.questions.predict([question])[0]
-        except SemclassError as error:
-            raise refused(str(error)) from error
         return {"label": found.fine, "probability": found.fine_probability}
 
     for tool in (search, context, *((classify,) if retriever.models.has_classes else ())):

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from semclass.core.checks import check_positive, check_texts
 from semclass.core.errors import import_extra
-from semclass.core.types import DoubleArray, Encoder, IntArray
-from semclass.encoders.batching import CHUNK
+from semclass.core.types import DoubleArray, Encoder, Encoding, IntArray
+from semclass.encoders.batching import classify_in_chunks, quietly
 from semclass.heads.texts import TextModel
 
 CONSIDERED = 20_000
@@ -108,11 +108,11 @@ def grouped(vectors: DoubleArray, weight: DoubleArray, number: int, seed: int) -
     return np.array(chosen[:number], np.int64)
 
 
-def _vectors(texts: Sequence[str], encoder: Encoder) -> DoubleArray:
+def _vectors(texts: list[str], encoder: Encoder) -> DoubleArray:
     """Vectors of length 1, float64 (n, dim)."""
-    parts = [
-        encoder.encode(texts[start : start + CHUNK], views=("pooled",)).rows("pooled")
-        for start in range(0, len(texts), CHUNK)
-    ]
-    vectors = np.concatenate(parts).astype(np.float64)
+
+    def pooled(_: list[str], encoding: Encoding) -> DoubleArray:
+        return encoding.rows("pooled").astype(np.float64)
+
+    vectors, _ = quietly(lambda: classify_in_chunks(encoder, texts, ("pooled",), pooled))
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))

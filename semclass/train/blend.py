@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from semclass.core.errors import InputError, import_extra
-from semclass.core.types import DoubleArray, FloatArray, IntArray
+from semclass.core.types import DoubleArray, IntArray
 from semclass.heads.inputs import PIECES
 from semclass.train.calibration import calibrate
-from semclass.train.data import Problem, folds_of
+from semclass.train.data import Further, Problem, folds_of
 from semclass.train.fit import judge
 from semclass.train.fitted import SMALLEST, FittedHead, Ngrams, Projection, Quantised, squared_distances, support_of
 from semclass.train.solvers import FLAT, JITTER, NgramSpace, ngram_space, project
@@ -59,21 +59,6 @@ class Setting:
         over = {0.0: "pooled", 1.0: "layers"}.get(self.share, f"pooled + {self.share:g} layers")
         more = " + n-grams" * self.grams + " + names" * self.names
         return f"kernel ridge={self.ridge:.2g} over {over}{more}"
-
-
-@dataclass(frozen=True)
-class Further:
-    """Examples that are not texts of a class: names of classes, and texts that have none of them."""
-
-    places: IntArray  # (k,): of the classes; -1 for none of them
-    views: Mapping[str, FloatArray]  # (k, dim) each
-
-    def and_of(self, other: Further | None) -> Further:
-        """These, and others behind them."""
-        if other is None:
-            return self
-        views = {view: np.concatenate([values, other.views[view]]) for view, values in self.views.items()}
-        return Further(np.append(self.places, other.places), views)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,21 @@ class Problem:
         return replace(self, views={view: self.views[view] for view in names}, lengths=lengths)
 
 
+@dataclass(frozen=True)
+class Further:
+    """Examples that are not texts of a class: names of classes, and texts that have none of them."""
+
+    places: IntArray  # (k,): of the classes; -1 for none of them
+    views: Mapping[str, FloatArray]  # (k, dim) each
+
+    def and_of(self, other: Further | None) -> Further:
+        """These, and others behind them."""
+        if other is None:
+            return self
+        views = {view: np.concatenate([values, other.views[view]]) for view, values in self.views.items()}
+        return Further(np.append(self.places, other.places), views)
+
+
 def problem_of(
     views: Mapping[str, FloatArray],
     labels: Sequence[str] | npt.NDArray[Any],

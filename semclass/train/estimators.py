@@ -150,8 +150,8 @@ class TextClassifier(_base.ClassifierMixin, _base.BaseEstimator):  # type: ignor
         Raises
         ------
         InputError, InputTypeError
-            If a text is empty, the lengths differ, labels are of mixed types, or there are fewer than two classes with two
-            examples each.
+            If a text is empty, the lengths differ, labels are of mixed types, or there are fewer than two classes with an
+            example each; with two each where `kind`, `views` or `multi_label` is given.
         MissingExtraError
             If scikit-learn, or what the encoder needs, is not installed.
         """

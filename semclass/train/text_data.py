@@ -22,8 +22,7 @@ from semclass.encoders.onnx_encoder import STATES
 from semclass.heads.inputs import PIECES, SURFACE, piece_matrix
 from semclass.heads.surface import surface_features
 from semclass.heads.texts import Label, open_encoder
-from semclass.train.blend import Further
-from semclass.train.data import check_classes
+from semclass.train.data import Further, check_classes
 
 Say: TypeAlias = Callable[[str], object]
 Progress: TypeAlias = Say | bool
