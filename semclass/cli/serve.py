@@ -6,7 +6,7 @@ import logging
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
 
@@ -15,8 +15,15 @@ from semclass.core.errors import EncoderMismatchError, import_extra
 from semclass.service.settings import Settings
 
 if TYPE_CHECKING:
-    from semclass.heads.entailment import EntailmentClassifier
+    from semclass.core.types import Encoder
     from semclass.ranking.models import Models
+
+_Kind = TypeVar("_Kind", covariant=True)
+
+
+class _Loads(Protocol[_Kind]):
+    def load(self, models: Path, *, encoder: Encoder, threads: int) -> _Kind: ...
+
 
 _SECONDS = click.FloatRange(0, min_open=True)
 
@@ -66,6 +73,8 @@ def serve(
     for module in ("fastapi", "prometheus_client", "uvicorn"):
         import_extra(module, "serve")
     from semclass.core.cpu import available_threads
+    from semclass.heads.entailment import EntailmentClassifier
+    from semclass.heads.in_scope import ScopeClassifier
     from semclass.ranking.models import Models
     from semclass.service import access, logs, server
     from semclass.service.app import create_app
@@ -85,7 +94,14 @@ def serve(
     with server.bind(host, port) as listener:
         loaded = Models.load(models, encoder=encoder, heads=options.read_heads(heads), threads=1)
         retriever = None if place is None else options.open_retriever(place, loaded)
-        engine = Engine(loaded, retriever, settings, entailment=_entailment(models, loaded), workers=workers)
+        engine = Engine(
+            loaded,
+            retriever,
+            settings,
+            entailment=_beside(EntailmentClassifier, "entailment", models, loaded),
+            scope=_beside(ScopeClassifier, "in_scope", models, loaded),
+            workers=workers,
+        )
         server.run(create_app(engine, settings), settings, listener)
 
 
@@ -114,15 +130,14 @@ def _hosts(host: str, allowed: Sequence[str]) -> tuple[str, ...]:
     return (*allowed, *(LOOPBACK_NAMES if allowed or is_loopback(host) else ()))
 
 
-def _entailment(models: Path | None, loaded: Models) -> EntailmentClassifier | None:
-    """The heads that judge pairs; None where there are none for this encoder."""
+def _beside(kind: _Loads[_Kind], folder: str, models: Path | None, loaded: Models) -> _Kind | None:
+    """A classifier beside the models that rank; None where there is none for this encoder."""
     from semclass.core.artifacts import default_models
-    from semclass.heads.entailment import EntailmentClassifier
 
     root = default_models() if models is None else models
-    if not (root / "entailment").exists():
+    if not (root / folder).exists():
         return None
     try:
-        return EntailmentClassifier.load(root, encoder=loaded.encoder, threads=1)
+        return kind.load(root, encoder=loaded.encoder, threads=1)
     except EncoderMismatchError:
         return None

@@ -140,6 +140,12 @@ def check_pairs(engine: Engine) -> None:
         raise _no_heads("pair heads, so nothing can be re-ranked; serve models with a folder pairs/")
 
 
+def check_scope(engine: Engine) -> None:
+    """Refuse to tell what is in scope where there is no head for it."""
+    if engine.scope is None:
+        raise _no_heads("head that tells what a corpus can be asked; serve models with a folder in_scope/")
+
+
 def check_heads(engine: Engine, names: Sequence[str] | None) -> tuple[str, ...]:
     """Give the names of heads of one's own, all of them for None; refuse unknown ones."""
     known = engine.models.heads

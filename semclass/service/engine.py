@@ -12,6 +12,7 @@ from semclass.core.errors import InputError
 from semclass.core.types import Hit, Passage, PassageLabels, QuestionLabel
 from semclass.heads.asked import LAST
 from semclass.heads.entailment import EntailmentClassifier, EntailmentLabel, check_pairs
+from semclass.heads.in_scope import ScopeClassifier
 from semclass.heads.texts import TextLabels, predict_all
 from semclass.index.passage_encoder import searchable
 from semclass.index.records import FOLDER
@@ -60,6 +61,8 @@ class Engine(Queue):
         Limits.
     entailment
         The heads that judge pairs; None: pairs are refused.
+    scope
+        The head that tells what a corpus can be asked; None: asking it is refused.
     workers
         Threads that run the models; by default as many as the processors allow.
     """
@@ -71,6 +74,7 @@ class Engine(Queue):
         settings: Settings,
         *,
         entailment: EntailmentClassifier | None = None,
+        scope: ScopeClassifier | None = None,
         workers: int | None = None,
     ) -> None:
         threads = int(getattr(models.encoder, "threads", 1))
@@ -78,6 +82,7 @@ class Engine(Queue):
         self.models = models
         self.retriever = retriever
         self.entailment = entailment
+        self.scope = scope
         self._reranker = Reranker(models)
 
     @property
@@ -93,6 +98,15 @@ class Engine(Queue):
         items, predict = check_texts(texts, "questions"), self.models.questions.predict
         kind = Kind("questions", repr(min_probability), lambda some: predict(some, min_probability=min_probability))
         return await self.do(kind, [(item, 1, len(item), _read(item, WINDOW)) for item in items])
+
+    async def in_scope(self, texts: Sequence[str]) -> list[float]:
+        """See :meth:`semclass.heads.in_scope.ScopeClassifier.predict_proba`."""
+        if self.scope is None:
+            raise InputError("there is no head for this; serve models with a folder in_scope/")
+        kind, scope = Kind("scope", "", lambda some: scope.predict_proba(some).tolist()), self.scope
+        return await self.do(
+            kind, [(item, 1, len(item), len(item) + SHORT) for item in check_texts(texts, "questions")]
+        )
 
     async def classify_passages(self, texts: Sequence[str]) -> list[PassageLabels]:
         """See :meth:`semclass.heads.passages.PassageClassifier.predict`."""

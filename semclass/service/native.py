@@ -19,7 +19,7 @@ from semclass.ranking.methods import METHODS, Method, find_method
 from semclass.service import schemas
 from semclass.service.answers import Json, invalid
 from semclass.service.bodies import WITHOUT_HEAD, WITHOUT_INDEX, check_count, check_texts, post
-from semclass.service.compat import check_classes, check_heads, check_pairs
+from semclass.service.compat import check_classes, check_heads, check_pairs, check_scope
 from semclass.service.engine import Engine
 from semclass.service.filter_schema import check_filter
 
@@ -37,8 +37,12 @@ def router(engine: Engine) -> APIRouter:
         began = time.perf_counter()
         check_texts(request, body.texts, settings)
         check_classes(engine)
+        if body.in_scope:
+            check_scope(engine)
         labels = await engine.classify_questions(body.texts, min_probability=body.min_probability)
-        return {"results": labels, "milliseconds": _since(began)}
+        chances = await engine.in_scope(body.texts) if body.in_scope else [None] * len(labels)
+        results = [{**vars(label), "in_scope": chance} for label, chance in zip(labels, chances, strict=True)]
+        return {"results": results, "milliseconds": _since(began)}
 
     @post(routes, "/api/classify/passages", schemas.PassagesRequest, schemas.PassagesAnswer, tag=TAG)
     async def classify_passages(request: Request, body: schemas.PassagesRequest) -> Any:

@@ -38,9 +38,10 @@ class PassagesRequest(Request):
 
 
 class QuestionsRequest(PassagesRequest):
-    """Questions to classify."""
+    """Questions to classify; `in_scope`: tell, too, how likely each asks something of a corpus at all."""
 
     min_probability: Probability = 0.0
+    in_scope: bool = False
 
 
 class TextsRequest(PassagesRequest):
@@ -111,6 +112,12 @@ class Question(BaseModel):
     probabilities: dict[str, float]
     fine_probabilities: dict[str, float]
     asked: str | None
+
+
+class ClassifiedQuestion(Question):
+    """A question and its classes; `in_scope`: P(it asks something of a corpus), null where nobody wanted it."""
+
+    in_scope: float | None
 
 
 class PassageClasses(BaseModel):
@@ -185,7 +192,7 @@ class HitOut(BaseModel):
 class QuestionsAnswer(BaseModel):
     """Classes of questions, in their order."""
 
-    results: list[Question]
+    results: list[ClassifiedQuestion]
     milliseconds: float
 
 

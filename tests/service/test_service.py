@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, TypeAdapter
 
-from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, TextClassifier
+from semclass import HybridRetriever, InputError, Models, Passage, PassageIndex, ScopeClassifier, TextClassifier
 from semclass.core.errors import ArtifactError
 from semclass.service.access import is_loopback, read_keys
 from semclass.service.app import create_app
@@ -59,7 +59,22 @@ def test_questions_are_classified_as_the_library_does(client, models):
     found = answer.json()["results"]
     assert [item["label"] for item in found] == [label.label for label in expected]
     assert found[0]["probabilities"] == pytest.approx(dict(expected[0].probabilities), abs=1e-6)
-    assert set(found[0]) == set(vars(expected[0]))
+    assert set(found[0]) == {*vars(expected[0]), "in_scope"}
+    assert found[0]["in_scope"] is None
+
+
+def test_questions_are_told_from_chit_chat(models):
+    scope = ScopeClassifier.load(encoder=models.encoder)
+    with asked(create_app(Engine(models, None, Settings(), scope=scope), Settings())) as found:
+        texts = [QUESTION, "Tell me a joke"]
+        answer = found.post("/api/classify/questions", {"texts": texts, "in_scope": True})
+        chances = [item["in_scope"] for item in answer.json()["results"]]
+        assert chances == pytest.approx(scope.predict_proba(texts).tolist(), abs=1e-3)
+        assert chances[0] > scope.threshold > chances[1]
+
+
+def test_a_head_that_is_not_served_is_said(client):
+    check_error(client.post("/api/classify/questions", {"texts": [QUESTION], "in_scope": True}), 424)
 
 
 def test_passages_are_classified_as_the_library_does(client, models):
