@@ -12,6 +12,7 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -174,14 +175,22 @@ class Kept:
     entities: FloatArray
 
     def encode(self, texts: Sequence[str], *, views: Sequence[str] = ("pooled",)) -> Encoding:
-        """The views of texts that are kept."""
+        """The views of texts that are kept; others, such as names of classes, are read."""
+        if not self.rows.keys() >= set(texts):
+            return reader().encode(texts, views=views)
         rows = np.array([self.rows[text] for text in texts], np.int64)
         return Encoding(terms=self.terms.take(rows), **{name: getattr(self, name)[rows] for name in views})
 
 
+@cache
+def reader() -> OnnxEncoder:
+    """The shipped encoder."""
+    return OnnxEncoder.load()
+
+
 def kept(texts: Sequence[str]) -> Kept:
     """Every text of a set, encoded once."""
-    encoder = OnnxEncoder.load()
+    encoder = reader()
     names = ("pooled", "layers", "entities")
     found = encoder.encode(texts, views=names)
     rows = {text: row for row, text in enumerate(texts)}

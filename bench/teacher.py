@@ -33,7 +33,6 @@ from semclass.labelling.combine import Labels, combine
 from semclass.labelling.compare import head_of, labels_of
 from semclass.labelling.doubts import doubts
 from semclass.labelling.order import next_to_label
-from semclass.train.text_data import words_of
 
 Array = npt.NDArray[Any]
 TEACHER = "flan-ul2, the teacher"
@@ -166,7 +165,7 @@ def errors(data: str, limit: int | None) -> dict[str, Any]:
     asked = read_tsv(Path(data) / "trec" / "test.tsv")
     held = {row["question"] for row in asked}
     train = [row for row in read_tsv(Path(data) / "trec" / "train.tsv") if row["question"] not in held][:limit]
-    encoder = kept(sorted(held | {row["question"] for row in train} | {words_of(name) for name in COARSE}))
+    encoder = kept(sorted(held | {row["question"] for row in train}))
     model = head_of({row["question"]: (row["coarse"],) for row in train}, False, encoder)
     probabilities = model.predict_proba([row["question"] for row in asked])
     found = doubts([(row["flan_ul2"],) for row in asked], model.classes_.tolist(), probabilities)
