@@ -18,6 +18,7 @@ import click
 
 import semclass
 from semclass.cli import options
+from semclass.cli.classes import classes
 from semclass.cli.classify import classify
 from semclass.cli.evaluate import evaluate, tune
 from semclass.cli.index import index
@@ -58,6 +59,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 index.add_command(sync)
+index.add_command(classes)
 for command in (classify, train, label, labels, index, search, rerank, tune, evaluate, questions, serve, mcp):
     cli.add_command(command)
 

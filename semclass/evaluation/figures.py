@@ -1,14 +1,18 @@
-"""Pictures of searches over weights, as PNG bytes. The same figures give the same bytes; matplotlib is an extra."""
+"""Pictures of classes and of weights as PNG bytes. The same figures give the same bytes; matplotlib is an extra."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from semclass.core.errors import import_extra
 
 if TYPE_CHECKING:
+    from semclass.evaluation.class_shares import ClassShares
     from semclass.evaluation.weight_search import WeightSearch
 
 EXTRA = "plot"
@@ -41,6 +45,43 @@ def weight_curves(searches: Sequence[WeightSearch]) -> bytes:
         plain(place, "weight", "MRR@10")
     places.flat[0].legend(fontsize=7, frameon=False)
     return png(figure)
+
+
+def class_picture(shares: ClassShares) -> bytes:
+    """Draw which classes are asked for and provided, what first hits provide, and, if it is known, what is mistaken."""
+    pyplot, names = load_pyplot(), list(shares.classes)
+    panels = 3 + (shares.confusion is not None)
+    figure, (bars, curves, found, *wrong) = pyplot.subplots(1, panels, figsize=(3.6 * panels, 3.2))
+    places = range(len(names))
+    bars.bar(
+        [place - 0.2 for place in places], shares.asked, 0.4, color=ORANGE, label=f"{shares.questions} questions ask"
+    )
+    bars.bar(
+        [place + 0.2 for place in places], shares.provided, 0.4, color=BLUE, label=f"{shares.passages} passages give"
+    )
+    bars.set_xticks(list(places), names)
+    for (method, values), color in zip(shares.met.items(), (PALE, BLUE), strict=False):
+        curves.plot(range(1, len(values) + 1), values, "o-", color=color, markersize=3, linewidth=1.2, label=method)
+    curves.set_ylim(0, 1)
+    plain(bars, "class", "share")
+    plain(curves, "place in the ranking", "share that give what is asked")
+    _grid(found, shares.found, names, ("the first hit gives", "the question asks for"), ".2f")
+    for place in wrong:
+        _grid(place, shares.confusion, names, ("taken for", "the question asks for"), "d")
+    for place in (bars, curves):
+        place.legend(fontsize=7, frameon=False)
+    return png(figure)
+
+
+def _grid(place: Any, values: Any, names: list[str], axes: tuple[str, str], kind: str) -> None:
+    """Draw a matrix, each row in shades of its own largest value, with its numbers."""
+    shades = values / np.maximum(values.max(axis=1, keepdims=True), 1e-9)
+    place.imshow(shades, cmap="Blues", vmin=0, vmax=2.2, aspect="auto")
+    for row, column in product(range(len(names)), repeat=2):
+        place.text(column, row, format(values[row, column], kind), ha="center", va="center", fontsize=6, color=INK)
+    place.set_xticks(range(len(names)), names)
+    place.set_yticks(range(len(names)), names)
+    plain(place, *axes)
 
 
 def plain(place: Any, x: str, y: str) -> None:

@@ -1,4 +1,4 @@
-"""``semclass questions``: from an index to questions that the commands of measuring read."""
+"""``semclass questions`` and ``index classes``: from an index to questions, and what questions and passages are of."""
 
 import json
 
@@ -57,3 +57,19 @@ def test_questions_by_a_model(run, index, tmp_path):
         assert text.startswith("calls: made 0, cached 6")
         code, _, error = run("questions", index, "--out", tmp_path, "--endpoint", stub.url)
         assert (code, "--model" in error) == (2, True)
+
+
+def test_classes_of_an_index_and_of_questions(run, index, tmp_path):
+    rows = {"Who built the bridge?": "HUM", "When was it opened?": "NUM"}
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text("\n".join(json.dumps({"text": text, "label": label}) for text, label in rows.items()))
+    code, text, _ = run("index", "classes", index, asked, "--json")
+    record = json.loads(text)
+    assert (code, record["asked"]["HUM"], "confusion" in record) == (0, 0.5, False)
+    code, text, _ = run("index", "classes", index, asked, "--labelled", "--json")
+    assert json.loads(text)["confusion"]["NUM"]["NUM"] == 1
+    code, text, _ = run("index", "classes", index, asked, "--labelled")
+    assert "1.000" in text.splitlines()[-1]
+    asked.write_text("text\tlabels\nWho?\tHUM,LOC\n")
+    code, _, error = run("index", "classes", index, asked, "--labelled")
+    assert (code, "label" in error) == (2, True)
