@@ -62,7 +62,7 @@ def run(bench: Bench) -> dict[str, Any]:
     texts = QUICK if few else TEXTS
     stub = bench.step("teacher/stub", "bench.teacher:stub", texts=texts, folder=folder / "stub")
     systems = {name: row for one in passages for name, row in one["systems"].items()}
-    return {"taught": said, "passages": systems, "errors": errors, "order": order, "stub": stub}
+    return {"taught": said, "passages": systems, "errors": errors, "order": order["systems"], "stub": stub}
 
 
 # -- passages ---------------------------------------------------------------------------------------------------------
@@ -207,12 +207,14 @@ def order(data: str, seeds: Sequence[int]) -> dict[str, Any]:
             row = {"accuracy": round(float(right), 4), "classes": len({known[text] for text in some})}
             found.setdefault(name, []).append(row)
     return {
-        name: {
-            "accuracy": round(float(np.mean([row["accuracy"] for row in rows])), 4),
-            "classes": round(float(np.mean([row["classes"] for row in rows])), 1),
-            "by_seed": rows,
+        "systems": {
+            name: {
+                "accuracy": round(float(np.mean([row["accuracy"] for row in rows])), 4),
+                "classes": round(float(np.mean([row["classes"] for row in rows])), 1),
+                "by_seed": rows,
+            }
+            for name, rows in found.items()
         }
-        for name, rows in found.items()
     }
 
 
